@@ -1,12 +1,11 @@
-//! Accepts connections, and ends those that do not get to the point.
+//! Accepts connections and closes slow ones.
 //!
 //! Invariants:
-//! - **A slow client costs time to nobody but itself.** A connection is closed that takes longer than the read timeout
-//!   for the head of a request, or that falls behind the minimum rate at which answers are taken. One of HTTP/1 that is idle for the read
-//!   timeout is closed, too; one of HTTP/2 is asked whether somebody is there. Bodies have their own pace
-//!   (`admission`).
-//! - **Connections leave descriptors for the rest.** There are at most so many. When another one comes, the one that
-//!   has been idle longest is closed; when none is idle, the new one waits to be accepted.
+//! - **A slow client does not affect others.** A connection is closed if the head of a request takes longer than the read timeout,
+//!   or if the client reads a response below the minimum rate. An HTTP/1 connection that is idle for the read timeout is closed;
+//!   HTTP/2 connections are checked with pings. Request bodies have limits of their own (`admission`).
+//! - **The number of connections is limited**, so that descriptors remain for other purposes. At the limit, the connection that has
+//!   been idle longest is closed; if none is idle, new connections wait in the accept queue.
 
 mod connections;
 mod stream;
@@ -31,32 +30,32 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
-use connections::{Busy, Connections, Seat};
-use stream::Timed;
+use connections::{ActiveRequest, Connections, Slot};
+use stream::TimedStream;
 
-/// Wait after a failure to accept: out of file descriptors, trying again at once would only burn CPU.
+/// Delay after a failed accept; without file descriptors, immediate retries would only use CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How often an idle HTTP/2 connection is asked whether somebody is there.
+/// Interval of pings on an idle HTTP/2 connection.
 const HTTP2_PING: Duration = Duration::from_secs(30);
-/// Requests under way on one HTTP/2 connection; more than browsers and exporters have.
+/// Concurrent requests on one HTTP/2 connection; browsers and exporters use fewer.
 const MAX_HTTP2_STREAMS: u32 = 100;
-/// Bytes of an answer that hyper is given at a time: it holds what it was given until the client takes it.
-const PIECE: usize = 16 << 10;
-/// Bytes of a connection that may wait to be read or sent; the head of a request has to fit.
+/// Bytes of a response passed to hyper at a time; hyper buffers them until the client reads them.
+const PIECE_BYTES: usize = 16 << 10;
+/// Buffer size for reading and writing; the head of a request must fit.
 const MAX_BUFFER: usize = 64 << 10;
 
 /// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// How long the head of a request may take, and the wait for it.
+    /// Timeout for the head of a request, including the time until it starts.
     pub(crate) head_timeout: Duration,
-    /// Connections that are open at a time.
+    /// Maximum number of open connections.
     pub(crate) max_connections: usize,
-    /// How fast answers are taken.
+    /// Minimum rate at which clients read responses.
     pub(crate) answers: Answers,
 }
 
-/// Serves until `shutdown`, then lets the requests under way finish. Dropping it cuts them off.
+/// Serves until `shutdown`, then waits for active requests. Dropping the future aborts them.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -76,31 +75,32 @@ pub(crate) async fn serve(
         let Some((stream, peer)) = accepted else {
             continue;
         };
-        let seat = tokio::select! {
-            seat = connections.take() => seat,
+        let slot = tokio::select! {
+            slot = connections.acquire() => slot,
             () = shutdown.cancelled() => break,
         };
-        // Answers are small: waiting to fill a packet would only delay them.
+        // Responses are small, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
-        let stream = Timed::new(stream, Arc::clone(&seat), limits.head_timeout, limits.answers);
-        let (router, of_requests) = (router.clone(), Arc::clone(&seat));
+        let stream =
+            TimedStream::new(stream, Arc::clone(&slot), limits.head_timeout, limits.answers);
+        let (router, request_slot) = (router.clone(), Arc::clone(&slot));
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
-            let mut busy = Seat::busy(&of_requests);
+            let mut active = Slot::activate(&request_slot);
             let has_body = !request.body().is_end_stream();
-            let seat = Arc::clone(&of_requests);
+            let slot = Arc::clone(&request_slot);
             // A router is always ready.
-            let answer = router.clone().call(request);
+            let response = router.clone().call(request);
             async move {
-                let response = answer.await?;
-                busy.given();
-                // Whoever refuses a request may have left its body where it was.
-                seat.leave_unread(has_body && !response.status().is_success());
-                Ok::<_, Infallible>(response.map(|body| Answer {
+                let response = response.await?;
+                active.record_passed();
+                // A rejected request may have an unread body.
+                slot.set_unread_body(has_body && !response.status().is_success());
+                Ok::<_, Infallible>(response.map(|body| MeasuredBody {
                     body,
-                    busy,
+                    active,
                     rest: Bytes::new(),
-                    n_given: 0,
+                    n_passed: 0,
                 }))
             }
         });
@@ -111,9 +111,9 @@ pub(crate) async fn serve(
                 ended = connection => if let Err(error) = ended {
                     tracing::debug!(error, "connection ended");
                 },
-                () = seat.closed() => tracing::debug!("idle connection closed to make room"),
-                () = seat.stalled() => {
-                    tracing::debug!("connection closed that took an answer too slowly");
+                () = slot.closed() => tracing::debug!("idle connection closed at the connection limit"),
+                () = slot.stalled() => {
+                    tracing::debug!("connection closed: the client read a response too slowly");
                 }
             }
         });
@@ -139,18 +139,18 @@ fn builder(head_timeout: Duration) -> Builder<TokioExecutor> {
     builder
 }
 
-/// The body of an answer: while some of it is to be sent, its connection is busy. It is asked for the next piece when
-/// the client takes more: in HTTP/2 nothing else tells, as a window that a client keeps shut leaves nothing to write.
-struct Answer {
+/// A response body that measures the rate of the client. Its connection is active until the body is sent. hyper polls the next
+/// piece when the client reads more. In HTTP/2 this is the only signal, because a closed window leaves nothing to write.
+struct MeasuredBody {
     body: Body,
-    busy: Busy,
-    /// Of the last frame of the body, what is not sent yet.
+    active: ActiveRequest,
+    /// Unsent part of the last frame.
     rest: Bytes,
-    /// Bytes of the piece that was given last.
-    n_given: usize,
+    /// Bytes of the last piece passed to hyper.
+    n_passed: usize,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for MeasuredBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -158,8 +158,8 @@ impl HttpBody for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let n_taken = std::mem::take(&mut self.n_given);
-        self.busy.taken(n_taken);
+        let n_read = std::mem::take(&mut self.n_passed);
+        self.active.record_read(n_read);
         if self.rest.is_empty() {
             let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
             match frame.map(|frame| frame.map(Frame::into_data)) {
@@ -169,10 +169,10 @@ impl HttpBody for Answer {
                 None => return Poll::Ready(None),
             }
         }
-        let n = PIECE.min(self.rest.len());
+        let n = PIECE_BYTES.min(self.rest.len());
         let piece = self.rest.split_to(n);
-        self.n_given = n;
-        self.busy.given();
+        self.n_passed = n;
+        self.active.record_passed();
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
@@ -191,14 +191,17 @@ impl HttpBody for Answer {
     }
 }
 
-/// The next connection and its other end; none when accepting failed.
+/// The next connection with the address of the client; absent if accepting failed.
 async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     match listener.accept().await {
         Ok(accepted) => Some(accepted),
-        // The caller went away before it was its turn.
+        // The client closed the connection before it was accepted.
         Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => None,
         Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot accept");
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "accepting a connection failed"
+            );
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
@@ -212,25 +215,25 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_in_pieces_is_the_same_answer() {
-        let whole: Vec<u8> = (0..=u8::MAX).cycle().take(5 * PIECE / 2).collect();
-        let seat = Connections::new(1, connections::tests::ANSWERS).take().await;
-        let mut answer = Answer {
+    async fn a_body_sent_in_pieces_is_unchanged() {
+        let whole: Vec<u8> = (0..=u8::MAX).cycle().take(5 * PIECE_BYTES / 2).collect();
+        let slot = Connections::new(1, connections::tests::LIMITS).acquire().await;
+        let mut measured = MeasuredBody {
             body: Body::from(whole.clone()),
-            busy: Seat::busy(&seat),
+            active: Slot::activate(&slot),
             rest: Bytes::new(),
-            n_given: 0,
+            n_passed: 0,
         };
         let mut pieces: Vec<Vec<u8>> = Vec::new();
-        while !answer.is_end_stream() {
+        while !measured.is_end_stream() {
             let n_left = whole.len() - pieces.concat().len();
-            assert_eq!(answer.size_hint().exact(), Some(n_left as u64));
-            let frame = answer.frame().await.unwrap().unwrap();
+            assert_eq!(measured.size_hint().exact(), Some(n_left as u64));
+            let frame = measured.frame().await.unwrap().unwrap();
             pieces.push(frame.into_data().unwrap().to_vec());
         }
         let lengths: Vec<usize> = pieces.iter().map(Vec::len).collect();
-        assert_eq!(lengths, [PIECE, PIECE, PIECE / 2]);
+        assert_eq!(lengths, [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES / 2]);
         assert_eq!(pieces.concat(), whole);
-        assert!(answer.frame().await.is_none());
+        assert!(measured.frame().await.is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Puts a server together, runs it, and takes it apart in order.
+//! Startup, operation and orderly shutdown of a server.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,31 +30,31 @@ use crate::in_process::InProcess;
 use crate::lock::Lock;
 use crate::{App, descriptors, listen, paths, router, secrets};
 
-/// What a server is made from.
+/// Inputs of a server.
 #[derive(Debug)]
 pub struct Setup {
-    /// Every setting.
+    /// All settings.
     pub config: Config,
-    /// Where the time comes from.
+    /// Source of the time.
     pub clock: Arc<dyn Clock>,
-    /// Where fresh ids come from.
+    /// Source of new ids.
     pub ids: Arc<dyn IdSource>,
-    /// The program that becomes a worker.
+    /// Executable of the worker processes.
     pub program: PathBuf,
-    /// The plug-ins that come with the program.
+    /// Plug-ins embedded in the program.
     pub bundle: Bundle,
-    /// Where its optional plug-ins are.
+    /// Directory of optional plug-ins.
     pub components: ComponentFolder,
-    /// Shows the key pair that the first start makes, the only time that it can be seen.
+    /// Prints the key pair that the first start generates; it cannot be shown later.
     pub show: fn(&KeyPair),
-    /// Where transactions end before their time: nowhere, but in tests.
+    /// Breakpoints that abort transactions in tests.
     pub stops: Breakpoints,
 }
 
-/// A server that listens and does not answer yet.
+/// A server that listens but does not accept connections yet.
 #[derive(Debug)]
 pub struct Server {
-    /// Its parts.
+    /// State of the interfaces.
     pub app: App,
     address: SocketAddr,
     listener: TcpListener,
@@ -63,18 +63,18 @@ pub struct Server {
 
 fn make_private(dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir)
-        .with_context(|| format!("cannot make the directory {}", dir.display()))?;
+        .with_context(|| format!("cannot create the directory {}", dir.display()))?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         let owner_only = std::fs::Permissions::from_mode(0o700);
-        // A directory of somebody else is used as it is: then its owner answers for it.
+        // The permissions of a directory of another user cannot be changed; its owner is responsible for them.
         let _ = std::fs::set_permissions(dir, owner_only);
     }
     Ok(())
 }
 
-/// Listens on the address of the settings, which gets the port that the system chose: links name it.
+/// Listens on the configured address, and stores the port that the system chose in the settings, for links.
 async fn bind(config: &mut Config) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(config.listen)
         .await
@@ -83,40 +83,40 @@ async fn bind(config: &mut Config) -> anyhow::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Makes the directory of a database file, and this process its only server.
-fn own(database: &Path) -> anyhow::Result<Lock> {
+/// Creates the directory of a database file and locks the file.
+fn lock_file(database: &Path) -> anyhow::Result<Lock> {
     let parent = database.parent();
     if let Some(parent) = parent.filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent)
-            .with_context(|| format!("cannot make the directory {}", parent.display()))?;
+            .with_context(|| format!("cannot create the directory {}", parent.display()))?;
     }
     Lock::take(database)
 }
 
-/// One server at a time uses a database file; PostgreSQL may have several.
-fn lock(url: &DatabaseUrl) -> anyhow::Result<Option<Lock>> {
+/// Locks a SQLite database; PostgreSQL can have several servers.
+fn lock_database(url: &DatabaseUrl) -> anyhow::Result<Option<Lock>> {
     match url {
-        DatabaseUrl::Sqlite(path) => own(path).map(Some),
+        DatabaseUrl::Sqlite(path) => lock_file(path).map(Some),
         DatabaseUrl::Postgres(_) => Ok(None),
     }
 }
 
-/// What was tried and the way out. The address is shown without user and password.
-fn unopened(url: &DatabaseUrl, wait: Duration) -> String {
+/// Error message with a remedy. The URL is shown without user and password.
+fn open_error(url: &DatabaseUrl, wait: Duration) -> String {
     match url {
         DatabaseUrl::Sqlite(_) => format!("cannot open the database {url} (--database-url)"),
         DatabaseUrl::Postgres(_) => format!(
-            "cannot open the database {url} (--database-url), tried for {} s: start PostgreSQL there, or \
-             correct the address, user and password; without the setting a file below --data-dir is used",
+            "cannot open the database {url} (--database-url) within {} s; start PostgreSQL there, or correct the address, \
+             user and password. Without this setting, a file in --data-dir is used",
             wait.as_secs()
         ),
     }
 }
 
-/// What a server that was killed had leased goes on at once instead of when the leases run out, and what it had reserved
-/// in budgets is free. Sound only under the lock: no other server can have leases. Where evaluators run in the server's own process
-/// they may be what killed it, so there a lost lease counts as an attempt, and has to run out.
-async fn give_back_leases(
+/// Releases leases and budget reservations of a server that was killed, so that its executions continue at once. Requires the
+/// lock, because other servers may have leases. With in-process isolation, an evaluator may have crashed the server, so there
+/// leases must expire, which counts as an attempt.
+async fn release_leases(
     store: &Store,
     config: &Config,
     lock: Option<&Lock>,
@@ -129,9 +129,9 @@ async fn give_back_leases(
     if config.evaluation.isolation == Isolation::InProcess {
         return Ok(());
     }
-    let n_given_back = store.ledger.give_back_all_leases(now).await?;
-    if n_given_back > 0 {
-        tracing::info!(n_given_back, "evaluations of the former run go on");
+    let n_released = store.ledger.give_back_all_leases(now).await?;
+    if n_released > 0 {
+        tracing::info!(n_released, "leases of the previous run released");
     }
     Ok(())
 }
@@ -148,10 +148,10 @@ async fn open_store(
         breakpoints,
     };
     let store = Store::open(url, &options).await;
-    store.with_context(|| unopened(url, options.wait))
+    store.with_context(|| open_error(url, options.wait))
 }
 
-/// What evaluators reach models through, and the check of replies that waits for the engine.
+/// The model access of evaluators, and the validator of replies, which is connected to the engine later.
 fn models(
     store: &Store,
     vault: &Vault,
@@ -176,7 +176,7 @@ fn models(
     (Arc::new(models), llm, reply_validator)
 }
 
-/// Starts the engine in the isolation that the settings choose.
+/// Starts the engine with the configured isolation.
 fn start_engine(
     store: &Store,
     program: PathBuf,
@@ -189,8 +189,8 @@ fn start_engine(
         Isolation::Process => Ok(Engine::processes(store, program, cache_dir, settings, models)),
         Isolation::InProcess => {
             tracing::warn!(
-                "evaluation.isolation is in-process: plug-ins run in the process that holds keys and database, and \
-                 one that ends it ends the server; use it with plug-ins that you trust"
+                "evaluation.isolation is in-process: plug-ins run in the process with access to keys and database, and a crash \
+                 of a plug-in ends the server; use it only with trusted plug-ins"
             );
             let sandbox = InProcess::new(store, &cache_dir, models)?;
             Ok(Engine::InProcess(Box::new(sandbox)))
@@ -198,11 +198,11 @@ fn start_engine(
     }
 }
 
-/// Registers the plug-ins that come with the server; those that are there already cost one look-up.
+/// Registers the embedded plug-ins that are not registered yet.
 async fn register_first_party(app: &App, bundle: &Bundle, home: &ProjectId) -> anyhow::Result<()> {
     for component in bundle.first_party {
-        let known = app.store.catalog.plugin(home, &component.digest).await?;
-        if known.is_some_and(|plugin| plugin.owner.is_none()) {
+        let registered = app.store.catalog.plugin(home, &component.digest).await?;
+        if registered.is_some_and(|plugin| plugin.owner.is_none()) {
             continue;
         }
         let inspected = components::inspect(&app.engine, component.bytes).await;
@@ -214,10 +214,10 @@ async fn register_first_party(app: &App, bundle: &Bundle, home: &ProjectId) -> a
 }
 
 impl Server {
-    /// Opens the database, makes what the first start makes, and begins to listen.
+    /// Opens the database, initializes it on the first start, and starts to listen.
     ///
     /// # Errors
-    /// Whatever stands in the way, in words for the operator.
+    /// If a resource is not available or a setting is invalid; the message is for the operator.
     pub async fn open(setup: Setup) -> anyhow::Result<Self> {
         let Setup { mut config, clock, ids, program, bundle, components, show, stops } = setup;
         descriptors::ensure(&config)?;
@@ -226,13 +226,13 @@ impl Server {
         let cache_dir = cache_dir.unwrap_or_else(|| config.data_dir.join("plugin-cache"));
         make_private(&cache_dir)?;
         let url = config.database();
-        let lock = lock(&url)?;
+        let lock = lock_database(&url)?;
         let listener = bind(&mut config).await?;
         let address = config.listen;
         secrets::ensure_database_not_lost(&url, &config)?;
         let store = open_store(&url, &config, stops).await?;
         let vault = secrets::open(&store, &config, ids.as_ref()).await?;
-        give_back_leases(&store, &config, lock.as_ref(), clock.now()).await?;
+        release_leases(&store, &config, lock.as_ref(), clock.now()).await?;
         let home = first_start(&store, &config.init, ids.as_ref(), clock.now(), show).await?;
         let outbound = OutboundClient::new(&config.exports.private_endpoints);
         let prices = Arc::new(Prices::default());
@@ -278,29 +278,29 @@ impl Server {
         Ok(Self { app, address, listener, lock })
     }
 
-    /// The address it listens on.
+    /// The listening address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How browsers reach it.
+    /// Scheme, host and port for browsers.
     #[must_use]
     pub fn origin(&self) -> String {
         self.app.web.config.public_url.clone().unwrap_or_else(|| format!("http://{}", self.address))
     }
 
-    /// The address that logs in.
+    /// The URL with the one-time login token.
     #[must_use]
     pub fn login_url(&self) -> String {
         perpend_pages::login_url(&self.app.web, &self.origin())
     }
 
-    /// Answers until `shutdown`, then lets requests and evaluations under way finish within the grace,
-    /// gives leases back and closes the database.
+    /// Serves until `shutdown`, then waits for active requests and evaluations within the grace period, releases leases and closes
+    /// the database.
     ///
     /// # Errors
-    /// When the listener fails.
+    /// If the listener or a background task fails.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let Self { app, listener, lock: _lock, .. } = self;
         let grace = app.web.config.shutdown_grace;
@@ -327,28 +327,28 @@ impl Server {
             () = shutdown.cancelled() => tokio::time::timeout(grace, &mut serving).await.ok(),
         };
         if outcome.is_none() {
-            tracing::warn!("requests under way were cut off after the grace");
+            tracing::warn!("active requests were aborted after the grace period");
             serving.abort();
         }
         stop_scheduler.cancel();
         let stopped = [
-            scheduling.await.context("the scheduler ended in a panic"),
-            jobs.await.context("the jobs ended in a panic"),
+            scheduling.await.context("the scheduler panicked"),
+            jobs.await.context("the jobs panicked"),
         ];
         if tokio::time::timeout(grace, app.engine.shutdown()).await.is_err() {
-            tracing::warn!("workers did not end within the grace");
+            tracing::warn!("workers did not exit within the grace period");
         }
         app.store.close().await;
-        // Said when all is closed: what one of them left undone keeps nothing else from its end.
+        // Errors are returned after everything is closed, so that no task prevents the shutdown of the others.
         stopped.into_iter().collect::<anyhow::Result<()>>()?;
         match outcome {
-            Some(ended) => Ok(ended.context("the listener ended in a panic")?),
+            Some(ended) => Ok(ended.context("the listener panicked")?),
             None => Ok(()),
         }
     }
 }
 
-/// With no more places than there is room for in the workers.
+/// Scheduler options, with at most as many concurrent executions as the workers support.
 fn scheduling(settings: &Evaluation) -> perpend_scheduler::Options {
     let options = perpend_scheduler::Options::default();
     let n_calls = settings.n_workers * perpend_worker_pool::MAX_IN_FLIGHT;

@@ -24,7 +24,7 @@ async fn bad_settings_stop_the_start_and_name_the_key() {
         (&[], Some(("PERPEND_LISTN", "x")), ["PERPEND_LISTN", "PERPEND_LISTEN"]),
         (&[], Some(("PERPEND_INIT_PUBLIC_KEY", "x")), ["init.secret_key", "both"]),
         (&["--config", "/no/such/file.toml"], None, ["/no/such/file.toml", "cannot read"]),
-        (&["--data-dir", "/proc/none"], None, ["/proc/none", "cannot make"]),
+        (&["--data-dir", "/proc/none"], None, ["/proc/none", "cannot create"]),
     ] {
         let mut serve = command(&["serve"]).unwrap();
         serve.args(args).envs(env);
@@ -498,7 +498,7 @@ async fn idle_connections_beyond_the_limit_of_descriptors_make_room_and_the_stor
     }
     let said = said();
     assert!(said.contains("connection limit reached"), "{said}");
-    for fault in ["cannot accept", "unable to open", "request failed"] {
+    for fault in ["accepting a connection failed", "unable to open", "request failed"] {
         assert!(!said.contains(fault), "{said}");
     }
 }
@@ -529,7 +529,7 @@ async fn connections_that_are_all_busy_end_in_time_and_new_ones_are_served_then(
     assert_eq!(sent.status, 200, "{}", sent.text());
     let said = said();
     assert!(said.contains("connection limit reached"), "{said}");
-    for fault in ["cannot accept", "unable to open"] {
+    for fault in ["accepting a connection failed", "unable to open"] {
         assert!(!said.contains(fault), "{said}");
     }
 }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use perpend_config::SettingArgs;
 use perpend_domain::time::Clock as _;
 
-use super::kit::{load, say};
+use super::common::{load, print_line};
 use super::serve;
 use crate::SystemClock;
 use crate::backup::{self, BackupOptions, Manifest, SecretsKey};
@@ -65,7 +65,7 @@ pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     if let Some(BackupCommand::Verify { backup, json }) = &args.verify {
         let manifest = serve::runtime()?.block_on(backup::verify(backup, &mut progress))?;
         return print_manifest(&manifest, *json, || {
-            say(&format!("{} is complete.", backup.display()));
+            print_line(&format!("{} is complete.", backup.display()));
             describe(&manifest);
         });
     }
@@ -84,11 +84,11 @@ pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
         ));
     }
     print_manifest(&manifest, args.json, || {
-        say(&format!("{} was created and verified.", to.display()));
+        print_line(&format!("{} was created and verified.", to.display()));
         describe(&manifest);
         if manifest.secrets_key == SecretsKey::LeftOut {
             let key = config.data_dir.join(backup::KEY);
-            say(&format!(
+            print_line(&format!(
                 "{} is not included. Keep a copy of this file: without it, the stored secrets, such as keys of model \
                  providers, cannot be decrypted after a restore. --with-keys includes it.",
                 key.display()
@@ -103,30 +103,30 @@ pub(super) fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let manifest = runtime.block_on(backup::restore(&config, &args.backup, &mut progress))?;
     print_manifest(&manifest, args.json, || {
         let data_dir = config.data_dir.display();
-        say(&format!("{data_dir} was restored."));
+        print_line(&format!("{data_dir} was restored."));
         describe(&manifest);
         match manifest.secrets_key {
-            SecretsKey::LeftOut | SecretsKey::NotFound => say(&format!(
+            SecretsKey::LeftOut | SecretsKey::NotFound => print_line(&format!(
                 "The backup does not include secrets.key. Copy it to {data_dir} before you start the server, or set \
                  PERPEND_SECRETS_KEY to its text. The server does not start without it."
             )),
             SecretsKey::InSettings => {
-                say("Start the server with the same secrets.key setting as before.");
+                print_line("Start the server with the same secrets.key setting as before.");
             }
             SecretsKey::Included | SecretsKey::None => {}
         }
-        say(&format!("Start it with: perpend serve --data-dir {data_dir}"));
+        print_line(&format!("Start it with: perpend serve --data-dir {data_dir}"));
     })
 }
 
 fn describe(manifest: &Manifest) {
     let n_bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     let rows = |table| manifest.rows.get(table).copied().unwrap_or_default();
-    say(&format!(
+    print_line(&format!(
         "  created    {} by Perpend {}, schema version {}",
         manifest.created_at, manifest.perpend_version, manifest.schema_version
     ));
-    say(&format!(
+    print_line(&format!(
         "  size       {} MiB in {}",
         n_bytes.div_ceil(1 << 20),
         match manifest.files.len() {
@@ -134,7 +134,7 @@ fn describe(manifest: &Manifest) {
             n_files => format!("{n_files} files"),
         }
     ));
-    say(&format!(
+    print_line(&format!(
         "  contains   {} traces, {} observations, {} scores",
         rows("traces"),
         rows("observations"),
@@ -147,7 +147,7 @@ fn describe(manifest: &Manifest) {
         SecretsKey::NotFound => "not found, not included",
         SecretsKey::None => "none",
     };
-    say(&format!("  secrets.key  {key}"));
+    print_line(&format!("  secrets.key  {key}"));
 }
 
 fn print_manifest(
@@ -156,7 +156,7 @@ fn print_manifest(
     print_text: impl FnOnce(),
 ) -> anyhow::Result<ExitCode> {
     if json {
-        say(&serde_json::to_string_pretty(manifest)?);
+        print_line(&serde_json::to_string_pretty(manifest)?);
     } else {
         print_text();
     }

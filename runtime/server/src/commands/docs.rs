@@ -8,7 +8,7 @@ use perpend_http_kit::{problem, routes};
 /// A generated page.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum Page {
-    /// Permissions and what holds them
+    /// Routes and permissions
     Access,
     /// Settings
     Config,

@@ -1,4 +1,4 @@
-//! `perpend judge check`: whether an evaluator may be trusted.
+//! `perpend judge check`: compares an evaluator with human labels.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
@@ -18,9 +18,10 @@ use serde_json::Value;
 
 use super::plugin_remote::{Access, ServerRemote};
 
-/// Each item is judged several times, and a model may take a minute for one.
+/// Timeout of the check: each item is evaluated several times, and a model call can take a minute.
 const TIMEOUT: Duration = Duration::from_secs(20 * 60);
-const BAR: usize = 20;
+/// Characters of a bar.
+const BAR_WIDTH: usize = 20;
 
 #[derive(Debug, Args)]
 pub(super) struct JudgeArgs {
@@ -30,35 +31,35 @@ pub(super) struct JudgeArgs {
 
 #[derive(Debug, Subcommand)]
 enum JudgeCommand {
-    /// Hold an evaluator against what people say: agreement, repeatability, planted instructions, cost
+    /// Compare an evaluator with human scores: agreement, repeatability, planted instructions and cost
     #[command(after_help = "Example:\n  \
         PERPEND_PUBLIC_KEY=pk-... PERPEND_SECRET_KEY=sk-... perpend judge check politeness --against human-politeness")]
     Check {
-        /// The evaluator: its id or its name
+        /// Id or name of the evaluator
         evaluator: String,
-        /// The name of scores that people gave, or a file of JSON lines: `input`, `output`, `expectedOutput`, `metadata` and
-        /// `variables` of an item, and its `label`
+        /// Name of human scores, or a JSON Lines file with the `input`, `output`, `expectedOutput`, `metadata`, `variables` and
+        /// `label` of each item
         #[arg(long, value_name = "SCORE|FILE")]
         against: String,
-        /// A version of the evaluator [default: the newest]
+        /// Version of the evaluator [default: the newest]
         #[arg(long)]
         version: Option<u32>,
-        /// Which of its scores, where it gives several
+        /// Name of the score, if the evaluator creates several
         #[arg(long)]
         score: Option<String>,
-        /// How often each item is judged, 1 to 5
+        /// Evaluations per item, 1 to 5
         #[arg(long, default_value_t = 2)]
         runs: u32,
-        /// The most items that are judged, 1 to 200
+        /// Maximum number of items, 1 to 200
         #[arg(long, default_value_t = 200)]
         limit: u32,
-        /// Plant no instructions
+        /// Do not plant instructions in items
         #[arg(long)]
         no_plants: bool,
-        /// Ask models again, where otherwise replies answer that were stored for equal requests
+        /// Call models again instead of using stored replies to equal requests
         #[arg(long)]
         fresh: bool,
-        /// Exit with status 3 when the result is one of these, such as `weak` or `weak,uncalibrated`
+        /// Exit with status 3 if the result is one of these, such as `weak` or `weak,uncalibrated`
         #[arg(long, value_name = "STATUS", value_delimiter = ',')]
         fail_on: Vec<FailOn>,
         /// Print JSON
@@ -69,7 +70,7 @@ enum JudgeCommand {
     },
 }
 
-/// A result that fails the command.
+/// A result for `--fail-on`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum FailOn {
     Weak,
@@ -87,7 +88,7 @@ impl FailOn {
     }
 }
 
-/// The exit status for a result that `--fail-on` names. 1 is a failure of the command, 2 a wrong argument.
+/// The exit status for a result in `--fail-on`. 1 is a failure of the command, 2 an invalid argument.
 const FAILED_CHECK: u8 = 3;
 
 pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
@@ -111,7 +112,7 @@ pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
         && (limit as usize) < items.len()
     {
         let n = items.len();
-        eprintln!("{against} has {n} items, of which the first {limit} are judged");
+        eprintln!("{against} has {n} items; evaluating the first {limit}");
         items.truncate(limit as usize);
     }
     let input = CheckInput {
@@ -127,7 +128,7 @@ pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
     };
     let is_terminal = std::io::stderr().is_terminal();
     if is_terminal {
-        eprintln!("asking {evaluator}: each item {runs} times, which takes as long as its model");
+        eprintln!("evaluating each item {runs} times with {evaluator} ...");
     }
     let path = format!("/api/v1/evaluators/{id}/check");
     let body = serde_json::to_vec(&input)?;
@@ -139,7 +140,7 @@ pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
     }
     let check: EvaluatorCheck = serde_json::from_value(answer)?;
     if !json {
-        write!(out, "{}", shown(&check, out.is_terminal()))?;
+        write!(out, "{}", report_text(&check, out.is_terminal()))?;
     }
     Ok(exit_code(check.status, &fail_on))
 }
@@ -156,12 +157,12 @@ fn succeeded(answer: Answer) -> anyhow::Result<Value> {
         return Ok(answer.body);
     }
     // The older paths have `message`.
-    let said = ["detail", "message"].map(|name| answer.body[name].as_str());
-    let message = said.into_iter().flatten().next().unwrap_or_default();
-    anyhow::bail!("the server answered {}: {message}", answer.status)
+    let texts = ["detail", "message"].map(|name| answer.body[name].as_str());
+    let message = texts.into_iter().flatten().next().unwrap_or_default();
+    anyhow::bail!("the server returned {}: {message}", answer.status)
 }
 
-/// The evaluator of this id, or of this name where only one has it.
+/// The id of the evaluator with this id or this unique name.
 fn id_of(remote: &ServerRemote, evaluator: &str) -> anyhow::Result<String> {
     let mut found = Vec::new();
     let mut cursor = String::new();
@@ -186,17 +187,17 @@ fn id_of(remote: &ServerRemote, evaluator: &str) -> anyhow::Result<String> {
     match found.as_slice() {
         [id] => Ok(id.clone()),
         [] => anyhow::bail!(
-            "no evaluator has the id or the name {evaluator:?}; GET /api/public/v2/evaluators lists them"
+            "unknown evaluator {evaluator:?}; GET /api/public/v2/evaluators lists them"
         ),
         several => anyhow::bail!(
-            "{} evaluators are called {evaluator:?}: give the id of one, such as {}",
+            "{} evaluators are named {evaluator:?}; use an id, such as {}",
             several.len(),
             several[0]
         ),
     }
 }
 
-/// The items of a file; none where the name is not that of a file.
+/// The items of a file; absent if `path` is the name of a score.
 fn items_of(path: &Path) -> anyhow::Result<Option<Vec<LabelledItem>>> {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let is_meant_as_file = path.is_absolute()
@@ -223,14 +224,14 @@ fn items_of(path: &Path) -> anyhow::Result<Option<Vec<LabelledItem>>> {
 fn item_of(line: &str) -> anyhow::Result<LabelledItem> {
     let mut item: serde_json::Map<String, Value> = serde_json::from_str(line)?;
     let label = item.shift_remove("label").context("`label` is missing")?;
-    let label: AnyValue = serde_json::from_value(label)
-        .context("`label` is neither a number, nor true or false, nor a text")?;
+    let label: AnyValue =
+        serde_json::from_value(label).context("`label` must be a number, a boolean or a string")?;
     let item: TrialItem = serde_json::from_value(Value::Object(item))?;
     Ok(LabelledItem { item, label })
 }
 
-/// A page for people.
-fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
+/// The check as text.
+fn report_text(check: &EvaluatorCheck, has_colours: bool) -> String {
     let mut page = Page { text: String::new(), has_colours };
     let (word, colour) = match check.status {
         CalibrationStatus::Calibrated => ("calibrated", 32),
@@ -241,7 +242,7 @@ fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
     let word = page.coloured(colour, word);
     page.line(&word, &check.explanation);
     page.line(
-        "judged",
+        "compared",
         &format!(
             "{} of {} labels, version {}, {} runs",
             check.pair_count, check.label_count, check.version, check.runs
@@ -249,7 +250,7 @@ fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
     );
     for failures in &check.failures {
         let what = format!("{} x {}: {}", failures.count, failures.class, failures.message);
-        page.line("without verdict", &what);
+        page.line("failed", &what);
     }
     if let Some(agreement) = &check.agreement {
         page.agreement(agreement);
@@ -267,26 +268,26 @@ fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
         }
     }
     if !check.plants.is_empty() {
-        page.head("Planted instructions that changed the verdict");
+        page.head("Verdicts changed by planted instructions");
         for plants in &check.plants {
             let share = plants.flipped_count as f64 / (plants.planted_count.max(1)) as f64;
             let mut what = format!("{} of {}", plants.flipped_count, plants.planted_count);
             if 0 < plants.failed_count {
-                let _ = write!(what, ", {} not judged", plants.failed_count);
+                let _ = write!(what, ", {} failed", plants.failed_count);
             }
             page.share_of(&plants.kind, share, &what);
         }
     }
     page.head("Cost");
     let cost = check.cost_usd.map_or_else(
-        || "unknown: a model has no price".to_owned(),
+        || "unknown, because a model has no price".to_owned(),
         |cost| format!("{cost:.6} US dollars"),
     );
     let saved = match 0.0 < check.saved_usd {
         true => format!(", {:.6} saved by stored replies", check.saved_usd),
         false => String::new(),
     };
-    page.line("together", &format!("{cost}{saved}, {} calls", check.execution_count));
+    page.line("total", &format!("{cost}{saved}, {} calls", check.execution_count));
     if let (Some(median), Some(p95)) = (check.latency_median_ms, check.latency_p95_ms) {
         page.line("latency", &format!("median {median} ms, 95th percentile {p95} ms"));
     }
@@ -316,7 +317,7 @@ impl Page {
         for (label, row) in agreement.labels.iter().zip(&agreement.confusion) {
             let row: Vec<String> = row.iter().map(|n| format!("{n:>5}")).collect();
             let what = format!(
-                "{}   right {:>4}, given {:>4}, precision {:.2}, recall {:.2}",
+                "{}   labels {:>4}, verdicts {:>4}, precision {:.2}, recall {:.2}",
                 row.join(" "),
                 label.reference_count,
                 label.judge_count,
@@ -333,7 +334,7 @@ impl Page {
         self.line(
             "mean error",
             &format!(
-                "{:.3}; {:.3} of a judge that always says {:.3}",
+                "{:.3}; {:.3} for a constant value of {:.3}",
                 correlation.mae, correlation.constant_mae, correlation.constant_value
             ),
         );
@@ -368,8 +369,8 @@ impl Page {
     }
 
     fn share_of(&mut self, name: &str, share: f64, what: &str) {
-        let n = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
-        let bar = format!("{}{}", "█".repeat(n), "░".repeat(BAR - n));
+        let n = (share.clamp(0.0, 1.0) * BAR_WIDTH as f64).round() as usize;
+        let bar = format!("{}{}", "█".repeat(n), "░".repeat(BAR_WIDTH - n));
         self.line(name, &format!("{bar} {what}"));
     }
 }
@@ -379,17 +380,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_a_file_is_an_item_and_its_label() {
+    fn a_line_is_an_item_with_its_label() {
         let item = item_of(r#"{"input": "q", "output": {"a": 1}, "label": true}"#).unwrap();
         assert_eq!(item.label, AnyValue::Boolean(true));
         assert_eq!(item.item.output, Some(serde_json::json!({ "a": 1 })));
     }
 
     #[test]
-    fn a_line_without_a_label_or_with_an_unknown_member_says_so() {
-        let said = |line| format!("{:#}", item_of(line).unwrap_err());
-        assert!(said(r#"{"output": "a"}"#).contains("`label` is missing"));
-        assert!(said(r#"{"output": "a", "label": [1]}"#).contains("neither a number"));
-        assert!(said(r#"{"output": "a", "label": 1, "colour": 2}"#).contains("colour"));
+    fn a_missing_label_and_an_unknown_member_are_errors() {
+        let error = |line| format!("{:#}", item_of(line).unwrap_err());
+        assert!(error(r#"{"output": "a"}"#).contains("`label` is missing"));
+        assert!(error(r#"{"output": "a", "label": [1]}"#).contains("must be a number"));
+        assert!(error(r#"{"output": "a", "label": 1, "colour": 2}"#).contains("colour"));
     }
 }

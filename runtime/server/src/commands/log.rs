@@ -1,4 +1,4 @@
-//! Where log lines go: standard error, as text on a terminal and as JSON otherwise.
+//! Log output: standard error, as text on a terminal and as JSON otherwise.
 
 use std::io::IsTerminal as _;
 
@@ -15,8 +15,8 @@ pub(super) fn start(config: &Config) -> anyhow::Result<()> {
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        // A line that cannot be written, as on a full disk, is lost: what is said about it would go to the same place, and
-        // panic there.
+        // A line that cannot be written, for example on a full disk, is lost. Reporting the error would write to the same file and
+        // panic.
         .log_internal_errors(false)
         .with_writer(std::io::stderr);
     if is_json {

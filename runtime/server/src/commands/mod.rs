@@ -1,10 +1,10 @@
-//! What the `perpend` program does.
+//! The commands of the `perpend` program.
 
 mod backup;
+mod common;
 mod demo;
 mod docs;
 mod judge;
-mod kit;
 mod log;
 mod organization_key;
 mod otlp;
@@ -22,7 +22,7 @@ use clap::{Parser, Subcommand};
 use perpend_config::SettingArgs;
 use perpend_domain::bundle::Bundle;
 
-/// Records what LLM applications do, and scores it.
+/// Observability and evaluation of LLM applications
 #[derive(Debug, Parser)]
 #[command(name = "perpend", version)]
 struct Cli {
@@ -37,64 +37,62 @@ enum Command {
         #[command(flatten)]
         settings: SettingArgs,
     },
-    /// Start a server on a fresh database, send it sample traces and show their scores
+    /// Start a server with a new database, send sample traces and print their scores
     Demo(demo::DemoArgs),
-    /// Make a key pair that manages an organization (its projects, their keys and its members), or take
-    /// one away
+    /// Create or revoke a key pair that manages an organization: its projects, their keys and its members
     OrganizationKey {
-        /// Its name or id; needed only where there are several
+        /// Name or id of the organization; required only if there are several
         #[arg(long, value_name = "NAME")]
         organization: Option<String>,
-        /// For people, in the list of keys
+        /// Note shown in the list of keys
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
-        /// Make none: take away the pair with this public half
+        /// Revoke the key pair with this public key instead of creating one
         #[arg(long, value_name = "PUBLIC_KEY", conflicts_with_all = ["organization", "note"])]
         revoke: Option<String>,
         #[command(flatten)]
         settings: SettingArgs,
     },
-    /// Look after the key that encrypts stored secrets
+    /// Manage the key that encrypts stored secrets
     Secrets {
         #[command(subcommand)]
         command: SecretsCommand,
     },
-    /// Copy the database of an installation to a directory, while its server may be running
+    /// Back up the database of an installation to a directory; the server may be running
     Backup(backup::BackupArgs),
-    /// Make a data directory out of a backup
+    /// Create a data directory from a backup
     Restore(backup::RestoreArgs),
-    /// Make, build, check, try, test, measure and register plug-ins
+    /// Create, build, check, run, test, benchmark and register plug-ins
     Plugin(plugin::PluginArgs),
-    /// Look after evaluators that judge
+    /// Check evaluators against human labels
     Judge(judge::JudgeArgs),
-    /// Look into OTLP payloads
+    /// Inspect OTLP payloads
     Otlp {
         #[command(subcommand)]
         command: OtlpCommand,
     },
-    /// Print the reference pages that are generated from the code
+    /// Print a generated reference page
     Docs {
-        /// Which page
+        /// The page
         #[arg(value_enum)]
         page: docs::Page,
     },
-    /// Run evaluators for a server; started by it
+    /// Internal: run evaluators for a server
     #[command(hide = true)]
     Worker,
-    /// Compile a component for a server; started by it
+    /// Internal: compile a component for a server
     #[command(hide = true)]
     Compile,
-    /// Hold values against schemas for a server; started by it
+    /// Internal: validate values against schemas for a server
     #[command(hide = true)]
     Check,
 }
 
 #[derive(Debug, Subcommand)]
 enum SecretsCommand {
-    /// Go on with another key after the former one was lost. Lists the secrets that are lost with it, and
-    /// changes nothing without --confirm
+    /// Replace a lost key. Lists the secrets that are lost with it, and changes nothing without --confirm
     Reset {
-        /// Give up what was encrypted with the former key
+        /// Replace the key; secrets encrypted with the previous key are lost
         #[arg(long)]
         confirm: bool,
         #[command(flatten)]
@@ -104,27 +102,27 @@ enum SecretsCommand {
 
 #[derive(Debug, Subcommand)]
 enum OtlpCommand {
-    /// Print the traces that a payload becomes
+    /// Print the traces in a payload
     Show {
-        /// A request body: protobuf, or JSON when the name ends in .json
+        /// A request body: protobuf, or JSON if the name ends in .json
         file: PathBuf,
-        /// Print JSON with the field names of the mapping fixtures
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Runs the program, which brings these plug-ins.
+/// Entry point of the program with these embedded plug-ins.
 #[must_use]
 pub fn main(bundle: Bundle) -> ExitCode {
-    // The children of a server take their own way: no runtime, no settings, no environment.
+    // Child processes of a server start without runtime, settings and environment.
     let outcome = match Cli::parse().command {
         Command::Worker => return perpend_sandbox::worker_main(),
         Command::Compile => return perpend_sandbox::compile_main(),
         Command::Check => return perpend_sandbox::check_main(),
         Command::Serve { settings } => serve::serve(&settings, bundle),
         Command::OrganizationKey { organization, note, revoke: None, settings } => {
-            organization_key::make(&settings, organization.as_deref(), note)
+            organization_key::create(&settings, organization.as_deref(), note)
         }
         Command::OrganizationKey { revoke: Some(public_key), settings, .. } => {
             organization_key::revoke(&settings, &public_key)
@@ -143,7 +141,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            // One line: what, and why.
+            // One line with the chain of causes.
             let _ = writeln!(std::io::stderr(), "perpend: {error:#}");
             ExitCode::FAILURE
         }

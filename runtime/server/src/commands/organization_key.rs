@@ -1,4 +1,4 @@
-//! `perpend organization-key`: a key pair of an organization, made and taken away by whoever may open the database.
+//! `perpend organization-key`: creates and revokes key pairs of an organization, with direct access to the database.
 
 use std::process::ExitCode;
 
@@ -11,14 +11,14 @@ use perpend_domain::time::Clock as _;
 use perpend_http_kit::auth::{KEPT_MS, KeyPair};
 use perpend_storage::Store;
 
-use super::kit::{load, say};
+use super::common::{load, print_line};
 use super::serve;
 use crate::{RandomIds, SystemClock};
 
-/// Organizations that are looked through and listed.
+/// Organizations that are searched.
 const MAX_ORGANIZATIONS: u32 = 1_000;
 
-pub(super) fn make(
+pub(super) fn create(
     settings: &SettingArgs,
     wanted: Option<&str>,
     note: Option<String>,
@@ -26,16 +26,16 @@ pub(super) fn make(
     let config = load(settings)?;
     serve::runtime()?.block_on(async {
         let store = open(&config).await?;
-        let made = make_in(&store, wanted, note).await;
+        let created = create_in(&store, wanted, note).await;
         store.close().await;
-        let (organization, pair) = made?;
-        say(&format!(
+        let (organization, pair) = created?;
+        print_line(&format!(
             "This key pair manages the organization {:?}: its projects, their keys and its members.",
             organization.name
         ));
-        say("It opens no project. The secret is shown only now.");
-        say(&format!("  public key  {}", pair.public_key));
-        say(&format!("  secret key  {}", pair.secret_key));
+        print_line("It does not give access to the data of projects. The secret is not shown again.");
+        print_line(&format!("  public key  {}", pair.public_key));
+        print_line(&format!("  secret key  {}", pair.secret_key));
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -47,40 +47,40 @@ pub(super) fn revoke(settings: &SettingArgs, public_key: &str) -> anyhow::Result
         let revoked = revoke_in(&store, public_key).await;
         store.close().await;
         revoked?;
-        say(&format!(
-            "The key pair {public_key} is deleted, and its public key is never given out again."
+        print_line(&format!(
+            "The key pair {public_key} was deleted. Its public key cannot be used again."
         ));
-        say(&format!("A server that runs refuses it within {} seconds.", KEPT_MS / 1_000));
+        print_line(&format!("A running server rejects it within {} seconds.", KEPT_MS / 1_000));
         if config.init.org_public_key.as_deref() == Some(public_key) {
-            say("It is still in the settings: the next start warns and does not make it again.");
-            say("Remove init.org_public_key and init.org_secret_key, or set a new pair.");
+            print_line("It is still in the settings. The next start logs a warning and does not create it again.");
+            print_line("Remove init.org_public_key and init.org_secret_key, or set a new pair.");
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
 async fn revoke_in(store: &Store, public_key: &str) -> anyhow::Result<()> {
-    // What no key can be called is as unknown as what none is called.
+    // An invalid public key gives the same error as an unknown one.
     let deleted = match PublicKey::new(public_key) {
         Ok(key) => store.catalog.delete_organization_key(&key).await,
         Err(_) => Err(Error::NotFound),
     };
     match deleted {
         Err(Error::NotFound) => anyhow::bail!(
-            "--revoke has to name the public key of an organization, and no organization has {public_key:?}; \
-             keys of projects are taken away with DELETE /api/public/projects/{{projectId}}/apiKeys/{{apiKeyId}}"
+            "--revoke must be the public key of an organization, got {public_key:?}; delete keys of projects with \
+             DELETE /api/public/projects/{{projectId}}/apiKeys/{{apiKeyId}}"
         ),
         deleted => Ok(deleted?),
     }
 }
 
-/// The database of a server, for a command of its operator. The server may be an older one, so that it is not migrated.
+/// Opens the database for a command without migrating it, because the running server may be older.
 pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
     let url = config.database();
     if let DatabaseUrl::Sqlite(path) = &url {
         anyhow::ensure!(
             path.exists(),
-            "there is no database {} (--data-dir): start the server once, it makes the database",
+            "the database {} does not exist (--data-dir); start the server once to create it",
             path.display()
         );
     }
@@ -94,7 +94,7 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
         .with_context(|| format!("cannot open the database {url} (--database-url)"))
 }
 
-async fn make_in(
+async fn create_in(
     store: &Store,
     wanted: Option<&str>,
     note: Option<String>,
@@ -110,13 +110,10 @@ async fn make_in(
             .take(20)
             .map(|organization| format!("{:?} ({})", organization.name, organization.id))
             .collect();
-        anyhow::bail!(
-            "--organization has to name one of the organizations, by name or id: {}",
-            names.join(", ")
-        );
+        anyhow::bail!("--organization must be the name or id of one of: {}", names.join(", "));
     };
     let pair = KeyPair::random(&RandomIds);
-    let note = note.or_else(|| Some("made by perpend organization-key".to_owned()));
+    let note = note.or_else(|| Some("created by perpend organization-key".to_owned()));
     let key = pair.to_key(&RandomIds, note, None)?;
     let owner = KeyOwner::Organization(organization.id.clone());
     store.catalog.create_key(&owner, &key, SystemClock.now()).await?;

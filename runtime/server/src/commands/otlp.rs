@@ -1,4 +1,4 @@
-//! `perpend otlp show`: why does my span look like this?
+//! `perpend otlp show`: prints the traces in an OTLP payload.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
     let context =
         perpend_otlp::Context { arrived_at: SystemClock.now(), ..perpend_otlp::Context::default() };
     let mut batch = Batch::default();
-    let taken = perpend_otlp::read_traces(&bytes, encoding, &context, &mut batch)?;
+    let outcome = perpend_otlp::read_traces(&bytes, encoding, &context, &mut batch)?;
     let prices = PriceTable::built_in();
     let mut observations = batch.observations;
     for observation in &mut observations {
@@ -46,20 +46,20 @@ pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
         write!(out, "{}", render::tree(&observations, &traces, out.is_terminal()))?;
     }
     let mut errors = std::io::stderr();
-    if taken.n_rejected > 0 {
-        writeln!(errors, "{} spans were rejected, for example:", taken.n_rejected)?;
+    if outcome.n_rejected > 0 {
+        writeln!(errors, "{} spans were rejected, for example:", outcome.n_rejected)?;
     }
-    for rejection in &taken.rejections {
+    for rejection in &outcome.rejections {
         writeln!(errors, "rejected: {} ({})", rejection.text, rejection.scope)?;
     }
-    for change in &taken.changes {
+    for change in &outcome.changes {
         writeln!(errors, "changed: {} ({})", change.text, change.scope)?;
     }
-    if taken.n_accepted + taken.n_rejected == 0 {
-        let hint = taken.hint.unwrap_or("the request holds no span");
+    if outcome.n_accepted + outcome.n_rejected == 0 {
+        let hint = outcome.hint.unwrap_or("the request contains no spans");
         writeln!(errors, "{hint}")?;
     }
-    Ok(match taken.n_rejected {
+    Ok(match outcome.n_rejected {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })

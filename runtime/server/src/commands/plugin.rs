@@ -1,4 +1,4 @@
-//! `perpend plugin`: the arguments of the author's path. What the commands do is in the crate `author`.
+//! `perpend plugin`: arguments of the plug-in commands, which are implemented in the crate `plugin-cli`.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -16,67 +16,67 @@ use perpend_plugin_cli::{
 };
 use serde_json::json;
 
-use super::kit::say;
+use super::common::print_line;
 use super::plugin_add;
 use super::plugin_remote::{Access, ServerRemote, TIMEOUT};
 use crate::SystemClock;
 
-/// `perpend plugin` with what all of its commands take.
+/// `perpend plugin` with its common options.
 #[derive(Debug, Args)]
 pub(super) struct PluginArgs {
     #[command(subcommand)]
     command: PluginCommand,
-    /// Print the outcome as JSON
+    /// Print the result as JSON
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum PluginCommand {
-    /// Make a project that builds as it is, with sample items and tests
+    /// Create a project with sample items and tests
     #[command(after_help = "Example:\n  perpend plugin new acme/tone --lang python")]
     New {
-        /// The plug-in's name: NAME, or VENDOR/NAME
+        /// Name of the plug-in: NAME or VENDOR/NAME
         name: String,
         /// rust, javascript, typescript, python, go or c
         #[arg(long)]
         lang: Language,
-        /// The folder to make [default: NAME]
+        /// Directory to create [default: NAME]
         #[arg(long)]
         dir: Option<PathBuf>,
     },
     /// Build plugin.wasm with the toolchain of the project's language
     #[command(after_help = "Example:\n  perpend plugin build --project ./tone\n\n\
-        Tools are looked for in the project (node_modules, .venv), in $PERPEND_TOOLCHAINS and on PATH.")]
+        Tools are searched for in the project (node_modules, .venv), in $PERPEND_TOOLCHAINS and in PATH.")]
     Build {
-        /// The project's folder
+        /// Directory of the project
         #[arg(long, value_name = "DIR", default_value = ".")]
         project: PathBuf,
     },
-    /// Renew the SDK and the contract in a project; your files stay, but for imports of what was renamed
+    /// Update the SDK and the contract in a project; in your files, only renamed imports are changed
     #[command(after_help = "Example:\n  perpend plugin update && perpend plugin build")]
     Update {
-        /// The project's folder
+        /// Directory of the project
         #[arg(long, value_name = "DIR", default_value = ".")]
         project: PathBuf,
     },
-    /// Check what a server checks when a plug-in is registered, and that equal calls give equal bytes
+    /// Run the checks of a registration, and check that equal calls give equal results
     #[command(after_help = "Example:\n  perpend plugin check plugin.wasm")]
     Check {
         #[command(flatten)]
         selected: Selected,
     },
-    /// Score items with one evaluator, behind the same walls and limits as on a server
+    /// Score items with one evaluator, with the sandbox and limits of a server
     #[command(after_help = "Examples:\n  \
         perpend plugin run --watch\n  \
         perpend plugin run plugin.wasm --evaluator max-length --config '{\"max_chars\": 5}' --items items.jsonl")]
     Run {
         #[command(flatten)]
         selected: Selected,
-        /// Answers that stand in for a model: a text, or {"structured": JSON}, to a line
+        /// File with model replies, one per line: a text or {"structured": JSON}
         #[arg(long, value_name = "FILE")]
         answers: Option<PathBuf>,
-        /// Build and run again whenever a file of the project changes
+        /// Build and run again after each change of a file in the project
         #[arg(long)]
         watch: bool,
     },
@@ -85,29 +85,29 @@ enum PluginCommand {
         A line of tests.jsonl:\n  \
         {\"name\": \"short passes\", \"evaluator\": \"max-length\", \"config\": {\"max_chars\": 5}, \
         \"item\": {\"output\": \"hello\"}, \"scores\": {\"within_limit\": true}}\n  \
-        \"error\": \"invalid_input\" in place of \"scores\" expects a failure; \"answers\": [...] stands in \
-        for a model.")]
+        \"error\": \"invalid_input\" instead of \"scores\" expects a failure; \"answers\": [...] are \
+        model replies.")]
     Test {
         /// The component
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
-        /// The tests [default: tests.jsonl beside the component]
+        /// File with tests [default: tests.jsonl next to the component]
         #[arg(long, value_name = "FILE")]
         tests: Option<PathBuf>,
     },
-    /// Measure calls per second, median and p99, beside an evaluator that does next to nothing
+    /// Measure calls per second, median and p99, compared with a minimal evaluator
     #[command(after_help = "Example:\n  perpend plugin bench --seconds 5 --threads 2")]
     Bench {
         #[command(flatten)]
         selected: Selected,
-        /// How long each side is measured
+        /// Duration of each measurement, in seconds
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
-        /// Threads that make calls
+        /// Number of threads
         #[arg(long, default_value_t = 1)]
         threads: usize,
     },
-    /// Register a component at a server; bytes that are there already are not sent
+    /// Register a component at a server; a component that is already registered is not sent again
     #[command(after_help = "Example:\n  \
         PERPEND_PUBLIC_KEY=pk-... PERPEND_SECRET_KEY=sk-... perpend plugin push --server http://127.0.0.1:4717")]
     Push {
@@ -117,11 +117,11 @@ enum PluginCommand {
         #[command(flatten)]
         access: Access,
     },
-    /// Compile and register a first-party component for all projects; needs the database of the server
+    /// Compile and register a first-party component for all projects; requires access to the database of the server
     #[command(after_help = "Examples:\n  perpend plugin add perpend/python --data-dir ./data\n  \
         perpend plugin add python.wasm --data-dir ./data")]
     Add {
-        /// The component: .wasm, packed .wasm.zst, or the name of one that was installed with the program
+        /// The component: a .wasm or .wasm.zst file, or the name of a component in the installation
         #[arg(value_name = "FILE|NAME")]
         file: PathBuf,
         #[command(flatten)]
@@ -133,23 +133,23 @@ enum PluginCommand {
         #[command(flatten)]
         access: Access,
     },
-    /// Show one plug-in of a server: its versions, who uses it, its configurations
+    /// Show a plug-in of a server: versions, uses and configurations
     #[command(after_help = "Example:\n  perpend plugin show acme/tone@1.2.0")]
     Show {
-        /// NAME, NAME@VERSION, or a digest or its beginning
+        /// NAME, NAME@VERSION, or a prefix of a digest
         reference: String,
         #[command(flatten)]
         access: Access,
     },
-    /// Give the evaluators that use a plug-in a former version of it, as new versions of theirs
+    /// Create versions of evaluators that use an earlier version of a plug-in
     #[command(after_help = "Example:\n  perpend plugin rollback acme/tone --to 1.1.0 --dry-run")]
     Rollback {
-        /// The plug-in's name, VENDOR/NAME
+        /// Name of the plug-in, VENDOR/NAME
         name: String,
-        /// The version to go to [default: from the newest registered one to the one before it]
+        /// The version to use [default: the one before the newest registered version]
         #[arg(long)]
         to: Option<String>,
-        /// Show what would change, and change nothing
+        /// Show the changes without applying them
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -157,19 +157,19 @@ enum PluginCommand {
     },
 }
 
-/// The component and what is done with it.
+/// A component with the evaluator and the items to run it on.
 #[derive(Clone, Debug, Args)]
 struct Selected {
     /// The component [default: plugin.wasm]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The evaluator in it [default: the only one]
+    /// Id of the evaluator [default: the only one in the component]
     #[arg(long, value_name = "ID")]
     evaluator: Option<String>,
-    /// Its configuration, or @FILE with it [default: {}]
+    /// Configuration of the evaluator, or @FILE [default: {}]
     #[arg(long, value_name = "JSON")]
     config: Option<String>,
-    /// Items, one JSON object to a line [default: items.jsonl beside the component]
+    /// File with items, one JSON object per line [default: items.jsonl next to the component]
     #[arg(long, value_name = "FILE")]
     items: Option<PathBuf>,
 }
@@ -186,7 +186,7 @@ impl Selected {
     }
 }
 
-/// Does what was asked, and prints it.
+/// Runs a command and prints its result.
 pub(super) fn plugin(args: PluginArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
     let as_json = args.json;
     let progress: Box<dyn Progress> = match std::io::stderr().is_terminal() {
@@ -197,24 +197,24 @@ pub(super) fn plugin(args: PluginArgs, bundle: Bundle) -> anyhow::Result<ExitCod
     if let PluginCommand::Run { selected, answers, watch: true } = args.command {
         let mut selection = selected.selection();
         selection.answers = answers;
-        return watched(&selection, &*progress, as_json);
+        return watch(&selection, &*progress, as_json);
     }
-    told(act(args.command, bundle, &*progress), as_json)
+    print_report(run_command(args.command, bundle, &*progress), as_json)
 }
 
-/// Prints a report; a failure is JSON too where JSON was asked for.
-fn told(done: anyhow::Result<Report>, as_json: bool) -> anyhow::Result<ExitCode> {
-    let report = match done {
+/// Prints a report; with `as_json`, errors are JSON too.
+fn print_report(result: anyhow::Result<Report>, as_json: bool) -> anyhow::Result<ExitCode> {
+    let report = match result {
         Ok(report) => report,
         Err(error) if as_json => {
-            say(&json!({ "error": format!("{error:#}") }).to_string());
+            print_line(&json!({ "error": format!("{error:#}") }).to_string());
             return Ok(ExitCode::FAILURE);
         }
         Err(error) => return Err(error),
     };
     match as_json {
-        true => say(&format!("{:#}", report.json)),
-        false => say(report.text.trim_end()),
+        true => print_line(&format!("{:#}", report.json)),
+        false => print_line(report.text.trim_end()),
     }
     Ok(match report.is_ok {
         true => ExitCode::SUCCESS,
@@ -222,61 +222,71 @@ fn told(done: anyhow::Result<Report>, as_json: bool) -> anyhow::Result<ExitCode>
     })
 }
 
-fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyhow::Result<Report> {
-    use PluginCommand as Asked;
+fn run_command(
+    command: PluginCommand,
+    bundle: Bundle,
+    progress: &dyn Progress,
+) -> anyhow::Result<Report> {
     let tools = Tools::from_env();
     Ok(match command {
-        Asked::New { name, lang, dir } => {
+        PluginCommand::New { name, lang, dir } => {
             let short = name.rsplit('/').next().unwrap_or(&name);
             let dir = dir.unwrap_or_else(|| short.into());
-            made(&perpend_plugin_cli::new(&name, lang, &dir, &tools).map_err(Error::New)?, &dir)
+            created_report(
+                &perpend_plugin_cli::new(&name, lang, &dir, &tools).map_err(Error::New)?,
+                &dir,
+            )
         }
-        Asked::Build { project } => built(&Project::open(&project, &tools)?, progress)?,
-        Asked::Update { project } => updated(&Project::open(&project, &tools)?)?,
-        Asked::Check { selected } => {
+        PluginCommand::Build { project } => built(&Project::open(&project, &tools)?, progress)?,
+        PluginCommand::Update { project } => updated(&Project::open(&project, &tools)?)?,
+        PluginCommand::Check { selected } => {
             let selection = selected.selection();
             note(perpend_plugin_cli::outdated(&selection.folder()));
-            at_work(progress, |bench| bench.check(&selection))?
+            with_workbench(progress, |bench| bench.check(&selection))?
         }
-        Asked::Run { selected, answers, .. } => {
+        PluginCommand::Run { selected, answers, .. } => {
             let mut selection = selected.selection();
             selection.answers = answers;
             note(perpend_plugin_cli::outdated(&selection.folder()));
-            at_work(progress, |bench| bench.run(&selection))?
+            with_workbench(progress, |bench| bench.run(&selection))?
         }
-        Asked::Test { file, tests } => {
+        PluginCommand::Test { file, tests } => {
             let selection = Selection { file, ..Selection::default() };
             note(perpend_plugin_cli::outdated(&selection.folder()));
-            at_work(progress, |bench| bench.test(&selection, tests))?
+            with_workbench(progress, |bench| bench.test(&selection, tests))?
         }
-        Asked::Bench { selected, seconds, threads } => {
+        PluginCommand::Bench { selected, seconds, threads } => {
             let measure = measure(seconds, threads)?;
             bench(&selected.selection(), measure, bundle, progress)?
         }
-        Asked::Push { file, access } => push(file, &access, progress)?,
-        Asked::Add { file, settings } => plugin_add::add(&file, &settings, bundle, progress)?,
-        Asked::List { access } => Registry::of(&ServerRemote::new(&access, TIMEOUT)?).list()?,
-        Asked::Show { reference, access } => {
+        PluginCommand::Push { file, access } => push(file, &access, progress)?,
+        PluginCommand::Add { file, settings } => {
+            plugin_add::add(&file, &settings, bundle, progress)?
+        }
+        PluginCommand::List { access } => {
+            Registry::of(&ServerRemote::new(&access, TIMEOUT)?).list()?
+        }
+        PluginCommand::Show { reference, access } => {
             Registry::of(&ServerRemote::new(&access, TIMEOUT)?).show(&reference)?
         }
-        Asked::Rollback { name, to, dry_run, access } => Registry::of(&ServerRemote::new(
+        PluginCommand::Rollback { name, to, dry_run, access } => Registry::of(&ServerRemote::new(
             &access, TIMEOUT,
         )?)
         .rollback(&name, to.as_deref(), dry_run)?,
     })
 }
 
-/// A line for the person at the terminal, beside what the command prints.
+/// Prints a note to standard error.
 fn note(text: Option<String>) {
     if let Some(text) = text {
         let _ = writeln!(std::io::stderr(), "note: {text}");
     }
 }
 
-fn made(project: &Project, dir: &Path) -> Report {
+fn created_report(project: &Project, dir: &Path) -> Report {
     let shown = dir.display();
     let name = &project.manifest().name;
-    // What the build would ask for, before it is asked.
+    // Tools that the build requires.
     let missing = perpend_plugin_cli::missing(project);
     let steps: Vec<String> = missing
         .iter()
@@ -285,7 +295,7 @@ fn made(project: &Project, dir: &Path) -> Report {
         .collect();
     Report {
         text: format!(
-            "{name} is in {shown}, in {}\n  cd {shown}{}",
+            "{name} was created in {shown}, in {}\n  cd {shown}{}",
             project.language(),
             steps.concat()
         ),
@@ -303,14 +313,14 @@ fn updated(project: &Project) -> anyhow::Result<Report> {
     let renamed = match files.is_empty() {
         true => String::new(),
         false => format!(
-            "\nthe SDK is imported as perpend_plugin now, also in {}; names in texts, such as of mock.patch, are \
-             yours to change",
+            "\nthe SDK is now imported as perpend_plugin, also in {}; change names in strings, such as arguments of \
+             mock.patch, yourself",
             files.join(", ")
         ),
     };
     Ok(Report {
         text: format!(
-            "perpend/ is that of perpend {version}; `perpend plugin build` uses it{renamed}"
+            "perpend/ was updated to version {version}; `perpend plugin build` uses it{renamed}"
         ),
         json: json!({ "template": version, "renamedImports": files }),
         is_ok: true,
@@ -329,7 +339,7 @@ fn built(project: &Project, progress: &dyn Progress) -> anyhow::Result<Report> {
     })
 }
 
-/// Where compiled components are kept between commands.
+/// The cache directory of compiled components.
 fn cache_dir() -> PathBuf {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let cache = folder("XDG_CACHE_HOME")
@@ -349,20 +359,20 @@ fn workbench<'b>(sandbox: &'b Sandbox, progress: &'b dyn Progress) -> Workbench<
     }
 }
 
-fn at_work(
+fn with_workbench(
     progress: &dyn Progress,
-    act: impl FnOnce(&Workbench<'_>) -> Result<Report, Error>,
+    run: impl FnOnce(&Workbench<'_>) -> Result<Report, Error>,
 ) -> anyhow::Result<Report> {
-    let program = std::env::current_exe().context("the path of this program")?;
+    let program = std::env::current_exe().context("cannot determine the path of this program")?;
     let sandbox = Sandbox::processes(program, cache_dir())?;
-    Ok(act(&workbench(&sandbox, progress))?)
+    Ok(run(&workbench(&sandbox, progress))?)
 }
 
 fn measure(seconds: f64, n_threads: usize) -> anyhow::Result<Measure> {
     let time = Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|time| !time.is_zero() && n_threads > 0)
-        .context("--seconds and --threads have to be more than 0")?;
+        .context("--seconds and --threads must be greater than 0")?;
     Ok(Measure { time, n_threads })
 }
 
@@ -383,9 +393,9 @@ fn push(file: Option<PathBuf>, access: &Access, progress: &dyn Progress) -> anyh
     let remote = ServerRemote::new(access, TIMEOUT)?;
     let selection = Selection { file, ..Selection::default() };
     note(perpend_plugin_cli::outdated(&selection.folder()));
-    let program = std::env::current_exe().context("the path of this program")?;
+    let program = std::env::current_exe().context("cannot determine the path of this program")?;
     let sandbox = Sandbox::processes(program, cache_dir())?;
-    // What a server would refuse is refused here, before anything is sent.
+    // Runs the checks of the server before anything is sent.
     let component = workbench(&sandbox, progress).open(&selection.component())?;
     progress.step(&format!("pushing {}", component.info.name));
     let report = Registry::of(&remote).push(&component);
@@ -393,21 +403,21 @@ fn push(file: Option<PathBuf>, access: &Access, progress: &dyn Progress) -> anyh
     Ok(report?)
 }
 
-/// Builds and runs, and again after each change, until it is interrupted.
-fn watched(
+/// Builds and runs after each change, until interrupted.
+fn watch(
     selection: &Selection,
     progress: &dyn Progress,
     as_json: bool,
 ) -> anyhow::Result<ExitCode> {
     let folder = selection.folder();
-    let look = || {
-        let mut seen = Snapshot::of(&folder).and(&selection.items());
+    let snapshot = || {
+        let mut files = Snapshot::of(&folder).and(&selection.items());
         if !folder.join(perpend_plugin_cli::MANIFEST).is_file() {
-            seen = seen.and(&selection.component());
+            files = files.and(&selection.component());
         }
-        seen
+        files
     };
-    let program = std::env::current_exe().context("the path of this program")?;
+    let program = std::env::current_exe().context("cannot determine the path of this program")?;
     let sandbox = Sandbox::processes(program, cache_dir())?;
     let once = || -> anyhow::Result<Report> {
         if folder.join(perpend_plugin_cli::MANIFEST).is_file() {
@@ -416,11 +426,11 @@ fn watched(
         Ok(workbench(&sandbox, progress).run(selection)?)
     };
     loop {
-        let before = look();
-        if let Err(error) = told(once(), as_json) {
+        let before = snapshot();
+        if let Err(error) = print_report(once(), as_json) {
             let _ = writeln!(std::io::stderr(), "perpend: {error:#}");
         }
-        note(Some(format!("waiting for a change in {}; Ctrl-C ends it", folder.display())));
-        perpend_plugin_cli::changed(&before, &look);
+        note(Some(format!("waiting for changes in {}; press Ctrl-C to stop", folder.display())));
+        perpend_plugin_cli::changed(&before, &snapshot);
     }
 }

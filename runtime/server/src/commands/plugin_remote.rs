@@ -1,4 +1,4 @@
-//! The server that `perpend plugin push`, `perpend judge check` and their neighbours speak to.
+//! The server connection of `perpend plugin push`, `perpend judge check` and similar commands.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use tokio::runtime::Runtime;
 
 use crate::client::Client;
 
-/// Where a server is when nobody says.
+/// The default server.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:4717";
-/// A server compiles what is pushed: an interpreter takes it a minute on a slow machine.
+/// Timeout of requests, which includes compilation: an interpreter takes a minute on a slow machine.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Where the server is, and who asks.
+/// Address of the server and credentials.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Access {
-    /// The server's address [default: $PERPEND_SERVER or http://127.0.0.1:4717]
+    /// URL of the server [default: $PERPEND_SERVER or http://127.0.0.1:4717]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// Public half of the project's key pair [default: $PERPEND_PUBLIC_KEY]
+    /// Public key of the project [default: $PERPEND_PUBLIC_KEY]
     #[arg(long, value_name = "KEY")]
     public_key: Option<String>,
-    /// Secret half of the project's key pair [default: $PERPEND_SECRET_KEY]
+    /// Secret key of the project [default: $PERPEND_SECRET_KEY]
     #[arg(long, value_name = "KEY")]
     secret_key: Option<String>,
 }
 
-/// A server spoken to over HTTP.
+/// A server accessed over HTTP.
 #[derive(Debug)]
 pub(super) struct ServerRemote {
     address: String,
@@ -38,11 +38,11 @@ pub(super) struct ServerRemote {
 }
 
 impl ServerRemote {
-    /// The server that was named, by flags or in the environment. An answer is waited for so long.
+    /// Connects to the server in the flags or the environment.
     pub(super) fn new(access: &Access, timeout: Duration) -> anyhow::Result<Self> {
-        let or_variable = |given: &Option<String>, name: &str| {
+        let or_variable = |flag: &Option<String>, name: &str| {
             let variable = || std::env::var(name).ok();
-            given.clone().or_else(variable).filter(|value| !value.is_empty())
+            flag.clone().or_else(variable).filter(|value| !value.is_empty())
         };
         let address = or_variable(&access.server, "PERPEND_SERVER");
         let address = address.unwrap_or_else(|| DEFAULT_SERVER.to_owned());
@@ -50,18 +50,18 @@ impl ServerRemote {
         let secret = or_variable(&access.secret_key, "PERPEND_SECRET_KEY");
         let (Some(public), Some(secret)) = (public, secret) else {
             anyhow::bail!(
-                "a key pair of the project is needed: give --public-key and --secret-key, or set \
-                 PERPEND_PUBLIC_KEY and PERPEND_SECRET_KEY; a server prints its first pair when it starts"
+                "a key pair of the project is required: use --public-key and --secret-key, or set \
+                 PERPEND_PUBLIC_KEY and PERPEND_SECRET_KEY; a server prints a key pair on its first start"
             );
         };
         anyhow::ensure!(
             !address.starts_with("https://"),
-            "--server: this version of perpend speaks plain http; reach {address} by its http address, \
-             or through a tunnel to it on this machine"
+            "--server must be an http:// URL, got {address:?}; this version does not support https, use an http address or a \
+             local tunnel"
         );
         anyhow::ensure!(
             address.starts_with("http://"),
-            "--server: {address:?} is no address; it begins with http://"
+            "--server must be an http:// URL, got {address:?}"
         );
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = {
@@ -87,7 +87,7 @@ impl Remote for ServerRemote {
         path: &str,
         body: Option<(&str, Vec<u8>)>,
     ) -> Result<Answer, String> {
-        let method: Method = method.parse().map_err(|_| "no such method".to_owned())?;
+        let method: Method = method.parse().map_err(|_| "invalid method".to_owned())?;
         let (headers, body) = match body {
             Some((media_type, bytes)) => (vec![("content-type", media_type)], Body::from(bytes)),
             None => (Vec::new(), Body::empty()),

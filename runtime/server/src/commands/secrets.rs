@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use perpend_config::SettingArgs;
 use perpend_db::DatabaseUrl;
 
-use super::kit::{load, say};
+use super::common::{load, print_line};
 use super::{organization_key, serve};
 use crate::RandomIds;
 use crate::lock::Lock;
@@ -24,8 +24,10 @@ pub(super) fn reset(settings: &SettingArgs, is_confirmed: bool) -> anyhow::Resul
             Ok(ResetEffect::Lost(_)) if is_confirmed => {
                 let source = secrets::reset(&store, &config, &RandomIds).await;
                 source.map(|source| {
-                    say(&format!("Stored secrets are now encrypted with the key in {source}."));
-                    say("Enter the lost secrets again.");
+                    print_line(&format!(
+                        "Stored secrets are now encrypted with the key in {source}."
+                    ));
+                    print_line("Enter the lost secrets again.");
                     ExitCode::SUCCESS
                 })
             }
@@ -34,7 +36,7 @@ pub(super) fn reset(settings: &SettingArgs, is_confirmed: bool) -> anyhow::Resul
                 Ok(ExitCode::FAILURE)
             }
             Ok(ResetEffect::KeyMatches) => {
-                say("The key matches this database. Nothing to reset.");
+                print_line("The key matches this database. Nothing to reset.");
                 Ok(ExitCode::SUCCESS)
             }
             Err(error) => Err(error),
@@ -46,18 +48,18 @@ pub(super) fn reset(settings: &SettingArgs, is_confirmed: bool) -> anyhow::Resul
 
 fn print_lost(lost: &[String]) {
     match lost {
-        [] => say("The database has another key, but no stored secrets, so none is lost."),
+        [] => print_line("The database has another key, but no stored secrets, so none is lost."),
         lost => {
-            say(
+            print_line(
                 "Without the previous key, these secrets cannot be decrypted and must be entered again:",
             );
             for name in lost {
-                say(&format!("  {name}"));
+                print_line(&format!("  {name}"));
             }
-            say("If you have a backup of secrets.key, restore it instead.");
+            print_line("If you have a backup of secrets.key, restore it instead.");
         }
     }
-    say(
+    print_line(
         "Nothing was changed. To replace the key, stop all servers on this database and add --confirm.",
     );
 }

@@ -10,7 +10,7 @@ use perpend_db::Breakpoints;
 use perpend_domain::bundle::Bundle;
 use tokio_util::sync::CancellationToken;
 
-use super::kit::{load, say};
+use super::common::{load, print_line};
 use super::log;
 use crate::{KeyPair, RandomIds, Server, Setup, SystemClock};
 
@@ -18,12 +18,12 @@ pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("the async runtime cannot start")
+        .context("cannot start the async runtime")
 }
 
 /// A server with the system's clock and random ids.
 pub(super) async fn open(config: Config, bundle: Bundle) -> anyhow::Result<Server> {
-    let program = std::env::current_exe().context("the path of this program is not known")?;
+    let program = std::env::current_exe().context("cannot determine the path of this program")?;
     Server::open(Setup {
         config,
         clock: Arc::new(SystemClock),
@@ -53,18 +53,20 @@ pub(super) fn serve(settings: &SettingArgs, bundle: Bundle) -> anyhow::Result<Ex
 }
 
 fn show(pair: &KeyPair) {
-    say("First start: this key pair opens the new project. The secret is shown only now.");
-    say(&format!("  export PERPEND_PUBLIC_KEY={}", pair.public_key));
-    say(&format!("  export PERPEND_SECRET_KEY={}", pair.secret_key));
+    print_line(
+        "First start: this key pair gives access to the new project. The secret is not shown again.",
+    );
+    print_line(&format!("  export PERPEND_PUBLIC_KEY={}", pair.public_key));
+    print_line(&format!("  export PERPEND_SECRET_KEY={}", pair.secret_key));
 }
 
-/// What the operator needs to know.
+/// Prints the login URL.
 fn announce(server: &Server) {
     tracing::info!(address = %server.address(), "listening");
-    say(&format!("Perpend is ready. Open {}", server.login_url()));
+    print_line(&format!("Perpend is ready. Open {}", server.login_url()));
 }
 
-/// SIGTERM and SIGINT cancel the token; a second one ends the program at once.
+/// Cancels the token on SIGTERM or SIGINT; a second signal ends the process immediately.
 pub(super) fn cancel_on_signal(shutdown: &CancellationToken) -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
@@ -75,7 +77,7 @@ pub(super) fn cancel_on_signal(shutdown: &CancellationToken) -> anyhow::Result<(
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("stopping: requests under way may finish");
+        tracing::info!("shutting down; waiting for active requests");
         shutdown.cancel();
         tokio::select! {
             _ = terminate.recv() => {}

@@ -1,4 +1,4 @@
-//! The connections that are open, and which of them makes room for another.
+//! Open connections, with a limit and eviction of idle ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,111 +10,111 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How often the log says that there is no room.
+/// Minimum interval of log messages about the limit.
 const LOG_PERIOD: Duration = Duration::from_secs(60);
 
-/// The open connections, at most so many at a time.
+/// The open connections, up to a limit.
 #[derive(Debug)]
 pub(super) struct Connections {
     max: usize,
     answers: Answers,
     open: Mutex<Open>,
-    /// There may be room, or a connection that can make some.
+    /// Notified when a connection becomes idle or is closed.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     n_open: usize,
-    /// Those of them that were told to close.
+    /// Open connections whose close was requested.
     n_closing: usize,
-    /// What closes each idle connection; the one that has been idle longest first.
+    /// Close tokens of idle connections; the one that has been idle longest is first.
     idle: BTreeMap<u64, CancellationToken>,
-    n_idle_ever: u64,
+    idle_sequence: u64,
     logged_at: Option<Instant>,
 }
 
-/// An open connection, which is idle unless it is [`Busy`].
+/// An open connection, which is idle unless it has an [`ActiveRequest`].
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Slot {
     connections: Arc<Connections>,
     close: CancellationToken,
     state: Mutex<State>,
-    /// The last answer was given though its request was not read to the end.
-    leaves_unread: AtomicBool,
+    /// Whether the last response was sent before the request body was read completely.
+    has_unread_body: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
-    n_busy: usize,
-    /// Its place among the idle ones.
+    n_active: usize,
+    /// Key in the map of idle connections.
     idle_at: u64,
-    n_busy_ever: u64,
-    /// The answers of which the client has to take something, and until when.
-    untaken: BTreeSet<(Instant, u64)>,
+    request_sequence: u64,
+    /// Deadlines of responses with unread data, by request number.
+    pending: BTreeSet<(Instant, u64)>,
 }
 
-/// A request or an answer under way: its connection is not idle.
+/// A request or response in progress, which keeps its connection from being idle.
 #[derive(Debug)]
-pub(super) struct Busy {
-    seat: Arc<Seat>,
+pub(super) struct ActiveRequest {
+    slot: Arc<Slot>,
     number: u64,
     pace: Pace,
-    /// When something was given, and when it has to be taken.
-    untaken: Option<(Instant, Instant)>,
+    /// When the last piece was passed, and the deadline for reading it.
+    pending: Option<(Instant, Instant)>,
 }
 
-/// How long a client may take for an answer. It may fall behind the minimum rate by one pause; bytes that it takes catch
-/// up. The time between two pieces, in which the server makes the next one, does not count.
+/// Time budget of a client for reading a response. The client may fall behind the minimum rate by one pause; bytes that it reads
+/// extend the budget. Time in which the server produces the next piece does not count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     answers: Answers,
-    /// Until the client is too far behind.
+    /// Remaining time until the client is too far behind.
     left: Duration,
-    /// Until the whole answer has to be taken.
-    left_in_all: Duration,
+    /// Remaining time for the complete response.
+    left_in_total: Duration,
 }
 
 impl Pace {
     pub(super) const fn new(answers: Answers) -> Self {
-        Self { answers, left: answers.pause, left_in_all: answers.deadline }
+        Self { answers, left: answers.pause, left_in_total: answers.deadline }
     }
 
-    /// When what is given now has to be taken.
-    pub(super) fn due(&self, now: Instant) -> Instant {
-        now + self.left.min(self.left_in_all)
+    /// Deadline for data passed now.
+    pub(super) fn deadline(&self, now: Instant) -> Instant {
+        now + self.left.min(self.left_in_total)
     }
 
-    /// The client took `n_bytes`, after it had been waited for.
-    pub(super) fn took(&mut self, n_bytes: usize, waited: Duration) {
-        let paid = n_bytes as f64 / f64::from(self.answers.min_bytes_per_second);
-        // Nobody is ever behind by more than one pause, so what is paid beyond that counts for nothing.
-        let paid = Duration::from_secs_f64(paid.min(self.answers.pause.as_secs_f64()));
-        self.left = (self.left.saturating_sub(waited) + paid).min(self.answers.pause);
-        self.left_in_all = self.left_in_all.saturating_sub(waited);
+    /// Records that the client read `n_bytes` after the server had waited for this time.
+    pub(super) fn record_read(&mut self, n_bytes: usize, waited: Duration) {
+        let earned = n_bytes as f64 / f64::from(self.answers.min_bytes_per_second);
+        // The budget never exceeds one pause.
+        let earned = Duration::from_secs_f64(earned.min(self.answers.pause.as_secs_f64()));
+        self.left = (self.left.saturating_sub(waited) + earned).min(self.answers.pause);
+        self.left_in_total = self.left_in_total.saturating_sub(waited);
     }
 }
 
-// What these guard is whole between any two statements, also after a panic.
+// The guarded data is consistent between statements, so a poisoned lock can be used.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Open {
     fn add_idle(&mut self, close: &CancellationToken) -> u64 {
-        self.n_idle_ever += 1;
-        self.idle.insert(self.n_idle_ever, close.clone());
-        self.n_idle_ever
+        self.idle_sequence += 1;
+        self.idle.insert(self.idle_sequence, close.clone());
+        self.idle_sequence
     }
 
-    /// Whether it is time to say something again.
-    fn may_log(&mut self) -> bool {
+    /// Whether a message about the limit may be logged now.
+    fn should_log(&mut self) -> bool {
         let now = Instant::now();
-        let may = self.logged_at.is_none_or(|at| LOG_PERIOD <= now - at);
-        if may {
+        let is_due = self.logged_at.is_none_or(|at| LOG_PERIOD <= now - at);
+        if is_due {
             self.logged_at = Some(now);
         }
-        may
+        is_due
     }
 }
 
@@ -123,19 +123,19 @@ impl Connections {
         Arc::new(Self { max, answers, open: Mutex::default(), changed: Notify::new() })
     }
 
-    /// Room for one more connection. When there is none, the connection that has been idle longest is closed; when
-    /// none is idle, this waits for one. Only one caller may wait at a time.
-    pub(super) async fn take(self: &Arc<Self>) -> Arc<Seat> {
+    /// Reserves a slot for a connection. At the limit, the connection that has been idle longest is closed; if none is idle, waits
+    /// for one. Only one caller may wait at a time.
+    pub(super) async fn acquire(self: &Arc<Self>) -> Arc<Slot> {
         loop {
-            if let Some(seat) = self.free() {
-                return seat;
+            if let Some(slot) = self.try_acquire() {
+                return slot;
             }
             self.close_idle();
             self.changed.notified().await;
         }
     }
 
-    fn free(self: &Arc<Self>) -> Option<Arc<Seat>> {
+    fn try_acquire(self: &Arc<Self>) -> Option<Arc<Slot>> {
         let mut open = lock(&self.open);
         if self.max <= open.n_open {
             return None;
@@ -143,36 +143,36 @@ impl Connections {
         open.n_open += 1;
         let close = CancellationToken::new();
         let idle_at = open.add_idle(&close);
-        Some(Arc::new(Seat {
+        Some(Arc::new(Slot {
             connections: Arc::clone(self),
             close,
             state: Mutex::new(State {
-                n_busy: 0,
+                n_active: 0,
                 idle_at,
-                n_busy_ever: 0,
-                untaken: BTreeSet::new(),
+                request_sequence: 0,
+                pending: BTreeSet::new(),
             }),
-            leaves_unread: AtomicBool::new(false),
+            has_unread_body: AtomicBool::new(false),
         }))
     }
 
-    /// Makes room for one connection, unless some is being made. Whether there will be room.
+    /// Closes an idle connection if the limit is reached. Returns whether there is or will be a free slot.
     pub(super) fn close_idle(&self) -> bool {
         let mut open = lock(&self.open);
         if open.n_open - open.n_closing < self.max {
             return true;
         }
         let longest = open.idle.pop_first();
-        if open.may_log() {
+        if open.should_log() {
             let max_connections = self.max;
             match longest {
                 Some(_) => tracing::warn!(
                     max_connections,
-                    "connection limit reached: the connections that were idle longest are closed"
+                    "connection limit reached; closing the connections that were idle longest"
                 ),
                 None => tracing::warn!(
                     max_connections,
-                    "connection limit reached and no connection is idle: new ones wait"
+                    "connection limit reached and no connection is idle; new connections wait"
                 ),
             }
         }
@@ -185,32 +185,32 @@ impl Connections {
     }
 }
 
-impl Seat {
-    pub(super) fn leave_unread(&self, leaves: bool) {
-        self.leaves_unread.store(leaves, Ordering::Relaxed);
+impl Slot {
+    pub(super) fn set_unread_body(&self, has_unread: bool) {
+        self.has_unread_body.store(has_unread, Ordering::Relaxed);
     }
 
-    pub(super) fn leaves_unread(&self) -> bool {
-        self.leaves_unread.load(Ordering::Relaxed)
+    pub(super) fn has_unread_body(&self) -> bool {
+        self.has_unread_body.load(Ordering::Relaxed)
     }
 
-    /// Keeps the connection from being idle.
-    pub(super) fn busy(seat: &Arc<Self>) -> Busy {
-        let mut state = lock(&seat.state);
-        if state.n_busy == 0 {
-            lock(&seat.connections.open).idle.remove(&state.idle_at);
+    /// Marks the connection as active until the result is dropped.
+    pub(super) fn activate(slot: &Arc<Self>) -> ActiveRequest {
+        let mut state = lock(&slot.state);
+        if state.n_active == 0 {
+            lock(&slot.connections.open).idle.remove(&state.idle_at);
         }
-        state.n_busy += 1;
-        state.n_busy_ever += 1;
-        Busy {
-            seat: Arc::clone(seat),
-            number: state.n_busy_ever,
-            pace: Pace::new(seat.connections.answers),
-            untaken: None,
+        state.n_active += 1;
+        state.request_sequence += 1;
+        ActiveRequest {
+            slot: Arc::clone(slot),
+            number: state.request_sequence,
+            pace: Pace::new(slot.connections.answers),
+            pending: None,
         }
     }
 
-    /// Until the client has fallen behind the rate at which answers are taken.
+    /// Completes when the client has fallen behind the minimum rate.
     pub(super) async fn stalled(&self) {
         let pause = self.connections.answers.pause;
         while !self.is_behind() {
@@ -218,57 +218,57 @@ impl Seat {
         }
     }
 
-    /// Whether something of an answer should have been taken by now.
+    /// Whether a deadline of a response has passed.
     fn is_behind(&self) -> bool {
         let state = lock(&self.state);
-        let first = state.untaken.first();
-        first.is_some_and(|(due, _)| *due <= Instant::now())
+        let first = state.pending.first();
+        first.is_some_and(|(deadline, _)| *deadline <= Instant::now())
     }
 
-    /// Until the connection has to make room for another.
+    /// Completes when the connection must be closed because of the limit.
     pub(super) async fn closed(&self) {
         self.close.cancelled().await;
     }
 }
 
-impl Busy {
-    /// There is something of an answer that the client has to take.
-    pub(super) fn given(&mut self) {
-        self.taken(0);
+impl ActiveRequest {
+    /// Records that a piece of the response was passed to hyper.
+    pub(super) fn record_passed(&mut self) {
+        self.record_read(0);
         let now = Instant::now();
-        let due = self.pace.due(now);
-        lock(&self.seat.state).untaken.insert((due, self.number));
-        self.untaken = Some((now, due));
+        let deadline = self.pace.deadline(now);
+        lock(&self.slot.state).pending.insert((deadline, self.number));
+        self.pending = Some((now, deadline));
     }
 
-    /// The client took these bytes.
-    pub(super) fn taken(&mut self, n_bytes: usize) {
-        /// Answers that share the rate of a connection, at most.
+    /// Records that the client read these bytes.
+    pub(super) fn record_read(&mut self, n_bytes: usize) {
+        /// Maximum number of responses among which the rate of a connection is divided.
         const MAX_SHARED: usize = 32;
-        if let Some((since, due)) = self.untaken.take() {
-            let mut state = lock(&self.seat.state);
-            let n_shared = state.untaken.len().clamp(1, MAX_SHARED);
-            state.untaken.remove(&(due, self.number));
+        if let Some((since, deadline)) = self.pending.take() {
+            let mut state = lock(&self.slot.state);
+            let n_shared = state.pending.len().clamp(1, MAX_SHARED);
+            state.pending.remove(&(deadline, self.number));
             drop(state);
-            self.pace.took(n_bytes * n_shared, since.elapsed());
+            self.pace.record_read(n_bytes * n_shared, since.elapsed());
         }
     }
 }
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        self.taken(0);
-        let seat = &self.seat;
-        let mut state = lock(&seat.state);
-        state.n_busy -= 1;
-        if state.n_busy == 0 && !seat.close.is_cancelled() {
-            state.idle_at = lock(&seat.connections.open).add_idle(&seat.close);
-            seat.connections.changed.notify_one();
+        self.record_read(0);
+        let slot = &self.slot;
+        let mut state = lock(&slot.state);
+        state.n_active -= 1;
+        if state.n_active == 0 && !slot.close.is_cancelled() {
+            state.idle_at = lock(&slot.connections.open).add_idle(&slot.close);
+            slot.connections.changed.notify_one();
         }
     }
 }
 
-impl Drop for Seat {
+impl Drop for Slot {
     fn drop(&mut self) {
         let state = lock(&self.state);
         let mut open = lock(&self.connections.open);
@@ -288,7 +288,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    pub(in super::super) const ANSWERS: Answers = Answers {
+    pub(in super::super) const LIMITS: Answers = Answers {
         max_in_flight_bytes: 0,
         timeout: Duration::from_secs(1),
         pause: Duration::from_secs(60),
@@ -297,89 +297,89 @@ pub(super) mod tests {
     };
 
     #[tokio::test]
-    async fn the_connection_that_is_idle_longest_makes_room_and_busy_ones_stay() {
-        let connections = Connections::new(3, ANSWERS);
-        let first = connections.take().await;
-        let second = connections.take().await;
-        let third = connections.take().await;
-        // The first is idle again, for less long than the third; the second is not.
-        drop(Seat::busy(&first));
-        let busy = Seat::busy(&second);
+    async fn at_the_limit_the_longest_idle_connection_is_closed_and_active_ones_are_kept() {
+        let connections = Connections::new(3, LIMITS);
+        let first = connections.acquire().await;
+        let second = connections.acquire().await;
+        let third = connections.acquire().await;
+        // The first has been idle for less time than the third; the second is active.
+        drop(Slot::activate(&first));
+        let busy = Slot::activate(&second);
         let mut context = Context::from_waker(Waker::noop());
-        let mut next = pin!(connections.take());
+        let mut next = pin!(connections.acquire());
         assert!(next.as_mut().poll(&mut context).is_pending());
         third.closed().await;
         assert!(next.as_mut().poll(&mut context).is_pending(), "not closed yet");
-        assert!(!first.close.is_cancelled(), "one is enough");
+        assert!(!first.close.is_cancelled(), "only one is closed");
         drop(third);
         let Poll::Ready(_fourth) = next.as_mut().poll(&mut context) else {
-            unreachable!("there is room");
+            unreachable!("a slot is free");
         };
         assert!(!second.close.is_cancelled());
         drop(busy);
     }
 
     #[tokio::test]
-    async fn an_answer_has_to_be_taken_from_when_it_is_given_until_it_is_taken_or_dropped() {
-        let at_once = Answers { pause: Duration::ZERO, ..ANSWERS };
-        let seat = Connections::new(1, at_once).take().await;
-        let (mut first, mut second) = (Seat::busy(&seat), Seat::busy(&seat));
-        assert!(!seat.is_behind());
-        first.given();
-        second.given();
-        first.taken(1);
-        assert!(seat.is_behind());
+    async fn a_response_has_a_deadline_from_passing_a_piece_until_it_is_read_or_dropped() {
+        let at_once = Answers { pause: Duration::ZERO, ..LIMITS };
+        let slot = Connections::new(1, at_once).acquire().await;
+        let (mut first, mut second) = (Slot::activate(&slot), Slot::activate(&slot));
+        assert!(!slot.is_behind());
+        first.record_passed();
+        second.record_passed();
+        first.record_read(1);
+        assert!(slot.is_behind());
         drop(second);
-        assert!(!seat.is_behind());
-        let patient = Connections::new(1, ANSWERS).take().await;
-        let mut third = Seat::busy(&patient);
-        third.given();
-        third.given();
+        assert!(!slot.is_behind());
+        let patient = Connections::new(1, LIMITS).acquire().await;
+        let mut third = Slot::activate(&patient);
+        third.record_passed();
+        third.record_passed();
         assert!(!patient.is_behind());
-        third.taken(1);
-        assert!(lock(&patient.state).untaken.is_empty());
+        third.record_read(1);
+        assert!(lock(&patient.state).pending.is_empty());
     }
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// How long an answer lasts of which the client takes `n_bytes` every `step`.
-    fn lasts(n_bytes: usize, step: Duration) -> Duration {
-        let mut pace = Pace::new(ANSWERS);
+    /// Time until the deadline if the client reads `n_bytes` per `interval`.
+    fn lifetime(n_bytes: usize, interval: Duration) -> Duration {
+        let mut pace = Pace::new(LIMITS);
         let start = Instant::now();
         let mut now = start;
-        while now + step < pace.due(now) {
-            now += step;
-            pace.took(n_bytes, step);
+        while now + interval < pace.deadline(now) {
+            now += interval;
+            pace.record_read(n_bytes, interval);
         }
-        pace.due(now) - start
+        pace.deadline(now) - start
     }
 
     #[test]
-    fn a_client_that_takes_a_trickle_is_given_up_little_later_than_one_that_takes_nothing() {
-        assert_eq!(lasts(0, SECOND), ANSWERS.pause);
-        assert!(lasts(250, SECOND) < 2 * ANSWERS.pause);
-        // At the rate, with pauses.
-        assert_eq!(lasts(1_000, SECOND), ANSWERS.deadline);
-        assert_eq!(lasts(59_000, 59 * SECOND), ANSWERS.deadline);
+    fn a_client_below_the_minimum_rate_reaches_its_deadline_soon() {
+        assert_eq!(lifetime(0, SECOND), LIMITS.pause);
+        assert!(lifetime(250, SECOND) < 2 * LIMITS.pause);
+        // At the minimum rate, with pauses.
+        assert_eq!(lifetime(1_000, SECOND), LIMITS.deadline);
+        assert_eq!(lifetime(59_000, 59 * SECOND), LIMITS.deadline);
     }
 
     #[tokio::test]
-    async fn while_all_are_busy_a_new_connection_waits_for_the_first_that_is_not() {
-        let connections = Connections::new(1, ANSWERS);
-        let seat = connections.take().await;
-        let (request, other) = (Seat::busy(&seat), Seat::busy(&seat));
+    async fn while_all_connections_are_active_a_new_one_waits() {
+        let connections = Connections::new(1, LIMITS);
+        let slot = connections.acquire().await;
+        let (request, other) = (Slot::activate(&slot), Slot::activate(&slot));
         let mut context = Context::from_waker(Waker::noop());
-        let mut next = pin!(connections.take());
+        let mut next = pin!(connections.acquire());
         assert!(next.as_mut().poll(&mut context).is_pending());
         drop(request);
         assert!(next.as_mut().poll(&mut context).is_pending());
-        assert!(!seat.close.is_cancelled());
+        assert!(!slot.close.is_cancelled());
         drop(other);
         assert!(next.as_mut().poll(&mut context).is_pending());
-        seat.closed().await;
-        // A request that came while it was told to close changes nothing.
-        drop(Seat::busy(&seat));
-        drop(seat);
+        slot.closed().await;
+        // A request during the close has no effect.
+        drop(Slot::activate(&slot));
+        drop(slot);
         assert!(next.as_mut().poll(&mut context).is_ready());
         assert!(lock(&connections.open).idle.is_empty());
     }

@@ -1,4 +1,4 @@
-//! The bytes of one connection, and how long they may take.
+//! The byte stream of a connection, with timeouts.
 
 use std::io;
 use std::pin::Pin;
@@ -11,116 +11,115 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-use super::connections::{Busy, Pace, Seat};
+use super::connections::{ActiveRequest, Pace, Slot};
 
-/// What an HTTP/2 client sends first.
+/// The connection preface of HTTP/2.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How long what a client still sends is read and forgotten after an answer to a body that was not read. Closed at
-/// once, the connection would be reset, and the client's system might forget the answer before the client reads it.
+/// How long data of the client is read and discarded after a response to an unread body. Closing immediately would reset the
+/// connection, and the client could lose the response.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// A connection that must show in time which version of HTTP it speaks, and must take what it is sent. hyper minds
-/// the time of heads; before them, and for answers that nobody reads, it waits without end.
-pub(super) struct Timed {
+/// A connection with a timeout for detecting the HTTP version and for writing. hyper has a timeout for heads only.
+pub(super) struct TimedStream {
     stream: TcpStream,
-    seat: Arc<Seat>,
+    slot: Arc<Slot>,
     answers: Answers,
-    /// While what came is the beginning of the preface, and nothing more.
-    undecided: Option<Undecided>,
-    /// While the client does not take what is sent.
-    unsent: Option<Unsent>,
-    /// Once the last answer is sent, while the client may still send.
+    /// Present while the received bytes may be the HTTP/2 preface.
+    detection: Option<VersionDetection>,
+    /// Present while a write is blocked.
+    blocked_write: Option<BlockedWrite>,
+    /// Present after the last response while the client may still send.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
-struct Undecided {
+struct VersionDetection {
     n_seen: usize,
     deadline: Pin<Box<Sleep>>,
 }
 
-/// An answer on its way keeps its connection from being idle.
-struct Unsent {
+/// A blocked write keeps the connection from being idle.
+struct BlockedWrite {
     pace: Pace,
     since: Instant,
     deadline: Pin<Box<Sleep>>,
-    _busy: Busy,
+    _active: ActiveRequest,
 }
 
-impl Timed {
+impl TimedStream {
     pub(super) fn new(
         stream: TcpStream,
-        seat: Arc<Seat>,
+        slot: Arc<Slot>,
         head_timeout: Duration,
         answers: Answers,
     ) -> Self {
         let deadline = Box::pin(tokio::time::sleep(head_timeout));
         Self {
             stream,
-            seat,
+            slot,
             answers,
-            undecided: Some(Undecided { n_seen: 0, deadline }),
-            unsent: None,
+            detection: Some(VersionDetection { n_seen: 0, deadline }),
+            blocked_write: None,
             lingering: None,
         }
     }
 
-    /// Minds the time of a write.
-    fn written(
+    /// Applies the timeout to the result of a write.
+    fn time_write(
         &mut self,
         cx: &mut Context<'_>,
         polled: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(written) = &polled {
-            if let (Some(unsent), Ok(n_bytes)) = (&mut self.unsent, written) {
+            if let (Some(blocked_write), Ok(n_bytes)) = (&mut self.blocked_write, written) {
                 let now = Instant::now();
-                unsent.pace.took(*n_bytes, now - unsent.since);
-                unsent.since = now;
-                unsent.deadline.as_mut().reset(unsent.pace.due(now));
+                blocked_write.pace.record_read(*n_bytes, now - blocked_write.since);
+                blocked_write.since = now;
+                blocked_write.deadline.as_mut().reset(blocked_write.pace.deadline(now));
             }
             return polled;
         }
-        let unsent = self.unsent.get_or_insert_with(|| {
+        let blocked_write = self.blocked_write.get_or_insert_with(|| {
             let (pace, now) = (Pace::new(self.answers), Instant::now());
-            Unsent {
+            BlockedWrite {
                 pace,
                 since: now,
-                deadline: Box::pin(tokio::time::sleep_until(pace.due(now))),
-                _busy: Seat::busy(&self.seat),
+                deadline: Box::pin(tokio::time::sleep_until(pace.deadline(now))),
+                _active: Slot::activate(&self.slot),
             }
         });
-        ready!(unsent.deadline.as_mut().poll(cx));
+        ready!(blocked_write.deadline.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncRead for Timed {
+impl AsyncRead for TimedStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { stream, undecided, .. } = self.get_mut();
+        let Self { stream, detection, .. } = self.get_mut();
         let n_before = buf.filled().len();
         let polled = Pin::new(stream).poll_read(cx, buf);
-        let Some(waiting) = undecided else {
+        let Some(waiting) = detection else {
             return polled;
         };
         if polled.is_pending() {
             ready!(waiting.deadline.as_mut().poll(cx));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        let came = buf.filled().get(n_before..).unwrap_or_default();
+        let received = buf.filled().get(n_before..).unwrap_or_default();
         let rest = HTTP2_PREFACE.get(waiting.n_seen..).unwrap_or_default();
-        waiting.n_seen += came.len();
-        if came.len() >= rest.len() || !rest.starts_with(came) {
-            *undecided = None;
+        waiting.n_seen += received.len();
+        if received.len() >= rest.len() || !rest.starts_with(received) {
+            *detection = None;
         }
         polled
     }
 }
 
-impl AsyncWrite for Timed {
+impl AsyncWrite for TimedStream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -128,7 +127,7 @@ impl AsyncWrite for Timed {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.stream).poll_write(cx, buf);
-        this.written(cx, polled)
+        this.time_write(cx, polled)
     }
 
     fn poll_write_vectored(
@@ -138,19 +137,19 @@ impl AsyncWrite for Timed {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.stream).poll_write_vectored(cx, bufs);
-        this.written(cx, polled)
+        this.time_write(cx, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes when it has written all it has.
+    /// hyper flushes after it has written all data.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.stream).poll_flush(cx);
         if polled.is_ready() {
-            this.unsent = None;
+            this.blocked_write = None;
         }
         polled
     }
@@ -160,12 +159,12 @@ impl AsyncWrite for Timed {
         if this.lingering.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }
-        if !this.seat.leaves_unread() {
+        if !this.slot.has_unread_body() {
             return Poll::Ready(Ok(()));
         }
         let deadline = this.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
         let mut unread = [0; 16 << 10];
-        // As long as the client sends; it ends when the client does.
+        // Until the client stops sending or the deadline.
         while deadline.as_mut().poll(cx).is_pending() {
             let mut unread = ReadBuf::new(&mut unread);
             let read = ready!(Pin::new(&mut this.stream).poll_read(cx, &mut unread));
@@ -183,20 +182,20 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::super::connections::Connections;
-    use super::super::connections::tests::ANSWERS;
+    use super::super::connections::tests::LIMITS;
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_that_nobody_reads_keeps_its_connection_busy_and_ends_it() {
+    async fn an_unread_response_keeps_its_connection_active_until_the_timeout() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (silent, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
         let _silent = silent.unwrap();
-        let connections = Connections::new(1, ANSWERS);
-        let seat = connections.take().await;
+        let connections = Connections::new(1, LIMITS);
+        let slot = connections.acquire().await;
         let timeout = Duration::from_millis(1);
-        let answers = Answers { pause: timeout, ..ANSWERS };
-        let mut timed = Timed::new(accepted.unwrap().0, Arc::clone(&seat), timeout, answers);
+        let answers = Answers { pause: timeout, ..LIMITS };
+        let mut timed = TimedStream::new(accepted.unwrap().0, Arc::clone(&slot), timeout, answers);
         let piece = vec![0; 1 << 20];
         let error = loop {
             if let Err(error) = timed.write_all(&piece).await {

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::rules::Made;
 use self::wire::ExportRequest;
-use super::kit::{environment, say};
+use super::common::{environment, print_line};
 use super::{log, serve};
 use crate::client::Client;
 use crate::{KeyPair, RandomIds, Server, SystemClock};
@@ -114,7 +114,7 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         let shutdown = CancellationToken::new();
         serve::cancel_on_signal(&shutdown)?;
-        say("Starting Perpend on an embedded SQLite database ...");
+        print_line("Starting Perpend on an embedded SQLite database ...");
         let server = serve::open(config, bundle).await?;
         let (origin, login_url) = (server.origin(), server.login_url());
         let serving = tokio::spawn(Server::run(server, shutdown.clone()));
@@ -127,16 +127,18 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
         if args.once {
             shutdown.cancel();
         } else {
-            say("Sending a conversation of 30 turns and an agent of 401 steps, to look at ...");
+            print_line(
+                "Sending a conversation of 30 turns and an agent of 401 steps, to look at ...",
+            );
             send(&client, more::requests(&RandomIds, SystemClock.now())).await?;
             if args.large {
                 for (what, requests) in large::all(&RandomIds, SystemClock.now()) {
-                    say(&format!("Sending {what} ..."));
+                    print_line(&format!("Sending {what} ..."));
                     send(&client, requests).await?;
                 }
             }
             invite(&origin, &login_url, &pair);
-            say(&farewell(kept.as_deref()));
+            print_line(&farewell(kept.as_deref()));
         }
         serving.await??;
         Ok(if all_came { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -146,7 +148,7 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
 /// Makes the evaluators and their rules; how many. What is not installed is left out, in a line.
 async fn make(client: &Client, data: &Path) -> anyhow::Result<usize> {
     let measures = rules::all();
-    say(&format!(
+    print_line(&format!(
         "Making {} evaluators; the interpreters are compiled when they are first used ...",
         measures.len()
     ));
@@ -158,12 +160,12 @@ async fn make(client: &Client, data: &Path) -> anyhow::Result<usize> {
         let made = measure.create(&client).await?;
         let took = begun.elapsed();
         match &made {
-            Made::LeftOut(why) => say(&format!(
+            Made::LeftOut(why) => print_line(&format!(
                 "  left out \"{name}\": {why} (here with --data-dir {})",
                 data.display()
             )),
             Made::Yes if NOTICED < took => {
-                say(&format!("  \"{name}\": {:.1} s", took.as_secs_f64()));
+                print_line(&format!("  \"{name}\": {:.1} s", took.as_secs_f64()));
             }
             Made::Yes => {}
         }
@@ -176,7 +178,7 @@ async fn make(client: &Client, data: &Path) -> anyhow::Result<usize> {
 /// Makes rules, sends traces, waits for the scores and prints them. `true` when all of them came.
 async fn show(client: &Client, origin: &str, data: &Path) -> anyhow::Result<bool> {
     let n_expected = make(client, data).await? * sample::N_TRACES;
-    say(&format!(
+    print_line(&format!(
         "Sending {} traces of a support agent to {origin}{OTLP_PATH} ...",
         sample::N_TRACES
     ));
@@ -192,11 +194,11 @@ async fn show(client: &Client, origin: &str, data: &Path) -> anyhow::Result<bool
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    say("");
-    say(&table::render(client, &scores).await?);
+    print_line("");
+    print_line(&table::render(client, &scores).await?);
     let all_came = scores.len() == n_expected;
     let n = scores.len();
-    say(&match all_came {
+    print_line(&match all_came {
         true => format!(
             "All {n} scores came, the last {} ms after its trace was sent.",
             begun.elapsed().as_millis()
@@ -221,19 +223,19 @@ async fn send(
 }
 
 fn invite(origin: &str, login_url: &str, pair: &KeyPair) {
-    say("");
-    say(&format!("Look at them:   {login_url}"));
-    say("Send your own:");
-    say(&format!("  export OTEL_EXPORTER_OTLP_ENDPOINT={origin}/api/public/otel"));
-    say("  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf");
+    print_line("");
+    print_line(&format!("Look at them:   {login_url}"));
+    print_line("Send your own:");
+    print_line(&format!("  export OTEL_EXPORTER_OTLP_ENDPOINT={origin}/api/public/otel"));
+    print_line("  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf");
     // In the variable a blank is written as in a URL.
     let KeyPair { public_key, secret_key } = pair;
     let pair = STANDARD.encode(format!("{public_key}:{secret_key}"));
-    say(&format!("  export OTEL_EXPORTER_OTLP_HEADERS=Authorization=Basic%20{pair}"));
-    say("Ask the API, or register plug-ins:");
-    say(&format!("  export PERPEND_SERVER={origin}"));
-    say(&format!("  export PERPEND_PUBLIC_KEY={public_key}"));
-    say(&format!("  export PERPEND_SECRET_KEY={secret_key}"));
+    print_line(&format!("  export OTEL_EXPORTER_OTLP_HEADERS=Authorization=Basic%20{pair}"));
+    print_line("Ask the API, or register plug-ins:");
+    print_line(&format!("  export PERPEND_SERVER={origin}"));
+    print_line(&format!("  export PERPEND_PUBLIC_KEY={public_key}"));
+    print_line(&format!("  export PERPEND_SECRET_KEY={secret_key}"));
 }
 
 /// How it ends, and what becomes of the data.

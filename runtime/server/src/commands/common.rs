@@ -1,12 +1,12 @@
-//! What the commands have in common.
+//! Settings and output of the commands.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use perpend_config::{Config, SettingArgs, Sources};
 
-/// Variables of the author's path; a server that finds them set takes no offence.
-pub(super) const AUTHORS: [&str; 4] =
+/// Variables of the plug-in commands, which are not settings of a server.
+pub(super) const CLIENT_VARIABLES: [&str; 4] =
     ["PERPEND_SERVER", "PERPEND_PUBLIC_KEY", "PERPEND_SECRET_KEY", "PERPEND_TOOLCHAINS"];
 
 /// The `PERPEND_*` variables of the process that are settings.
@@ -16,7 +16,7 @@ pub(super) fn environment() -> anyhow::Result<BTreeMap<String, String>> {
         let Some(name) = name.to_str().filter(|name| name.starts_with("PERPEND_")) else {
             continue;
         };
-        if AUTHORS.contains(&name) {
+        if CLIENT_VARIABLES.contains(&name) {
             continue;
         }
         let value = value.into_string();
@@ -34,8 +34,8 @@ pub(super) fn load(settings: &SettingArgs) -> anyhow::Result<Config> {
     })?)
 }
 
-/// Prints a line for the person who started the program. A closed pipe is no reason to stop.
-pub(super) fn say(line: &str) {
+/// Prints a line to standard output. Errors, such as a closed pipe, are ignored.
+pub(super) fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}");
     let _ = out.flush();
