@@ -6,7 +6,7 @@ use std::process::{ChildStderr, Stdio};
 
 use anyhow::Context;
 
-use crate::progress::Part;
+use crate::progress::Task;
 use crate::shell;
 
 /// Lines of the build that are shown when it fails.

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::progress::Part;
+use crate::progress::Task;
 use crate::shell;
 
 /// From PyPI, for the components of the product.

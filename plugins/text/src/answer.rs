@@ -52,7 +52,7 @@ impl Evaluator for Match {
 
     fn evaluate(item: &Item, config: &MatchConfig) -> Result<Vec<Score>, EvalError> {
         let output = item.output_text()?;
-        let mut last = Found { answer: output.trim().to_owned(), holds: false };
+        let mut last = Comparison { answer: output.trim().to_owned(), holds: false };
         for target in item.targets()? {
             last = compare(output, &target, config);
             if last.holds {

@@ -29,7 +29,7 @@ pub(crate) type Seconds = f64;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Decision {
     /// The request has started.
-    Go,
+    Start,
     /// It may start at this time.
     At(Seconds),
     /// It may start when another request ends.

@@ -149,7 +149,7 @@ pub enum Priority {
 pub struct QueueKey {
     pub priority: Priority,
     /// Requests of a group are served in order of arrival; the groups of a priority take turns.
-    pub key: String,
+    pub group: String,
 }
 
 /// The decision of the observer about a request.

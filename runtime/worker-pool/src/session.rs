@@ -166,7 +166,7 @@ impl Session {
         }
         self.is_unread.store(true, Ordering::Release);
         results.not_full().await;
-        self.begins();
+        self.reset_activity();
         self.is_unread.store(false, Ordering::Release);
     }
 

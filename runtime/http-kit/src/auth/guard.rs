@@ -13,8 +13,8 @@ use perpend_domain::ids::ProjectId;
 
 use super::act::{Act, Allowed, decide};
 use super::caller::authenticate;
-use super::counted::charge_to_key;
 use super::key::Caller;
+use super::metered_key::charge_to_key;
 use super::refusals::Refusal;
 use crate::client_address::ClientAddress;
 use crate::problem::Problem;
