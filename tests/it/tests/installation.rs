@@ -165,7 +165,7 @@ async fn the_demo_listens_where_it_is_told_and_says_what_becomes_of_its_data() {
         let (mut process, said) = demo_until(demo, "Stop with Ctrl+C").await;
         let said = said.join("\n");
         assert_eq!(origin_in(&said).unwrap(), format!("http://{address}"), "{said}");
-        assert!(said.contains("the data stay in"), "{said}");
+        assert!(said.contains("The data remain in"), "{said}");
         process.kill().await.unwrap();
         assert!(data.join("perpend.db").exists());
     }
@@ -187,9 +187,9 @@ async fn a_demo_without_components_leaves_out_what_needs_them_and_scores_the_res
     assert!(done.status.success(), "{said}");
     for part in ["perpend/python", "perpend/javascript", "perpend/autoevals-js"] {
         let left_out = said.lines().any(|line| {
-            line.contains("left out") && line.contains(part) && line.contains("perpend plugin add")
+            line.contains("skipped") && line.contains(part) && line.contains("perpend plugin add")
         });
         assert!(left_out, "{part}: {said}");
     }
-    assert!(said.contains("All 30 scores came"), "{said}");
+    assert!(said.contains("All 30 scores arrived"), "{said}");
 }

@@ -1,33 +1,33 @@
-//! What `--large` sends beside the rest: a trace of many steps, one of great depth, and a session of many turns.
+//! Traces of `--large`: one with many observations, one with many levels, and a session with many turns.
 
 use perpend_domain::ids::IdSource;
 use perpend_domain::time::Timestamp;
 use serde_json::json;
 
 use super::more::model;
-use super::sample::{Draft, Moment, request};
+use super::sample::{Timing, TraceBuilder, request};
 use super::wire::{ExportRequest, text};
 
-/// Documents that the indexing run reads, each in 5,000 steps.
+/// Documents of the indexing run, each with 5,000 observations.
 const N_DOCUMENTS: u64 = 10;
 const N_CHUNKS: u64 = 4_000;
 const N_SECTIONS: u64 = 499;
-/// Agents that ask each other, each below the one before.
+/// Nested agents.
 const N_LEVELS: u64 = 1_000;
-/// Turns of the long conversation.
+/// Turns of the session.
 const N_TURNS: u64 = 20_000;
-/// Turns in one request.
+/// Turns per request.
 const PER_REQUEST: u64 = 4_000;
 
-/// What is sent, in words, and the requests that send it. They are made one by one, so that all of them never stand in memory.
+/// Descriptions and requests. The requests are generated lazily, to limit memory.
 pub(super) fn all(
     ids: &dyn IdSource,
     now: Timestamp,
 ) -> [(&'static str, Box<dyn Iterator<Item = ExportRequest> + '_>); 3] {
     let now = u64::try_from(now.as_micros()).unwrap_or(0) * 1_000;
     [
-        ("a trace of 50,000 steps", Box::new(indexing(ids, now))),
-        ("a trace 1,000 levels deep", Box::new(std::iter::once_with(move || deep(ids, now)))),
+        ("a trace of 50,000 observations", Box::new(indexing(ids, now))),
+        ("a trace with 1,000 levels", Box::new(std::iter::once_with(move || deep(ids, now)))),
         ("a session of 20,000 turns", Box::new(session(ids, now))),
     ]
 }
@@ -36,17 +36,17 @@ fn typed(kind: &str) -> Vec<super::wire::KeyValue> {
     vec![text("perpend.observation.type", kind)]
 }
 
-/// A request for each document; the first one has the root too.
+/// One request per document; the first one includes the root.
 fn indexing(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportRequest> {
     let per_document = N_CHUNKS * 3 + N_SECTIONS * 40 + 100;
     let took = N_DOCUMENTS * per_document;
     let trace_id = ids.uuid().as_bytes().to_vec();
     let mut root = Vec::new();
     (0..N_DOCUMENTS).map(move |document| {
-        let mut draft = Draft {
+        let mut builder = TraceBuilder {
             ids,
             trace_id: trace_id.clone(),
-            begun: now - took * 1_000_000,
+            start: now - took * 1_000_000,
             spans: Vec::new(),
         };
         if document == 0 {
@@ -56,37 +56,37 @@ fn indexing(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportRequest>
                 text("perpend.observation.output", "Ten documents are indexed."),
                 text("perpend.environment", "indexing"),
             ];
-            root = draft.span(&[], "index handbook", &Moment(0, took), attributes);
+            root = builder.span(&[], "index handbook", &Timing(0, took), attributes);
         }
         let mut at = document * per_document;
         let name = format!("index document {}", document + 1);
-        let chain = draft.span(&root, &name, &Moment(at, per_document), typed("chain"));
-        draft.span(&chain, "read document", &Moment(at, 90), typed("tool"));
+        let chain = builder.span(&root, &name, &Timing(at, per_document), typed("chain"));
+        builder.span(&chain, "read document", &Timing(at, 90), typed("tool"));
         at += 100;
         for chunk in 0..N_CHUNKS {
-            // Some chunks are slower, in an order that looks like none.
+            // Some chunks are slower, in an irregular order.
             let took = 2 + chunk * 7_919 % 13 / 12 * 20;
-            draft.span(&chain, "embed chunk", &Moment(at, took), typed("embedding"));
+            builder.span(&chain, "embed chunk", &Timing(at, took), typed("embedding"));
             at += 3;
         }
         for section in 0..N_SECTIONS {
-            let asked =
+            let prompt =
                 json!([{ "role": "user", "content": format!("Summarise section {section}.") }]);
-            let said = format!("Section {section} of document {} is about mugs.", document + 1);
-            let attributes = model("gpt-4o-mini", &asked, &said, (800, 40));
-            draft.span(&chain, "summarise section", &Moment(at, 30), attributes);
-            draft.span(&chain, "store summary", &Moment(at + 31, 8), typed("tool"));
+            let summary = format!("Section {section} of document {} is about mugs.", document + 1);
+            let attributes = model("gpt-4o-mini", &prompt, &summary, (800, 40));
+            builder.span(&chain, "summarise section", &Timing(at, 30), attributes);
+            builder.span(&chain, "store summary", &Timing(at + 31, 8), typed("tool"));
             at += 40;
         }
-        request(draft.spans)
+        request(builder.spans)
     })
 }
 
 fn deep(ids: &dyn IdSource, now: u64) -> ExportRequest {
-    let mut draft = Draft {
+    let mut builder = TraceBuilder {
         ids,
         trace_id: ids.uuid().as_bytes().to_vec(),
-        begun: now - 10_000 * 1_000_000,
+        start: now - 10_000 * 1_000_000,
         spans: Vec::new(),
     };
     let mut parent = Vec::new();
@@ -96,20 +96,20 @@ fn deep(ids: &dyn IdSource, now: u64) -> ExportRequest {
             text("perpend.environment", "research"),
         ];
         let name = format!("ask colleague {}", level + 1);
-        let moment = Moment(level * 4, (N_LEVELS - level) * 8);
-        parent = draft.span(&parent, &name, &moment, attributes);
+        let timing = Timing(level * 4, (N_LEVELS - level) * 8);
+        parent = builder.span(&parent, &name, &timing, attributes);
     }
-    request(draft.spans)
+    request(builder.spans)
 }
 
 fn session(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportRequest> {
     (0..N_TURNS / PER_REQUEST).map(move |part| {
         let mut spans = Vec::new();
         for turn in part * PER_REQUEST..(part + 1) * PER_REQUEST {
-            let mut draft = Draft {
+            let mut builder = TraceBuilder {
                 ids,
                 trace_id: ids.uuid().as_bytes().to_vec(),
-                begun: now - (N_TURNS - turn) * 30_000_000_000,
+                start: now - (N_TURNS - turn) * 30_000_000_000,
                 spans: Vec::new(),
             };
             let attributes = vec![
@@ -119,8 +119,8 @@ fn session(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportRequest> 
                 text("session.id", "chat-of-years"),
                 text("perpend.environment", "shop"),
             ];
-            draft.span(&[], "chat turn", &Moment(0, 900), attributes);
-            spans.extend(draft.spans);
+            builder.span(&[], "chat turn", &Timing(0, 900), attributes);
+            spans.extend(builder.spans);
         }
         request(spans)
     })
@@ -132,7 +132,7 @@ mod tests {
     use crate::RandomIds;
 
     #[test]
-    fn it_has_the_steps_levels_and_turns_that_its_words_say() {
+    fn the_requests_have_the_described_numbers_of_observations_levels_and_turns() {
         let now = Timestamp::from_millis(1_790_000_000_000);
         let spans = |requests: Box<dyn Iterator<Item = ExportRequest> + '_>| {
             let spans = requests.flat_map(|request| {

@@ -1,4 +1,4 @@
-//! `perpend demo`: the main job from end to end, on this machine, with nothing to set up.
+//! `perpend demo`: starts a server, sends sample traces and prints their scores, without any setup.
 
 mod large;
 mod more;
@@ -22,22 +22,22 @@ use perpend_domain::time::Clock as _;
 use prost::Message as _;
 use tokio_util::sync::CancellationToken;
 
-use self::rules::Made;
+use self::rules::Creation;
 use self::wire::ExportRequest;
 use super::common::{environment, print_line};
 use super::{log, serve};
 use crate::client::Client;
 use crate::{KeyPair, RandomIds, Server, SystemClock};
 
-/// Longest wait for the scores.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest wait for an evaluator: a slow machine compiles an interpreter in it.
-const COMPILE_PATIENCE: Duration = Duration::from_secs(300);
-/// An evaluator that took longer to make is worth a line.
-const NOTICED: Duration = Duration::from_secs(1);
+/// Timeout for the scores.
+const SCORE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout for creating an evaluator, which includes the compilation of an interpreter.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Evaluators that took longer to create are reported.
+const SLOW_CREATION: Duration = Duration::from_secs(1);
 const OTLP_PATH: &str = "/api/public/otel/v1/traces";
 
-/// A folder that is removed when this is dropped.
+/// A directory that is removed on drop.
 pub(super) struct Scratch(pub(super) Option<PathBuf>);
 
 impl Drop for Scratch {
@@ -48,31 +48,31 @@ impl Drop for Scratch {
     }
 }
 
-/// What the demo is asked for.
+/// Arguments of `perpend demo`.
 #[derive(Debug, clap::Args)]
 pub(super) struct DemoArgs {
-    /// Exit after the scores; the status says whether all of them came
+    /// Exit after the scores; the exit status is 0 if all of them arrived
     #[arg(long)]
     once: bool,
-    /// Send a trace of 50,000 steps, one 1,000 levels deep and a session of 20,000 turns too
+    /// Also send a trace of 50,000 observations, one with 1,000 levels and a session of 20,000 turns
     #[arg(long)]
     large: bool,
-    /// Keep the data here, instead of a temporary directory
+    /// Keep the data in this directory instead of a temporary one
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Address and port to listen on, as `PERPEND_LISTEN` [default: 127.0.0.1:4717, another port where it is taken]
+    /// Address and port to listen on, like `PERPEND_LISTEN` [default: 127.0.0.1:4717, or another port if it is in use]
     #[arg(long, value_name = "VALUE")]
     listen: Option<String>,
 }
 
-/// Variables that the demo reads as a server does. The others are for servers with data that matter: a demo
-/// must not write into the database that one of them names.
-const READ: [&str; 2] = ["PERPEND_LISTEN", "PERPEND_DATA_PLUGIN_CACHE"];
+/// Settings that the demo reads from the environment. It ignores all others, so that it never writes to the database of a real
+/// server.
+const DEMO_VARIABLES: [&str; 2] = ["PERPEND_LISTEN", "PERPEND_DATA_PLUGIN_CACHE"];
 
 fn config(dir: &Path, pair: &KeyPair, listen: Option<&str>) -> anyhow::Result<Config> {
     let mut env = environment()?;
-    env.retain(|name, _| READ.contains(&name.as_str()));
-    let dir = dir.to_str().context("the directory's name is not UTF-8")?;
+    env.retain(|name, _| DEMO_VARIABLES.contains(&name.as_str()));
+    let dir = dir.to_str().context("the name of the directory is not UTF-8")?;
     let flags = [
         ("data.dir", dir),
         ("log.level", "warn"),
@@ -88,8 +88,8 @@ fn config(dir: &Path, pair: &KeyPair, listen: Option<&str>) -> anyhow::Result<Co
         env: env.clone(),
         ..Sources::default()
     })?;
-    let is_asked_for = listen.is_some() || env.contains_key("PERPEND_LISTEN");
-    if !is_asked_for && std::net::TcpListener::bind(config.listen).is_err() {
+    let is_configured = listen.is_some() || env.contains_key("PERPEND_LISTEN");
+    if !is_configured && std::net::TcpListener::bind(config.listen).is_err() {
         config.listen.set_port(0);
     }
     Ok(config)
@@ -98,15 +98,15 @@ fn config(dir: &Path, pair: &KeyPair, listen: Option<&str>) -> anyhow::Result<Co
 pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
     use perpend_domain::ids::IdSource as _;
     let name = format!("perpend-demo-{}", RandomIds.uuid().simple());
-    let kept = args.data_dir;
-    let dir = kept.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
+    let data_dir = args.data_dir;
+    let dir = data_dir.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
     anyhow::ensure!(
         !dir.join("perpend.db").exists(),
-        "there is a database in {} (--data-dir) already, and the demo begins with a fresh one: look at what is \
-         there with `perpend serve --data-dir`, or name another directory",
+        "{} (--data-dir) already contains a database, and the demo needs a new one; use another directory, or open the \
+         database with `perpend serve --data-dir`",
         dir.display()
     );
-    let _scratch = Scratch(kept.is_none().then(|| dir.clone()));
+    let _scratch = Scratch(data_dir.is_none().then(|| dir.clone()));
     let pair = KeyPair::random(&RandomIds);
     let config = config(&dir, &pair, args.listen.as_deref())?;
     log::start(&config)?;
@@ -120,95 +120,98 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
         let serving = tokio::spawn(Server::run(server, shutdown.clone()));
 
         let client = Client::new(&origin).with_keys(&pair.public_key, &pair.secret_key);
-        let all_came = tokio::select! {
-            shown = show(&client, &origin, &dir) => shown?,
+        let has_all_scores = tokio::select! {
+            has_all = run_sample(&client, &origin, &dir) => has_all?,
             () = shutdown.cancelled() => false,
         };
         if args.once {
             shutdown.cancel();
         } else {
             print_line(
-                "Sending a conversation of 30 turns and an agent of 401 steps, to look at ...",
+                "Sending a conversation of 30 turns and an agent run of 401 observations ...",
             );
             send(&client, more::requests(&RandomIds, SystemClock.now())).await?;
             if args.large {
-                for (what, requests) in large::all(&RandomIds, SystemClock.now()) {
-                    print_line(&format!("Sending {what} ..."));
+                for (description, requests) in large::all(&RandomIds, SystemClock.now()) {
+                    print_line(&format!("Sending {description} ..."));
                     send(&client, requests).await?;
                 }
             }
-            invite(&origin, &login_url, &pair);
-            print_line(&farewell(kept.as_deref()));
+            print_access(&origin, &login_url, &pair);
+            print_line(&closing_line(data_dir.as_deref()));
         }
         serving.await??;
-        Ok(if all_came { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if has_all_scores { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
-/// Makes the evaluators and their rules; how many. What is not installed is left out, in a line.
-async fn make(client: &Client, data: &Path) -> anyhow::Result<usize> {
-    let measures = rules::all();
+/// Creates the evaluators and their rules and returns their number. Evaluators whose plug-in is not installed are skipped with a
+/// message.
+async fn create_evaluators(client: &Client, data: &Path) -> anyhow::Result<usize> {
+    let evaluators = rules::all();
     print_line(&format!(
-        "Making {} evaluators; the interpreters are compiled when they are first used ...",
-        measures.len()
+        "Creating {} evaluators; interpreters are compiled on first use ...",
+        evaluators.len()
     ));
     rules::connect(client).await?;
-    let client = client.clone().with_timeout(COMPILE_PATIENCE);
-    let making = measures.into_iter().map(|measure| async {
-        let name = measure.name().to_owned();
-        let begun = Instant::now();
-        let made = measure.create(&client).await?;
-        let took = begun.elapsed();
-        match &made {
-            Made::LeftOut(why) => print_line(&format!(
-                "  left out \"{name}\": {why} (here with --data-dir {})",
+    let client = client.clone().with_timeout(CREATE_TIMEOUT);
+    let creations = evaluators.into_iter().map(|evaluator| async {
+        let name = evaluator.name().to_owned();
+        let started = Instant::now();
+        let creation = evaluator.create(&client).await?;
+        let took = started.elapsed();
+        match &creation {
+            Creation::Skipped(reason) => print_line(&format!(
+                "  skipped \"{name}\": {reason} (for this demo with --data-dir {})",
                 data.display()
             )),
-            Made::Yes if NOTICED < took => {
+            Creation::Created if SLOW_CREATION < took => {
                 print_line(&format!("  \"{name}\": {:.1} s", took.as_secs_f64()));
             }
-            Made::Yes => {}
+            Creation::Created => {}
         }
-        Ok(usize::from(matches!(made, Made::Yes)))
+        Ok(usize::from(matches!(creation, Creation::Created)))
     });
-    let made: anyhow::Result<Vec<usize>> = join_all(making).await.into_iter().collect();
-    Ok(made?.iter().sum())
+    let created: anyhow::Result<Vec<usize>> = join_all(creations).await.into_iter().collect();
+    Ok(created?.iter().sum())
 }
 
-/// Makes rules, sends traces, waits for the scores and prints them. `true` when all of them came.
-async fn show(client: &Client, origin: &str, data: &Path) -> anyhow::Result<bool> {
-    let n_expected = make(client, data).await? * sample::N_TRACES;
+/// Creates rules, sends traces, waits for the scores and prints them. `true` if all scores arrived.
+async fn run_sample(client: &Client, origin: &str, data: &Path) -> anyhow::Result<bool> {
+    let n_expected = create_evaluators(client, data).await? * sample::N_TRACES;
     print_line(&format!(
         "Sending {} traces of a support agent to {origin}{OTLP_PATH} ...",
         sample::N_TRACES
     ));
     send(client, sample::requests(&RandomIds, SystemClock.now())).await?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let scores = loop {
         let answer = client
             .get("/api/public/v3/scores?source=EVAL&fields=details,subject&limit=100")
             .await?;
         let scores = answer.json()["data"].as_array().cloned().unwrap_or_default();
-        if scores.len() >= n_expected || begun.elapsed() > PATIENCE {
+        if scores.len() >= n_expected || started.elapsed() > SCORE_TIMEOUT {
             break scores;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     print_line("");
     print_line(&table::render(client, &scores).await?);
-    let all_came = scores.len() == n_expected;
+    let has_all = scores.len() == n_expected;
     let n = scores.len();
-    print_line(&match all_came {
+    print_line(&match has_all {
         true => format!(
-            "All {n} scores came, the last {} ms after its trace was sent.",
-            begun.elapsed().as_millis()
+            "All {n} scores arrived, the last one {} ms after its trace was sent.",
+            started.elapsed().as_millis()
         ),
-        false => format!("{n} of {n_expected} scores came within {} s.", PATIENCE.as_secs()),
+        false => {
+            format!("{n} of {n_expected} scores arrived within {} s.", SCORE_TIMEOUT.as_secs())
+        }
     });
-    Ok(all_came)
+    Ok(has_all)
 }
 
-/// Sends these requests, one after the other.
+/// Sends the requests sequentially.
 async fn send(
     client: &Client,
     requests: impl IntoIterator<Item = ExportRequest>,
@@ -222,28 +225,29 @@ async fn send(
     Ok(())
 }
 
-fn invite(origin: &str, login_url: &str, pair: &KeyPair) {
+/// Prints the login URL and the settings for exporters and clients.
+fn print_access(origin: &str, login_url: &str, pair: &KeyPair) {
     print_line("");
-    print_line(&format!("Look at them:   {login_url}"));
-    print_line("Send your own:");
+    print_line(&format!("Open the pages: {login_url}"));
+    print_line("Send your own traces:");
     print_line(&format!("  export OTEL_EXPORTER_OTLP_ENDPOINT={origin}/api/public/otel"));
     print_line("  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf");
-    // In the variable a blank is written as in a URL.
+    // Values in this variable are percent-encoded.
     let KeyPair { public_key, secret_key } = pair;
     let pair = STANDARD.encode(format!("{public_key}:{secret_key}"));
     print_line(&format!("  export OTEL_EXPORTER_OTLP_HEADERS=Authorization=Basic%20{pair}"));
-    print_line("Ask the API, or register plug-ins:");
+    print_line("Use the API, or register plug-ins:");
     print_line(&format!("  export PERPEND_SERVER={origin}"));
     print_line(&format!("  export PERPEND_PUBLIC_KEY={public_key}"));
     print_line(&format!("  export PERPEND_SECRET_KEY={secret_key}"));
 }
 
-/// How it ends, and what becomes of the data.
-fn farewell(kept: Option<&Path>) -> String {
-    match kept {
-        None => "Stop with Ctrl+C; the data of the demo are deleted then.".to_owned(),
+/// Explains how to stop the demo, and whether the data are kept.
+fn closing_line(data_dir: Option<&Path>) -> String {
+    match data_dir {
+        None => "Stop with Ctrl+C. The data of the demo are deleted then.".to_owned(),
         Some(dir) => format!(
-            "Stop with Ctrl+C; the data stay in {}: open them again with `perpend serve --data-dir {}`.",
+            "Stop with Ctrl+C. The data remain in {}; open them again with `perpend serve --data-dir {}`.",
             dir.display(),
             dir.display()
         ),

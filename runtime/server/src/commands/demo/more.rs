@@ -1,19 +1,19 @@
-//! What the demo sends beside the tickets, so that the pages show something at once: a conversation of many turns, a
-//! picture, and an agent that takes hundreds of steps, some of which fail.
+//! Further traces of the demo: a conversation of many turns, an image, and an agent run with hundreds of observations, some of
+//! which fail.
 
 use perpend_domain::ids::IdSource;
 use perpend_domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::sample::{Draft, Moment, request};
+use super::sample::{Timing, TraceBuilder, request};
 use super::wire::{ExportRequest, KeyValue, Span, Status, int, text};
 
 /// Turns of the conversation.
 const N_TURNS: usize = 30;
-/// Rounds of the agent that searches, of ten steps each with the round itself.
+/// Rounds of the research agent, each with ten observations.
 const N_ROUNDS: u64 = 40;
 
-/// What is asked in the conversation, and answered; turn after turn, from the beginning again.
+/// Questions and answers of the conversation, repeated.
 const TURNS: [(&str, &str); 6] = [
     (
         "I am looking for a mug that keeps tea warm.",
@@ -35,14 +35,14 @@ const TURNS: [(&str, &str); 6] = [
     ),
 ];
 
-/// A drawing of a mug, as a PNG.
+/// An image of a mug, as PNG.
 const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAADAAAAAgCAIAAADbtmxLAAAARUlEQVR42u3XsQkAIAwAwQzmJE7sODbpncBCUAh48HW4KiGROUsVQECfgVofVwICehVQWdBuJhAQkD1kMbr2QED+MqDTFpVAoiRpXpPPAAAAAElFTkSuQmCC";
 
-fn draft(ids: &dyn IdSource, begun: u64) -> Draft<'_> {
-    Draft { ids, trace_id: ids.uuid().as_bytes().to_vec(), begun, spans: Vec::new() }
+fn builder(ids: &dyn IdSource, start: u64) -> TraceBuilder<'_> {
+    TraceBuilder { ids, trace_id: ids.uuid().as_bytes().to_vec(), start, spans: Vec::new() }
 }
 
-/// What is recorded of a call of a model.
+/// Attributes of a model call.
 pub(super) fn model(name: &str, input: &Value, output: &str, tokens: (i64, i64)) -> Vec<KeyValue> {
     vec![
         text("gen_ai.operation.name", "chat"),
@@ -55,52 +55,52 @@ pub(super) fn model(name: &str, input: &Value, output: &str, tokens: (i64, i64))
     ]
 }
 
-/// The turns of one session: each generation is given all that was said before.
+/// The turns of a session; the input of each generation is the conversation so far.
 fn conversation(ids: &dyn IdSource, now: u64) -> Vec<Vec<Span>> {
-    let mut said = vec![json!({
+    let mut messages = vec![json!({
         "role": "system", "content": "You help customers of a shop for mugs and lamps. Be short."
     })];
     let mut turns = Vec::new();
-    for (turn, (asked, answered)) in TURNS.iter().cycle().take(N_TURNS).enumerate() {
+    for (turn, (question, answer)) in TURNS.iter().cycle().take(N_TURNS).enumerate() {
         let ago = (N_TURNS - turn) as u64 * 40_000_000_000;
-        let mut draft = draft(ids, now - ago);
-        // The picture comes with the first question.
+        let mut builder = builder(ids, now - ago);
+        // The first question has the image.
         let content = match turn {
             0 => json!([
-                { "type": "text", "text": asked },
+                { "type": "text", "text": question },
                 { "type": "image_url", "image_url": { "url": format!("data:image/png;base64,{PICTURE}") } },
             ]),
-            _ => json!(asked),
+            _ => json!(question),
         };
-        said.push(json!({ "role": "user", "content": content }));
-        let root = draft.span(
+        messages.push(json!({ "role": "user", "content": content }));
+        let root = builder.span(
             &[],
             "chat turn",
-            &Moment(0, 1_500),
+            &Timing(0, 1_500),
             vec![
-                text("perpend.observation.input", *asked),
-                text("perpend.observation.output", *answered),
+                text("perpend.observation.input", *question),
+                text("perpend.observation.output", *answer),
                 text("user.id", "noor"),
                 text("session.id", "chat-noor"),
                 text("perpend.environment", "shop"),
             ],
         );
         let tokens = (60 + 40 * turn as i64, 30);
-        let attributes = model("gpt-4o-mini", &json!(said), answered, tokens);
-        draft.span(&root, "answer", &Moment(80, 1_300), attributes);
-        said.push(json!({ "role": "assistant", "content": answered }));
-        turns.push(draft.spans);
+        let attributes = model("gpt-4o-mini", &json!(messages), answer, tokens);
+        builder.span(&root, "answer", &Timing(80, 1_300), attributes);
+        messages.push(json!({ "role": "assistant", "content": answer }));
+        turns.push(builder.spans);
     }
     turns
 }
 
-/// An agent that searches in rounds: it plans, searches, reads what it found and takes notes.
+/// A research agent that plans, searches, embeds pages and takes notes in each round.
 fn research(ids: &dyn IdSource, now: u64) -> Vec<Span> {
-    let mut draft = draft(ids, now - N_ROUNDS * 2_500_000_000);
-    let root = draft.span(
+    let mut builder = builder(ids, now - N_ROUNDS * 2_500_000_000);
+    let root = builder.span(
         &[],
         "compare suppliers",
-        &Moment(0, N_ROUNDS * 2_400),
+        &Timing(0, N_ROUNDS * 2_400),
         vec![
             text("perpend.observation.type", "agent"),
             text("perpend.observation.input", "Which supplier delivers glazed mugs fastest?"),
@@ -119,11 +119,11 @@ fn research(ids: &dyn IdSource, now: u64) -> Vec<Span> {
             text("perpend.observation.type", "chain"),
             text("perpend.observation.input", name.clone()),
         ];
-        let chain = draft.span(&root, "look at a supplier", &Moment(at, 2_300), chain);
-        let asked =
+        let chain = builder.span(&root, "look at a supplier", &Timing(at, 2_300), chain);
+        let question =
             json!([{ "role": "user", "content": format!("What do we need to know of {name}?") }]);
-        let plan = model("gpt-4o", &asked, "Prices, glazes, days until delivery.", (420, 60));
-        draft.span(&chain, "plan", &Moment(at + 10, 600), plan);
+        let plan = model("gpt-4o", &question, "Prices, glazes, days until delivery.", (420, 60));
+        builder.span(&chain, "plan", &Timing(at + 10, 600), plan);
         let search = vec![
             text("perpend.observation.type", "tool"),
             text("perpend.observation.input", json!({ "query": name }).to_string()),
@@ -132,9 +132,9 @@ fn research(ids: &dyn IdSource, now: u64) -> Vec<Span> {
                 json!({ "pages": 5, "days": 5 + round * 7 % 23 }).to_string(),
             ),
         ];
-        draft.span(&chain, "search", &Moment(at + 620, 300), search);
+        builder.span(&chain, "search", &Timing(at + 620, 300), search);
         if round % 9 == 4
-            && let Some(tool) = draft.spans.last_mut()
+            && let Some(tool) = builder.spans.last_mut()
         {
             let message = "the supplier's site did not answer within 300 ms".to_owned();
             tool.status = Some(Status { message, code: 2 });
@@ -144,21 +144,21 @@ fn research(ids: &dyn IdSource, now: u64) -> Vec<Span> {
                 text("perpend.observation.type", "embedding"),
                 text("perpend.observation.input", format!("{name}, page {}", part + 1)),
             ];
-            let moment = Moment(at + 940 + part * 60, 40 + round % 5 * 4);
-            draft.span(&chain, "embed page", &moment, embedding);
+            let timing = Timing(at + 940 + part * 60, 40 + round % 5 * 4);
+            builder.span(&chain, "embed page", &timing, embedding);
         }
         let notes =
             json!([{ "role": "user", "content": format!("Write down what matters of {name}.") }]);
         let noted = format!("{name} delivers in {} days.", 5 + round * 7 % 23);
-        // One round thinks for long: it is the step that cost most.
+        // One round uses many tokens, which makes it the most expensive one.
         let tokens = if round == 17 { (9_000, 2_400) } else { (700, 90) };
         let notes = model("gpt-4o", &notes, &noted, tokens);
-        draft.span(&chain, "take notes", &Moment(at + 1_400, 850), notes);
+        builder.span(&chain, "take notes", &Timing(at + 1_400, 850), notes);
     }
-    draft.spans
+    builder.spans
 }
 
-/// A request for each trace, ended a moment before `now`.
+/// One request per trace, with spans that end shortly before `now`.
 pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportRequest> {
     let now = u64::try_from(now.as_micros()).unwrap_or(0) * 1_000;
     let mut traces = conversation(ids, now);

@@ -1,11 +1,11 @@
-//! What the demo measures.
+//! Evaluators and rules of the demo.
 
 use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::client::Client;
 
-/// What people paste into a form: the Python of a team, and its TypeScript.
+/// Source code of code evaluators.
 const PYTHON: &str = r#"import re
 
 
@@ -25,58 +25,58 @@ export function evaluate(ctx: Context) {
 }
 "#;
 
-/// An evaluator and the rule that applies it. It gives one score to a trace.
-pub(super) struct Measure {
+/// An evaluator and its rule, which create one score per trace.
+pub(super) struct SampleEvaluator {
     evaluator: Value,
     target: &'static str,
     filter: Value,
 }
 
-/// What became of a measure.
-pub(super) enum Made {
-    /// Each trace gets its score.
-    Yes,
-    /// The plug-in is not installed, as the server says.
-    LeftOut(String),
+/// The result of creating an evaluator.
+pub(super) enum Creation {
+    /// The evaluator and its rule were created.
+    Created,
+    /// The plug-in is not installed; the message of the server.
+    Skipped(String),
 }
 
-fn named(name: &str) -> Value {
+fn name_filter(name: &str) -> Value {
     json!([{ "type": "stringOptions", "column": "name", "operator": "any of", "value": [name] }])
 }
 
-/// A measure of the observations with this name.
-fn on(name: &str, evaluator: Value) -> Measure {
-    Measure { evaluator, target: "observation", filter: named(name) }
+/// An evaluator of the observations with this name.
+fn on_observations(name: &str, evaluator: Value) -> SampleEvaluator {
+    SampleEvaluator { evaluator, target: "observation", filter: name_filter(name) }
 }
 
-/// The provider of the demo's judge: its answers are written here, and no network is used.
+/// The provider of the judge, with scripted replies and without network access.
 const SCRIPTED: &str = "scripted";
 
 /// Connects the scripted provider.
 pub(super) async fn connect(client: &Client) -> anyhow::Result<()> {
-    let says = |word: Option<&str>, reasoning: &str, score: f64| {
+    let reply = |word: Option<&str>, reasoning: &str, score: f64| {
         json!({
             "contains": word, "reply": { "reasoning": reasoning, "score": score },
             "usage": { "input": 120, "output": 20 },
         })
     };
     let replies = [
-        says(Some("As an AI"), "It sends the customer away.", 0.2),
-        says(Some("sorry"), "It apologises and says what happens next.", 1.0),
-        says(None, "It answers plainly, without a greeting.", 0.7),
+        reply(Some("As an AI"), "It sends the customer away.", 0.2),
+        reply(Some("sorry"), "It apologises and says what happens next.", 1.0),
+        reply(None, "It answers plainly, without a greeting.", 0.7),
     ];
     let connection = json!({
         "provider": SCRIPTED, "adapter": "mock", "secretKey": "none", "config": { "replies": replies },
     });
     let path = "/api/public/llm-connections";
-    let made = client.json(Method::PUT, path, &connection).await?;
-    anyhow::ensure!(made.status.is_success(), "{}", made.text());
+    let response = client.json(Method::PUT, path, &connection).await?;
+    anyhow::ensure!(response.status.is_success(), "{}", response.text());
     Ok(())
 }
 
 /// A judge on the scripted provider.
-fn judge() -> Measure {
-    on(
+fn judge() -> SampleEvaluator {
+    on_observations(
         "write answer",
         json!({
             "type": "llm_as_judge",
@@ -90,10 +90,10 @@ fn judge() -> Measure {
     )
 }
 
-/// Every measure.
-pub(super) fn all() -> Vec<Measure> {
+/// All evaluators.
+pub(super) fn all() -> Vec<SampleEvaluator> {
     vec![
-        on(
+        on_observations(
             "classify intent",
             json!({
                 "name": "intent is right",
@@ -105,11 +105,11 @@ pub(super) fn all() -> Vec<Measure> {
                 ],
             }),
         ),
-        on(
+        on_observations(
             "look up order",
             json!({ "name": "tool answered JSON", "plugin": "perpend/json", "evaluator": "valid-json" }),
         ),
-        on(
+        on_observations(
             "write answer",
             json!({
                 "name": "answer speaks of the order",
@@ -118,7 +118,7 @@ pub(super) fn all() -> Vec<Measure> {
                 "config": { "terms": ["order"] },
             }),
         ),
-        on(
+        on_observations(
             "write answer",
             json!({
                 "name": "answer is long enough",
@@ -127,7 +127,7 @@ pub(super) fn all() -> Vec<Measure> {
                 "config": { "unit": "words", "min": 8, "max": 60 },
             }),
         ),
-        Measure {
+        SampleEvaluator {
             evaluator: json!({
                 "name": "no refusal",
                 "plugin": "perpend/text",
@@ -138,7 +138,7 @@ pub(super) fn all() -> Vec<Measure> {
             target: "trace",
             filter: json!([]),
         },
-        on(
+        on_observations(
             "write answer",
             json!({
                 "type": "code",
@@ -147,7 +147,7 @@ pub(super) fn all() -> Vec<Measure> {
                 "sourceCode": TYPESCRIPT,
             }),
         ),
-        on(
+        on_observations(
             "classify intent",
             json!({
                 "name": "intent is close",
@@ -159,7 +159,7 @@ pub(super) fn all() -> Vec<Measure> {
                 ],
             }),
         ),
-        on(
+        on_observations(
             "write answer",
             json!({
                 "type": "code",
@@ -172,36 +172,41 @@ pub(super) fn all() -> Vec<Measure> {
     ]
 }
 
-impl Measure {
+impl SampleEvaluator {
     /// The evaluator's name.
     pub(super) fn name(&self) -> &str {
         self.evaluator["name"].as_str().unwrap_or_default()
     }
 
-    /// Makes the evaluator and its rule.
-    pub(super) async fn create(mut self, client: &Client) -> anyhow::Result<Made> {
+    /// Creates the evaluator and its rule.
+    pub(super) async fn create(mut self, client: &Client) -> anyhow::Result<Creation> {
         if self.evaluator.get("type").is_none() {
             self.evaluator["type"] = "plugin".into();
         }
         let path = "/api/public/v2/evaluators";
-        let made = client.json(Method::POST, path, &self.evaluator).await?;
-        if made.status == 404 {
-            let why = made.json()["message"].as_str().map(str::to_owned);
-            return Ok(Made::LeftOut(why.unwrap_or_else(|| made.text())));
+        let created = client.json(Method::POST, path, &self.evaluator).await?;
+        if created.status == 404 {
+            let reason = created.json()["message"].as_str().map(str::to_owned);
+            return Ok(Creation::Skipped(reason.unwrap_or_else(|| created.text())));
         }
-        anyhow::ensure!(made.status.is_success(), "{}: {}", self.evaluator["name"], made.text());
+        anyhow::ensure!(
+            created.status.is_success(),
+            "{}: {}",
+            self.evaluator["name"],
+            created.text()
+        );
         let rule = json!({
             "name": self.evaluator["name"],
             "enabled": true,
             "target": self.target,
             "filter": self.filter,
-            // The demo sends each trace whole: there is nothing to wait for.
+            // The demo sends complete traces.
             "settleMs": 0,
-            "evaluatorAssignments": [{ "evaluatorId": made.json()["id"] }],
+            "evaluatorAssignments": [{ "evaluatorId": created.json()["id"] }],
         });
         let path = "/api/public/v2/evaluation-rules";
-        let made = client.json(Method::POST, path, &rule).await?;
-        anyhow::ensure!(made.status.is_success(), "{}: {}", rule["name"], made.text());
-        Ok(Made::Yes)
+        let created = client.json(Method::POST, path, &rule).await?;
+        anyhow::ensure!(created.status.is_success(), "{}: {}", rule["name"], created.text());
+        Ok(Creation::Created)
     }
 }

@@ -1,5 +1,4 @@
-//! The sample application: a support agent that classifies a ticket, looks up the order and answers.
-//! Some of its tickets go wrong, as they do.
+//! The sample application: a support agent that classifies a ticket, looks up the order and answers. Some tickets fail.
 
 use perpend_domain::ids::IdSource;
 use perpend_domain::time::Timestamp;
@@ -8,11 +7,11 @@ use super::wire::{
     ExportRequest, KeyValue, Resource, ResourceSpans, Scope, ScopeSpans, Span, Status, int, text,
 };
 
-/// One ticket and what the agent made of it.
+/// A ticket and the results of the agent.
 struct Ticket {
     question: &'static str,
     intent: &'static str,
-    /// What a person would have said.
+    /// The correct intent.
     expected_intent: &'static str,
     order: &'static str,
     answer: &'static str,
@@ -52,7 +51,7 @@ const TICKETS: &[Ticket] = &[
         question: "Can I change the address of order 4714?",
         intent: "delivery",
         expected_intent: "delivery",
-        // The tool was cut off in the middle.
+        // The output of the tool is truncated.
         order: r#"{"order": 4714, "status": "pack"#,
         answer: "As an AI language model I cannot access your order. Please contact support.",
         user: "li",
@@ -72,29 +71,29 @@ const TICKETS: &[Ticket] = &[
 /// Traces in the sample.
 pub(super) const N_TRACES: usize = TICKETS.len();
 
-/// A trace on its way.
-pub(super) struct Draft<'a> {
+/// Builds the spans of a trace.
+pub(super) struct TraceBuilder<'a> {
     pub(super) ids: &'a dyn IdSource,
     pub(super) trace_id: Vec<u8>,
-    /// Nanoseconds since 1970.
-    pub(super) begun: u64,
+    /// Start of the trace, in nanoseconds since 1970.
+    pub(super) start: u64,
     pub(super) spans: Vec<Span>,
 }
 
-/// When a step begins and how long it takes, milliseconds after the start of the trace.
-pub(super) struct Moment(pub(super) u64, pub(super) u64);
+/// Start relative to the trace, and duration, in milliseconds.
+pub(super) struct Timing(pub(super) u64, pub(super) u64);
 
-impl Draft<'_> {
-    /// Adds a step, and gives its id.
+impl TraceBuilder<'_> {
+    /// Adds a span and returns its id.
     pub(super) fn span(
         &mut self,
         parent: &[u8],
         name: &str,
-        at: &Moment,
+        at: &Timing,
         attributes: Vec<KeyValue>,
     ) -> Vec<u8> {
         let span_id = self.ids.uuid().as_bytes()[..8].to_vec();
-        let start = self.begun + at.0 * 1_000_000;
+        let start = self.start + at.0 * 1_000_000;
         self.spans.push(Span {
             trace_id: self.trace_id.clone(),
             span_id: span_id.clone(),
@@ -113,13 +112,13 @@ fn message(role: &str, content: &str) -> String {
     serde_json::json!([{ "role": role, "content": content }]).to_string()
 }
 
-fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
+fn spans(ticket: &Ticket, ids: &dyn IdSource, start: u64) -> Vec<Span> {
     let trace_id = ids.uuid().as_bytes().to_vec();
-    let mut draft = Draft { ids, trace_id, begun, spans: Vec::new() };
-    let root = draft.span(
+    let mut builder = TraceBuilder { ids, trace_id, start, spans: Vec::new() };
+    let root = builder.span(
         &[],
         "support ticket",
-        &Moment(0, 1_900),
+        &Timing(0, 1_900),
         vec![
             text("perpend.observation.type", "agent"),
             text("perpend.observation.input", ticket.question),
@@ -129,10 +128,10 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
             text("perpend.environment", "demo"),
         ],
     );
-    draft.span(
+    builder.span(
         &root,
         "classify intent",
-        &Moment(40, 310),
+        &Timing(40, 310),
         vec![
             text("gen_ai.operation.name", "chat"),
             text("gen_ai.system", "openai"),
@@ -145,10 +144,10 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
             text("perpend.environment", "demo"),
         ],
     );
-    draft.span(
+    builder.span(
         &root,
         "look up order",
-        &Moment(380, 220),
+        &Timing(380, 220),
         vec![
             text("perpend.observation.type", "tool"),
             text("perpend.observation.input", ticket.question),
@@ -156,14 +155,14 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
             text("perpend.environment", "demo"),
         ],
     );
-    if let Some(tool) = draft.spans.last_mut().filter(|_| ticket.fails) {
+    if let Some(tool) = builder.spans.last_mut().filter(|_| ticket.fails) {
         let message = "the answer of the order service was cut off".to_owned();
         tool.status = Some(Status { message, code: 2 });
     }
-    draft.span(
+    builder.span(
         &root,
         "write answer",
-        &Moment(640, 1_200),
+        &Timing(640, 1_200),
         vec![
             text("gen_ai.operation.name", "chat"),
             text("gen_ai.system", "openai"),
@@ -175,21 +174,21 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
             text("perpend.environment", "demo"),
         ],
     );
-    draft.spans
+    builder.spans
 }
 
-/// One OTLP request per ticket, ended a moment before `now`.
+/// One OTLP request per ticket, with spans that end shortly before `now`.
 pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportRequest> {
     let now_nanos = u64::try_from(now.as_micros()).unwrap_or(0) * 1_000;
     let second = 1_000_000_000;
-    let of_ticket = |(at, ticket): (usize, &Ticket)| {
-        let begun = now_nanos - (TICKETS.len() - at) as u64 * 3 * second;
-        request(spans(ticket, ids, begun))
+    let request_of = |(at, ticket): (usize, &Ticket)| {
+        let start = now_nanos - (TICKETS.len() - at) as u64 * 3 * second;
+        request(spans(ticket, ids, start))
     };
-    TICKETS.iter().enumerate().map(of_ticket).collect()
+    TICKETS.iter().enumerate().map(request_of).collect()
 }
 
-/// The OTLP request that sends these spans.
+/// An OTLP request with these spans.
 pub(super) fn request(spans: Vec<Span>) -> ExportRequest {
     let scope_spans =
         vec![ScopeSpans { scope: Some(Scope { name: "support-agent".to_owned() }), spans }];

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::client::Client;
 
-const HEAD: [&str; 6] = ["ticket", "measure", "score", "made by", "fingerprint", "execution"];
+const HEAD: [&str; 6] = ["ticket", "score name", "value", "evaluator", "fingerprint", "execution"];
 
 fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or("")
 }
 
-/// One row per score, by ticket and measure.
+/// One row per score, sorted by ticket and score name.
 pub(super) async fn render(client: &Client, scores: &[Value]) -> anyhow::Result<String> {
     let evaluators = client.get("/api/public/v2/evaluators?limit=100").await?.json();
     let mut makers: HashMap<String, String> = HashMap::new();
@@ -68,7 +68,7 @@ fn aligned(rows: &[[String; 6]]) -> String {
     lines.push(line(rules.iter().map(String::as_str).collect()));
     let mut last = "";
     for row in rows {
-        // A ticket is named once.
+        // The ticket is shown only in its first row.
         let ticket = if row[0] == last { "" } else { row[0].as_str() };
         last = &row[0];
         let rest = row[1..].iter().map(String::as_str);

@@ -1,4 +1,4 @@
-//! The part of OTLP that the demo sends, as protobuf: what any OpenTelemetry exporter puts on the wire.
+//! The subset of the OTLP protobuf messages that the demo sends.
 
 use prost::Message;
 
@@ -86,7 +86,7 @@ pub(super) enum AnyKind {
     Int(i64),
 }
 
-/// A text attribute.
+/// A string attribute.
 pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     KeyValue {
         key: key.to_owned(),
@@ -94,7 +94,7 @@ pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     }
 }
 
-/// A whole-number attribute.
+/// An integer attribute.
 pub(super) fn int(key: &str, value: i64) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(AnyValue { kind: Some(AnyKind::Int(value)) }) }
 }
