@@ -1,7 +1,7 @@
-//! Embeds what `perpend plugin new` writes: templates, SDK sources and the contract; and our answer to WASI 0.1.
+//! Embeds the files of `perpend plugin new`: templates, SDK sources and the contract; and the implementation of WASI 0.1.
 //!
-//! A build script and not a macro crate: it sees files that are added later, leaves out what toolchains
-//! leave behind, and makes the manifest of the Rust SDK stand alone.
+//! A build script instead of a macro crate: it detects new files, excludes toolchain output, and makes the manifest of the
+//! Rust SDK independent of the workspace.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use std::{env, fs, io, process};
 
 use toml::{Table, Value};
 
-/// Folders that toolchains make.
-const LEFT_OUT: [&str; 4] = ["target", "node_modules", "__pycache__", ".venv"];
-/// Endings of what they make.
-const LEFT_OUT_ENDINGS: [&str; 2] = [".wasm", ".pyc"];
-/// In an SDK these are for us, not for authors.
-const OURS: [&str; 2] = ["tests", "test"];
+/// Folders of toolchain output.
+const EXCLUDED_FOLDERS: [&str; 4] = ["target", "node_modules", "__pycache__", ".venv"];
+/// File name extensions of toolchain output.
+const EXCLUDED_EXTENSIONS: [&str; 2] = [".wasm", ".pyc"];
+/// Folders of an SDK that are not embedded.
+const INTERNAL: [&str; 2] = ["tests", "test"];
 
 fn main() {
     if let Err(why) = embed().and_then(|()| assemble()) {
         println!(
-            "cargo::error=the templates, or the answer to WASI 0.1, cannot be embedded: {why}"
+            "cargo::error=the templates or the implementation of WASI 0.1 cannot be embedded: {why}"
         );
         process::exit(1);
     }
@@ -55,7 +55,7 @@ fn embed() -> io::Result<()> {
         let mut path = sdk.join(&name);
         let in_template = name.starts_with("templates/");
         if !in_template && name.ends_with("Cargo.toml") {
-            let manifest = stand_alone(parse(&path)?, &workspace);
+            let manifest = without_workspace(parse(&path)?, &workspace);
             path = out_dir.join(name.replace('/', "-"));
             fs::write(&path, manifest.to_string())?;
         }
@@ -75,12 +75,12 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> io::Result<(
         let below = format!("{prefix}{name}");
         let in_template = below.starts_with("templates/");
         if entry.file_type()?.is_dir() {
-            let skipped = LEFT_OUT.contains(&name.as_str())
-                || (!in_template && OURS.contains(&name.as_str()));
+            let skipped = EXCLUDED_FOLDERS.contains(&name.as_str())
+                || (!in_template && INTERNAL.contains(&name.as_str()));
             if !skipped {
                 collect(&entry.path(), &format!("{below}/"), files)?;
             }
-        } else if !LEFT_OUT_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+        } else if !EXCLUDED_EXTENSIONS.iter().any(|ending| name.ends_with(ending)) {
             files.push(below);
         }
     }
@@ -92,8 +92,8 @@ fn parse(path: &Path) -> io::Result<Table> {
     text.parse().map_err(io::Error::other)
 }
 
-/// A manifest without `workspace = true`, as `cargo package` would write it.
-fn stand_alone(mut manifest: Table, root: &Table) -> Table {
+/// The manifest without `workspace = true`, as `cargo package` writes it.
+fn without_workspace(mut manifest: Table, root: &Table) -> Table {
     let inherited = |section: &str, key: &str| root["workspace"].get(section)?.get(key).cloned();
     manifest.remove("lints");
     manifest.remove("dev-dependencies");
@@ -138,7 +138,7 @@ fn merged(own: Value, wanted: &Value) -> Value {
         version => Table::from_iter([("version".to_owned(), version)]),
     };
     if let Some(path) = table.get("path").and_then(Value::as_str) {
-        // In a project the folders of `plugin-sdk` stand side by side too.
+        // In a project the folders of `plugin-sdk` are siblings too.
         let path = path.replacen("plugin-sdk/", "../", 1);
         table.insert("path".to_owned(), path.into());
     }

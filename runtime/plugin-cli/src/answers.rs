@@ -1,7 +1,7 @@
-//! Answers of a model that an author wrote down, so that a judge can be tried without a model.
+//! Answers of a model from a file, to run a judge without a model.
 //!
-//! Each item begins with the first answer; what is left over is not asked for. A capability that nothing
-//! stands in for is refused in the words of the server.
+//! Each item starts with the first answer. A capability without answers is refused with the error of the
+//! server.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,22 +17,22 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// What one call of a model is answered.
+/// The answer to one request to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
-    /// A text, and the value it stands for where a schema was asked for.
+    /// A text, and its structured value for requests with a schema.
     Text { text: String, structured: Option<String> },
-    /// The model asks for tools to be used.
+    /// Calls of tools.
     Tools(Vec<ToolCall>),
-    /// The model cannot be had.
+    /// The model is unavailable.
     Failure(String),
 }
 
-const FORMS: &str = "an answer is a text, {\"structured\": JSON}, {\"toolCalls\": [{\"name\": .., \"arguments\": {..}}]} or \
-     {\"error\": \"why there is none\"}";
+const FORMS: &str = "an answer must be a text, {\"structured\": JSON}, {\"toolCalls\": [{\"name\": .., \"arguments\": {..}}]} or \
+     {\"error\": \"the reason\"}";
 
 impl Answer {
-    /// From its JSON.
+    /// Parses an answer.
     pub(crate) fn read(value: Value) -> Result<Self, String> {
         match value {
             Value::String(text) => Ok(Self::Text { text, structured: None }),
@@ -64,25 +64,25 @@ impl Answer {
         }
     }
 
-    fn given(self, request: &CompletionRequest) -> Result<Completion, ModelError> {
+    fn into_completion(self, request: &CompletionRequest) -> Result<Completion, ModelError> {
         match self {
             Self::Failure(why) => Err(ModelError::Unavailable(why)),
             Self::Tools(tool_calls) => Ok(Completion {
                 finish: FinishReason::ToolCalls,
                 tool_calls,
-                ..written(String::new())
+                ..completion(String::new())
             }),
             Self::Text { text, structured } => Ok(Completion {
-                // A text that is JSON does where a schema was asked for.
+                // For a request with a schema, the text must be its JSON.
                 structured: structured
                     .or_else(|| request.response_schema.as_ref().map(|_| text.clone())),
-                ..written(text)
+                ..completion(text)
             }),
         }
     }
 }
 
-fn written(text: String) -> Completion {
+fn completion(text: String) -> Completion {
     Completion {
         text,
         structured: None,
@@ -96,7 +96,7 @@ fn written(text: String) -> Completion {
     }
 }
 
-/// `{"name": .., "arguments": {..}}`, with an `id` where the one from its place will not do.
+/// `{"name": .., "arguments": {..}}`, optionally with an `id`; the default is `call_` and the position.
 fn tool_call(at: usize, call: Value) -> Option<ToolCall> {
     let Value::Object(mut call) = call else {
         return None;
@@ -115,7 +115,7 @@ fn tool_call(at: usize, call: Value) -> Option<ToolCall> {
     call.is_empty().then_some(ToolCall { id, name, arguments })
 }
 
-/// The answers of a file, one JSON value to a line.
+/// The answers of a file with one JSON value per line.
 pub(crate) fn read(file: &Path) -> Result<Vec<Answer>, Error> {
     let text = std::fs::read_to_string(file).map_err(|source| Error::file(file, source))?;
     let lines = text.lines().enumerate();
@@ -132,7 +132,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Answer>, Error> {
         .collect()
 }
 
-/// The answers in force, and how many each item was given.
+/// The current answers, and the number of answers given to each item.
 #[derive(Debug, Default)]
 pub(crate) struct Script(Mutex<Inner>);
 
@@ -143,7 +143,7 @@ struct Inner {
 }
 
 impl Script {
-    /// Begins anew with these answers; `None` grants no model.
+    /// Starts over with these answers; `None` grants no model.
     pub(crate) fn begin(&self, answers: Option<Vec<Answer>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
             Inner { answers, n_given: HashMap::new() };
@@ -159,9 +159,9 @@ impl Script {
         let one = |request: &CompletionRequest| {
             *n_given += 1;
             match answers.get(*n_given - 1) {
-                Some(answer) => answer.clone().given(request),
+                Some(answer) => answer.clone().into_completion(request),
                 None => Err(ModelError::Unavailable(format!(
-                    "the model is asked for the {n_given}. time, and there are {} answers",
+                    "request {n_given} to the model has no answer: the file has {} answers",
                     answers.len()
                 ))),
             }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn each_item_begins_with_the_first_answer_and_the_end_of_them_is_said() {
+    fn each_item_starts_with_the_first_answer_and_too_few_answers_are_an_error() {
         let script = Script::default();
         let structured = Answer::read(json!({ "structured": { "choice": "A" } })).unwrap();
         script.begin(Some(vec![Answer::read(json!("yes")).unwrap(), structured]));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_answer_is_refused_with_the_forms_there_are() {
+    fn an_invalid_answer_is_refused_with_the_accepted_forms() {
         for wrong in [
             json!(1),
             json!({}),

@@ -1,4 +1,4 @@
-//! `perpend plugin bench`: how fast an evaluator is in this process, beside one that does next to nothing.
+//! `perpend plugin bench`: the speed of an evaluator in this process, compared with a minimal one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,14 +13,14 @@ use crate::error::Error;
 use crate::items;
 use crate::report::Report;
 use crate::text::{self, Table};
-use crate::workbench::{Component, Configured, Selection, Workbench, given_config};
+use crate::workbench::{Component, Configured, Selection, Workbench, parse_config};
 
-/// How a measurement is made.
+/// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// How long each side is measured.
+    /// The duration of each measurement.
     pub time: Duration,
-    /// Threads that make calls, one after the other each.
+    /// The number of threads that make calls sequentially.
     pub n_threads: usize,
 }
 
@@ -30,22 +30,22 @@ impl Default for Measure {
     }
 }
 
-/// What a component is measured beside.
+/// The component to compare with.
 #[derive(Clone, Copy, Debug)]
 pub struct Floor {
-    /// A component that comes with the program.
+    /// The bytes of a component that is part of the program.
     pub component: &'static [u8],
-    /// The evaluator in it that does the least.
+    /// The id of its minimal evaluator.
     pub evaluator: &'static str,
 }
 
-/// Calls before it is measured.
-const N_WARM_UP: usize = 50;
-/// Calls between two looks at the clock for the end.
-const N_AT_LEAST: usize = 20;
+/// The number of calls before the measurement.
+const WARM_UP_CALLS: usize = 50;
+/// The minimum number of measured calls per thread.
+const MIN_CALLS: usize = 20;
 
 #[derive(Clone, Copy, Debug)]
-struct Measured {
+struct Timings {
     per_second: f64,
     median_us: f64,
     p99_us: f64,
@@ -53,17 +53,17 @@ struct Measured {
 }
 
 impl Workbench<'_> {
-    /// Measures an evaluator over items; the sandbox has to be one in this process.
+    /// Measures an evaluator over items. The sandbox must be in process.
     ///
     /// # Errors
-    /// When something that was named cannot be used.
+    /// When the component, the evaluator, the configuration or the items are invalid.
     pub fn bench(
         &self,
         selection: &Selection,
         floor: Option<Floor>,
         measure: Measure,
     ) -> Result<Report, Error> {
-        let (config, place) = given_config(selection.config.as_deref())?;
+        let (config, place) = parse_config(selection.config.as_deref())?;
         let items = items::items(&selection.items())?;
         let component = self.open(&selection.component())?;
         let evaluator = component.evaluator(selection.evaluator.as_deref())?;
@@ -78,24 +78,24 @@ impl Workbench<'_> {
             row(&mut table, &format!("floor: {name}"), *measured);
         }
         let mut text = table.render();
-        let threads = text::counted(measure.n_threads, "thread");
+        let threads = text::pluralized(measure.n_threads, "thread");
         text.push_str(&format!(
             "\na fresh instance per call, {}, {threads}, {} s each\n",
-            text::counted(items.len(), "item"),
+            text::pluralized(items.len(), "item"),
             measure.time.as_secs_f64()
         ));
         if 0 < measured.n_failed {
             text.push_str(&format!(
-                "{} gave no scores: `perpend plugin run` says why\n",
-                text::counted(measured.n_failed, "call")
+                "{} returned no scores; `perpend plugin run` shows the errors\n",
+                text::pluralized(measured.n_failed, "call")
             ));
         }
         let json = json!({
             "evaluator": name,
             "nThreads": measure.n_threads,
-            "measured": shown(measured),
+            "measured": to_json(measured),
             "floor": floor.as_ref().map(|(name, measured)| {
-                json!({ "evaluator": name, "measured": shown(*measured) })
+                json!({ "evaluator": name, "measured": to_json(*measured) })
             }),
         });
         Ok(Report { text, json, is_ok: true })
@@ -106,11 +106,9 @@ impl Workbench<'_> {
         floor: Floor,
         items: &[Item],
         measure: Measure,
-    ) -> Result<(String, Measured), Error> {
-        let wrong = |problems| Error::Component {
-            file: "the component that comes with perpend".to_owned(),
-            problems,
-        };
+    ) -> Result<(String, Timings), Error> {
+        let wrong =
+            |problems| Error::Component { file: "the built-in component".to_owned(), problems };
         let info = self.sandbox.inspect(floor.component).map_err(wrong)?;
         let component = Component {
             file: info.name.clone(),
@@ -130,11 +128,10 @@ impl Workbench<'_> {
         configured: &Configured<'_>,
         items: &[Item],
         measure: Measure,
-    ) -> Result<Measured, Error> {
-        let (host, plugin) = self
-            .sandbox
-            .loaded(component.digest)
-            .ok_or_else(|| Error::Sandbox("measurements are made in this process".to_owned()))?;
+    ) -> Result<Timings, Error> {
+        let (host, plugin) = self.sandbox.loaded(component.digest).ok_or_else(|| {
+            Error::Sandbox("measurements require a sandbox in this process".to_owned())
+        })?;
         let calls: Vec<EvaluationCall> =
             items.iter().map(|item| self.call(component, configured, item)).collect();
         let id = text::inert(&configured.evaluator.id);
@@ -164,7 +161,7 @@ impl Workbench<'_> {
             let found = all.get(place.min(all.len().saturating_sub(1)));
             found.map_or(0.0, |took| took.as_secs_f64() * 1e6)
         };
-        Ok(Measured {
+        Ok(Timings {
             per_second: all.len() as f64 / took.as_secs_f64().max(f64::EPSILON),
             median_us: at(0.5),
             p99_us: at(0.99),
@@ -191,7 +188,7 @@ fn one_thread(
         (called.elapsed(), result)
     };
     let warm = Instant::now();
-    for _ in 0..N_WARM_UP {
+    for _ in 0..WARM_UP_CALLS {
         one();
         if time < warm.elapsed() {
             break;
@@ -199,7 +196,7 @@ fn one_thread(
     }
     let mut timed = Vec::new();
     let started = Instant::now();
-    while timed.len() < N_AT_LEAST || started.elapsed() < time {
+    while timed.len() < MIN_CALLS || started.elapsed() < time {
         let (took, result) = one();
         timed.push(took);
         if result.is_some_and(|result| result.outcome.is_err()) {
@@ -212,7 +209,7 @@ fn one_thread(
     Ok(timed)
 }
 
-fn row(table: &mut Table, name: &str, measured: Measured) {
+fn row(table: &mut Table, name: &str, measured: Timings) {
     table.row([
         name.to_owned(),
         format!("{:.0}", measured.per_second),
@@ -221,7 +218,7 @@ fn row(table: &mut Table, name: &str, measured: Measured) {
     ]);
 }
 
-fn shown(measured: Measured) -> Value {
+fn to_json(measured: Timings) -> Value {
     json!({
         "callsPerSecond": measured.per_second,
         "medianUs": measured.median_us,

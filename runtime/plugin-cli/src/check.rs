@@ -1,4 +1,4 @@
-//! `perpend plugin check`: everything a server checks when a component is registered, and determinism.
+//! `perpend plugin check`: the checks of a registration, and determinism.
 
 use std::fmt::Write as _;
 
@@ -13,43 +13,43 @@ use crate::items;
 use crate::report::Report;
 use crate::shape::Shape;
 use crate::text;
-use crate::workbench::{Component, Configured, Selection, Workbench, given_config};
+use crate::workbench::{Component, Configured, Selection, Workbench, parse_config};
 
-/// Items that are tried at most.
+/// The maximum number of items for the test of determinism.
 const MAX_ITEMS: usize = 20;
-/// Larger ones are taken, and take long to compile and to move.
+/// Larger components are accepted, but slow to compile and to transfer.
 const LARGE_BYTES: usize = 32 << 20;
 
-/// Outcome of one thing that was looked at.
+/// The outcome of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    Fine,
-    /// Good to know; does not fail the check.
+enum Outcome {
+    Pass,
+    /// A remark that does not fail the check.
     Note,
-    Wrong,
+    Failure,
 }
 
 #[derive(Debug)]
 struct Finding {
     what: &'static str,
-    found: Found,
+    found: Outcome,
     text: String,
 }
 
 impl Finding {
-    fn new(what: &'static str, found: Found, text: impl Into<String>) -> Self {
+    fn new(what: &'static str, found: Outcome, text: impl Into<String>) -> Self {
         Self { what, found, text: text.into() }
     }
 }
 
 impl Workbench<'_> {
-    /// Checks a component as a server would when it is registered; then scores items twice and compares.
+    /// Runs the checks of a registration, then scores items check_determinism and compares the results.
     ///
     /// # Errors
-    /// When it cannot be registered, with every reason.
+    /// When the component cannot be registered, with all reasons.
     pub fn check(&self, selection: &Selection) -> Result<Report, Error> {
         let component = self.open(&selection.component())?;
-        let mut findings = about(&component);
+        let mut findings = describe(&component);
         self.sandbox.script().begin(None);
         let items = match selection.items() {
             file if selection.items.is_some() || file.is_file() => items::items(&file)?,
@@ -66,33 +66,40 @@ impl Workbench<'_> {
             let needs = component.info.required(evaluator);
             if needs != Grants::NONE {
                 let text = format!(
-                    "{}: not tried, it cannot work without the capability {}",
+                    "{}: skipped, it requires the capability {}",
                     evaluator.id,
                     needs.names().join(" and ")
                 );
-                findings.push(Finding::new("determinism", Found::Note, text));
+                findings.push(Finding::new("determinism", Outcome::Note, text));
                 continue;
             }
-            let (config, place) = given_config(selection.config.as_deref())?;
+            let (config, place) = parse_config(selection.config.as_deref())?;
             match self.configure(&component, evaluator, config, &place) {
-                Ok(configured) => findings.push(self.twice(&component, &configured, &items)),
-                // Asked for, so it has to do; else there is no configuration to try it with.
+                Ok(configured) => {
+                    findings.push(self.check_determinism(&component, &configured, &items))
+                }
+                // An explicit selection must be valid; otherwise there is no configuration to run it with.
                 Err(error) if selection.config.is_some() && wanted.is_some() => return Err(error),
                 Err(_) => {
                     let id = &evaluator.id;
                     let text = format!(
-                        "{id}: not tried, it has no configuration of its own: `perpend plugin check \
+                        "{id}: skipped, it has no default configuration: `perpend plugin check \
                          --evaluator {id} --config JSON`"
                     );
-                    findings.push(Finding::new("determinism", Found::Note, text));
+                    findings.push(Finding::new("determinism", Outcome::Note, text));
                 }
             }
         }
-        Ok(told(&component, &findings))
+        Ok(render(&component, &findings))
     }
 
-    /// The same items in two passes, with the same seeds and time.
-    fn twice(&self, component: &Component, configured: &Configured<'_>, items: &[Item]) -> Finding {
+    /// Scores the items check_determinism, with the same seeds and time.
+    fn check_determinism(
+        &self,
+        component: &Component,
+        configured: &Configured<'_>,
+        items: &[Item],
+    ) -> Finding {
         const WHAT: &str = "determinism";
         let items = &items[..items.len().min(MAX_ITEMS)];
         let id = &configured.evaluator.id;
@@ -104,65 +111,69 @@ impl Workbench<'_> {
         if let Some((item, failure)) = broken {
             let (class, message) = (failure.class, text::inert(&failure.message));
             let item = text::inert(&item.id);
-            let text = format!("{id}: item {item} ends in {class}: {message}");
-            return Finding::new("calls", Found::Wrong, text);
+            let text = format!("{id}: item {item} fails with {class}: {message}");
+            return Finding::new("calls", Outcome::Failure, text);
         }
         let second = self.score(component, configured, items);
         let mut pairs = first.iter().zip(&second).zip(items);
         let changed = pairs.find(|((one, other), _)| bytes(one) != bytes(other));
-        let n = text::counted(items.len(), "item");
+        let n = text::pluralized(items.len(), "item");
         match (changed, configured.evaluator.deterministic) {
-            (None, true) => Finding::new(WHAT, Found::Fine, format!("{id}: {n} twice, byte-equal")),
+            (None, true) => Finding::new(
+                WHAT,
+                Outcome::Pass,
+                format!("{id}: {n} scored check_determinism, equal"),
+            ),
             (None, false) => {
                 let text = format!(
-                    "{id}: {n} twice, byte-equal; it says that it is not deterministic, so results are \
+                    "{id}: {n} scored check_determinism, equal; it is declared as not deterministic, so results are \
                      never reused"
                 );
-                Finding::new(WHAT, Found::Note, text)
+                Finding::new(WHAT, Outcome::Note, text)
             }
             (Some((_, item)), false) => {
                 let item = text::inert(&item.id);
-                let text = format!("{id}: item {item} differs, as it says of itself");
-                Finding::new(WHAT, Found::Note, text)
+                let text = format!("{id}: item {item} differs, as declared");
+                Finding::new(WHAT, Outcome::Note, text)
             }
             (Some(((one, other), item)), true) => {
                 let item = text::inert(&item.id);
                 let text = format!(
-                    "{id}: item {item} gave two answers to one call: {} and {}. Seed random generators \
+                    "{id}: item {item} has different results of equal calls: {} and {}. Seed random generators \
                      from the context, or declare deterministic: false",
                     bytes(one),
                     bytes(other)
                 );
-                Finding::new(WHAT, Found::Wrong, text)
+                Finding::new(WHAT, Outcome::Failure, text)
             }
         }
     }
 }
 
-/// What the file shows without being run, and what it says about itself.
-fn about(component: &Component) -> Vec<Finding> {
+/// The properties of the file and its description.
+fn describe(component: &Component) -> Vec<Finding> {
     let mut findings = Vec::new();
     let size = text::size(component.bytes.len() as u64);
     let is_large = LARGE_BYTES < component.bytes.len();
-    let found = if is_large { Found::Note } else { Found::Fine };
+    let found = if is_large { Outcome::Note } else { Outcome::Pass };
     let more = if is_large { ", which takes long to compile" } else { "" };
     findings.push(Finding::new("size", found, format!("{size} of at most 64 MiB{more}")));
     let shape = Shape::of(&component.bytes);
     let world = format!("{} of contract {CONTRACT_VERSION}", shape.world());
-    findings.push(Finding::new("world", Found::Fine, world));
-    findings.push(Finding::new("imports", Found::Fine, shape.imports()));
+    findings.push(Finding::new("world", Outcome::Pass, world));
+    findings.push(Finding::new("imports", Outcome::Pass, shape.imports()));
     let capabilities = component.info.capabilities.names();
     if !capabilities.is_empty() {
         let granted: Vec<String> = capabilities.iter().map(|name| format!("{name:?}")).collect();
         let text = format!(
-            "asks for {}; an evaluator made from it is granted them with \"grants\": [{}]",
+            "requires {}; grant them to an evaluator with \"grants\": [{}]",
             capabilities.join(" and "),
             granted.join(", ")
         );
-        findings.push(Finding::new("capabilities", Found::Note, text));
+        findings.push(Finding::new("capabilities", Outcome::Note, text));
     }
     let name = component.shown_name();
-    findings.push(Finding::new("metadata", Found::Fine, name));
+    findings.push(Finding::new("metadata", Outcome::Pass, name));
     for evaluator in &component.info.evaluators {
         let scores: Vec<&str> = evaluator.scores.iter().map(|score| score.name.as_str()).collect();
         let keys = config_keys(&evaluator.config_schema);
@@ -173,7 +184,7 @@ fn about(component: &Component) -> Vec<Finding> {
             (false, false) => scores.join(", "),
         };
         let text = format!("{}: scores {scores}; configuration: {config}", evaluator.id);
-        findings.push(Finding::new("schema", Found::Fine, text));
+        findings.push(Finding::new("schema", Outcome::Pass, text));
     }
     findings
 }
@@ -184,7 +195,7 @@ fn config_keys(schema: &str) -> Vec<String> {
     keys.into_iter().flatten().cloned().collect()
 }
 
-/// Whether the end of a call says that the plug-in itself is at fault.
+/// Whether a failure is caused by the plug-in itself.
 fn blames_plugin(class: FailureClass) -> bool {
     use FailureClass as Class;
     !matches!(
@@ -196,7 +207,7 @@ fn blames_plugin(class: FailureClass) -> bool {
     )
 }
 
-/// The outcome as bytes, numbers bit by bit.
+/// The outcome as text, with the exact bits of numbers.
 fn bytes(result: &CallResult) -> String {
     match &result.outcome {
         Ok(scores) => {
@@ -220,7 +231,7 @@ fn bytes(result: &CallResult) -> String {
     }
 }
 
-/// What is tried where a project has no items: a text, a document, and nothing at all.
+/// The items for a project without items: a text, a document, and an empty item.
 fn samples() -> Vec<Item> {
     let text = |text: &str| Some(Payload::Text(text.to_owned()));
     let json = |value: Value| Some(Payload::Json(value.to_string()));
@@ -244,25 +255,25 @@ fn samples() -> Vec<Item> {
     ]
 }
 
-fn told(component: &Component, findings: &[Finding]) -> Report {
+fn render(component: &Component, findings: &[Finding]) -> Report {
     let file = &component.file;
     let mut text = format!("{file}  sha256:{}\n", component.digest);
     let mut all = Vec::new();
     for finding in findings {
         let word = match finding.found {
-            Found::Fine => "ok",
-            Found::Note => "note",
-            Found::Wrong => "FAILED",
+            Outcome::Pass => "ok",
+            Outcome::Note => "note",
+            Outcome::Failure => "FAILED",
         };
         let shown = text::inert(&finding.text);
         let _ = writeln!(text, "{word:<7} {:<13} {shown}", finding.what);
         let word = word.to_lowercase();
         all.push(json!({ "what": finding.what, "outcome": word, "text": finding.text }));
     }
-    let n_wrong = findings.iter().filter(|finding| finding.found == Found::Wrong).count();
+    let n_wrong = findings.iter().filter(|finding| finding.found == Outcome::Failure).count();
     let verdict = match n_wrong {
-        0 => "a server takes it".to_owned(),
-        n => format!("{} to mend", text::counted(n, "thing")),
+        0 => "a server accepts it".to_owned(),
+        n => format!("{} to fix", text::pluralized(n, "problem")),
     };
     let _ = writeln!(text, "\n{}: {verdict}", component.shown_name());
     Report {

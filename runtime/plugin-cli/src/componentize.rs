@@ -1,7 +1,7 @@
-//! From a core module, as C and Go compile to, to a component of the contract.
+//! The conversion of a core module, as produced by C and Go, to a component of the contract.
 //!
-//! The module's WASI 0.1 is answered by a small module of our own (`wasi.wat`). The common adapter takes
-//! memory of its own behind the module's, which the Go runtime then takes for free and writes over.
+//! A small module (`wasi.wat`) implements WASI 0.1. The common adapter is not used: it allocates memory after that
+//! of the module, which the Go runtime considers free and overwrites.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -12,15 +12,15 @@ use wit_parser::Resolve;
 
 use crate::build::BuildError;
 
-/// The world modules are made for. What a module does not use of it, its component does not import.
+/// The world of modules. The component imports only the functions that the module uses.
 const WORLD: &str = "judge";
-/// Interfaces of the contract that a module may export besides: those it has are added to its world.
+/// The optional interfaces of the contract; those that a module exports are added to its world.
 const OPTIONAL: [&str; 2] = ["batch", "config-check"];
 
 const WASI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/wasi.wasm"));
 const WASI_NAME: &str = "wasi_snapshot_preview1";
 
-/// As much of WASI 0.2 as `wasi.wat` imports.
+/// The part of WASI 0.2 that `wasi.wat` imports.
 const WASI_PACKAGES: [(&str, &str); 4] = [
     (
         "random.wit",
@@ -64,37 +64,37 @@ const WASI_WORLD: &str = "package perpend:guest;
         import wasi:io/streams@0.2.0;
     }";
 
-/// Its libraries' errors are of a type that we do not name; the text is all we need.
-fn wrong(error: impl Display) -> BuildError {
+/// The error for a failure of a library.
+fn failed(error: impl Display) -> BuildError {
     BuildError::Componentize(format!("{error:#}"))
 }
 
 /// The component of a core module that was built against the contract in the folder `wit`.
 ///
 /// # Errors
-/// When the contract cannot be read, or the module does not fit it.
+/// When the contract cannot be read, or the module does not match it.
 pub(crate) fn componentize(mut module: Vec<u8>, wit: &Path) -> Result<Vec<u8>, BuildError> {
     let mut resolve = Resolve::default();
-    let (contract, _) = resolve.push_dir(wit).map_err(wrong)?;
+    let (contract, _) = resolve.push_dir(wit).map_err(failed)?;
     let version = resolve.packages[contract].name.version.clone();
-    let version = version.ok_or_else(|| wrong("the contract has no version"))?;
+    let version = version.ok_or_else(|| failed("the contract has no version"))?;
     let mut text = format!("include perpend:evaluator/{WORLD}@{version};");
-    for interface in offered(&module).map_err(wrong)? {
+    for interface in optional_exports(&module).map_err(failed)? {
         text.push_str(&format!("export perpend:evaluator/{interface}@{version};"));
     }
     let text = format!("package perpend:made; world made {{ {text} }}");
-    let package = resolve.push_str("made.wit", &text).map_err(wrong)?;
-    let world = resolve.select_world(&[package], None).map_err(wrong)?;
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).map_err(wrong)?;
+    let package = resolve.push_str("made.wit", &text).map_err(failed)?;
+    let world = resolve.select_world(&[package], None).map_err(failed)?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).map_err(failed)?;
     let encoded = ComponentEncoder::default()
         .module(&module)
         .and_then(|encoder| encoder.adapter(WASI_NAME, &inert_wasi()?))
         .and_then(|mut encoder| encoder.encode());
-    encoded.map_err(wrong)
+    encoded.map_err(failed)
 }
 
-/// Which of the optional interfaces a module exports.
-fn offered(module: &[u8]) -> anyhow::Result<Vec<&'static str>> {
+/// The optional interfaces that a module exports.
+fn optional_exports(module: &[u8]) -> anyhow::Result<Vec<&'static str>> {
     let mut found = Vec::new();
     for payload in Parser::new(0).parse_all(module) {
         let Payload::ExportSection(exports) = payload? else {
@@ -113,7 +113,7 @@ fn offered(module: &[u8]) -> anyhow::Result<Vec<&'static str>> {
     Ok(found)
 }
 
-/// `wasi.wat` as a module that knows its world.
+/// `wasi.wat` as a module with the metadata of its world.
 fn inert_wasi() -> anyhow::Result<Vec<u8>> {
     let mut resolve = Resolve::default();
     for (name, text) in WASI_PACKAGES {

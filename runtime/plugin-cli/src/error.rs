@@ -1,5 +1,4 @@
-//! What goes wrong on the author's path. Each message names the file, the evaluator and the field, and
-//! the way out.
+//! Errors of the commands. Each message names the file, the evaluator and the field, and a remedy.
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,7 +11,7 @@ use crate::project::ProjectError;
 use crate::templates::NewError;
 use perpend_domain::plugin::CONTRACT_VERSION;
 
-/// A command did not get to its end.
+/// A command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The project.
@@ -29,33 +28,33 @@ pub enum Error {
     File {
         /// The file.
         file: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// There is no component yet.
-    #[error("{file} is not there{hint}")]
+    /// The component does not exist.
+    #[error("{file} does not exist{hint}")]
     NoComponent {
-        /// Where it should be.
+        /// The expected path.
         file: String,
-        /// What makes one.
+        /// The command that creates it.
         hint: &'static str,
     },
-    /// The file is no plug-in.
+    /// The file is not a plug-in.
     #[error("{file} cannot be used as a plug-in:{}", listed(.problems))]
     Component {
         /// The file.
         file: String,
-        /// Everything that is wrong with it.
+        /// All problems of the component.
         problems: Vec<ComponentProblem>,
     },
-    /// No evaluator, or not which one, was named.
+    /// The evaluator is unknown or ambiguous.
     #[error("{file} has the evaluators {}: {why}", .ids.join(", "))]
     Evaluator {
         /// The file.
         file: String,
-        /// The evaluators there are.
+        /// The ids of the evaluators.
         ids: Vec<String>,
-        /// What to do.
+        /// The reason.
         why: String,
     },
     /// The configuration does not fit the evaluator.
@@ -68,20 +67,20 @@ pub enum Error {
         /// A line for each problem.
         issues: String,
     },
-    /// A line of items or tests cannot be read.
+    /// A line of items or tests is invalid.
     #[error("{file}:{line}: {message}")]
     Line {
         /// The file.
         file: String,
-        /// Counted from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
-    /// The sandbox cannot be used.
+    /// The sandbox cannot start.
     #[error("the sandbox cannot start: {0}")]
     Sandbox(String),
-    /// The server did not do it.
+    /// The server refused the request or did not respond.
     #[error("{0}")]
     Server(String),
 }
@@ -92,20 +91,20 @@ impl Error {
     }
 }
 
-/// Each problem on a line of its own, and behind it what mends it where that is known.
+/// Each problem on its own line, followed by its remedy if one is known.
 fn listed(problems: &[ComponentProblem]) -> String {
     let mut text = String::new();
     for problem in problems {
         let _ = write!(text, "\n  {problem}");
-        if let Some(way_out) = mend(problem) {
-            let _ = write!(text, "\n    {way_out}");
+        if let Some(remedy) = remedy(problem) {
+            let _ = write!(text, "\n    {remedy}");
         }
     }
     text
 }
 
-/// Which side is older, where a problem is about versions of the contract, and what to do.
-pub(crate) fn mend(problem: &ComponentProblem) -> Option<String> {
+/// The remedy for a mismatch of contract versions; `None` for other problems.
+pub(crate) fn remedy(problem: &ComponentProblem) -> Option<String> {
     let named = problem.at.contains("perpend:evaluator/") || problem.at.starts_with("export");
     if !named {
         return None;
@@ -120,17 +119,17 @@ pub(crate) fn mend(problem: &ComponentProblem) -> Option<String> {
     Some(if offered < its {
         format!(
             "the plug-in is newer: it was built for contract {its}, this perpend offers {offered}. Install \
-             the newer perpend, or build it for {offered}: `perpend plugin update && perpend plugin build`"
+             a newer perpend, or build the plug-in for {offered}: `perpend plugin update && perpend plugin build`"
         )
     } else {
         format!(
-            "the plug-in is older: it was built for contract {its}, this perpend offers {offered}. Renew it: \
+            "the plug-in is older: it was built for contract {its}, this perpend offers {offered}. Update it: \
              `perpend plugin update && perpend plugin build`"
         )
     })
 }
 
-/// The versions behind `perpend:evaluator/...@` in a text.
+/// The versions after `perpend:evaluator/...@` in a text.
 fn versions(text: &str) -> impl Iterator<Item = String> + '_ {
     let parts = text.split("perpend:evaluator/").skip(1);
     parts.filter_map(|part| {
@@ -150,19 +149,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mismatch_of_versions_says_which_side_is_older_and_what_to_do() {
+    fn the_remedy_for_a_version_mismatch_names_the_older_side() {
         let newer = ComponentProblem::new("import perpend:evaluator/log@2.0.0", "was asked for");
-        let text = mend(&newer).unwrap();
+        let text = remedy(&newer).unwrap();
         assert!(text.contains("the plug-in is newer"), "{text}");
         assert!(text.contains("perpend plugin update"), "{text}");
         let older = ComponentProblem::new(
             "export perpend:evaluator/evaluator@1.0.0",
             "missing; the component exports [\"perpend:evaluator/evaluator@0.9.0\"]",
         );
-        let text = mend(&older).unwrap();
+        let text = remedy(&older).unwrap();
         assert!(text.contains("the plug-in is older"), "{text}");
-        assert_eq!(mend(&ComponentProblem::new("describe", "trap")), None);
+        assert_eq!(remedy(&ComponentProblem::new("describe", "trap")), None);
         let same = ComponentProblem::new("import perpend:evaluator/model@1.0.0", "not granted");
-        assert_eq!(mend(&same), None);
+        assert_eq!(remedy(&same), None);
     }
 }

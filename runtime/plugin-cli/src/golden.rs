@@ -1,4 +1,4 @@
-//! `perpend plugin test`: items with the scores that are expected, and the difference.
+//! `perpend plugin test`: the scores of items compared with the expected ones.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,29 +13,29 @@ use crate::report::{self, Report};
 use crate::text;
 use crate::workbench::{Component, Selection, Workbench};
 
-/// Numbers that differ by less, relative to their size, are the same.
+/// The relative tolerance of the comparison of numbers.
 const TOLERANCE: f64 = 1e-9;
 
 impl Workbench<'_> {
-    /// Compares what a component gives with `tests.jsonl`, or the file that is named.
+    /// Compares the scores of a component with `tests.jsonl`, or with the file `tests`.
     ///
     /// # Errors
-    /// When a file cannot be used. A test that does not pass is part of the report.
+    /// When a file is invalid. A failed test is part of the report.
     pub fn test(&self, selection: &Selection, tests: Option<PathBuf>) -> Result<Report, Error> {
         let file = tests.unwrap_or_else(|| selection.folder().join(TESTS));
         let tests = items::goldens(&file)?;
         let component = self.open(&selection.component())?;
-        self.progress.step(&format!("running {}", text::counted(tests.len(), "test")));
+        self.progress.step(&format!("running {}", text::pluralized(tests.len(), "test")));
         let mut outcomes = Vec::with_capacity(tests.len());
         for (at, test) in tests.iter().enumerate() {
             outcomes.push(self.differences(&component, test, &file)?);
             self.progress.count(at as u64 + 1, tests.len() as u64);
         }
         self.progress.done();
-        Ok(told(&component, &file, &tests, &outcomes))
+        Ok(render(&component, &file, &tests, &outcomes))
     }
 
-    /// What differs; empty when the test passes.
+    /// The differences; empty when the test passes.
     fn differences(
         &self,
         component: &Component,
@@ -51,7 +51,7 @@ impl Workbench<'_> {
         })?;
         let configured = match self.configure(component, evaluator, test.config.clone(), &place) {
             Ok(configured) => configured,
-            // A test may expect that its configuration is refused.
+            // A test can expect that its configuration is refused.
             Err(Error::Config { issues, .. })
                 if matches!(test.expected, Expected::Error(FailureClass::InvalidConfig, _)) =>
             {
@@ -72,7 +72,12 @@ impl Workbench<'_> {
     }
 }
 
-fn told(component: &Component, file: &Path, tests: &[Golden], outcomes: &[Vec<String>]) -> Report {
+fn render(
+    component: &Component,
+    file: &Path,
+    tests: &[Golden],
+    outcomes: &[Vec<String>],
+) -> Report {
     let mut text = String::new();
     let mut all = Vec::new();
     for (test, differences) in tests.iter().zip(outcomes) {
@@ -106,7 +111,7 @@ fn told(component: &Component, file: &Path, tests: &[Golden], outcomes: &[Vec<St
 
 fn compare(expected: &Expected, got: Result<&Vec<PluginScore>, &Failure>) -> Vec<String> {
     match (expected, got) {
-        (Expected::Scores(expected), Ok(scores)) => scores_compared(expected, scores),
+        (Expected::Scores(expected), Ok(scores)) => compare_scores(expected, scores),
         (Expected::Scores(_), Err(failure)) => {
             vec![format!("expected scores, got {}: {}", failure.class, failure.message)]
         }
@@ -128,38 +133,48 @@ fn compare(expected: &Expected, got: Result<&Vec<PluginScore>, &Failure>) -> Vec
     }
 }
 
-fn scores_compared(expected: &[ExpectedScore], scores: &[PluginScore]) -> Vec<String> {
+fn compare_scores(expected: &[ExpectedScore], scores: &[PluginScore]) -> Vec<String> {
     let mut found = Vec::new();
-    for wanted in expected {
-        let Some(score) = scores.iter().find(|score| score.name == wanted.name) else {
-            found.push(format!("{}: expected {}, got no such score", wanted.name, wanted.value));
+    for expected_score in expected {
+        let Some(score) = scores.iter().find(|score| score.name == expected_score.name) else {
+            found.push(format!(
+                "{}: expected {}, got no such score",
+                expected_score.name, expected_score.value
+            ));
             continue;
         };
         let value = report::value(score);
-        if !is_same(&wanted.value, &value) {
-            found.push(format!("{}: expected {}, got {value}", wanted.name, wanted.value));
+        if !is_same(&expected_score.value, &value) {
+            found.push(format!(
+                "{}: expected {}, got {value}",
+                expected_score.name, expected_score.value
+            ));
         }
-        if let Some(comment) = &wanted.comment
+        if let Some(comment) = &expected_score.comment
             && score.comment.as_ref() != Some(comment)
         {
             let got = score.comment.as_deref().unwrap_or("none");
-            found.push(format!("{}: expected the comment {comment:?}, got {got:?}", wanted.name));
+            found.push(format!(
+                "{}: expected the comment {comment:?}, got {got:?}",
+                expected_score.name
+            ));
         }
     }
-    let surplus =
-        scores.iter().filter(|score| expected.iter().all(|wanted| wanted.name != score.name));
+    let surplus = scores
+        .iter()
+        .filter(|score| expected.iter().all(|expected_score| expected_score.name != score.name));
     found.extend(
         surplus.map(|score| format!("{}: not expected, got {}", score.name, report::value(score))),
     );
     found
 }
 
-fn is_same(wanted: &Value, got: &Value) -> bool {
-    match (wanted.as_f64(), got.as_f64()) {
-        (Some(wanted), Some(got)) => {
-            (wanted - got).abs() <= TOLERANCE * wanted.abs().max(got.abs()).max(1.0)
+fn is_same(expected_score: &Value, got: &Value) -> bool {
+    match (expected_score.as_f64(), got.as_f64()) {
+        (Some(expected_score), Some(got)) => {
+            (expected_score - got).abs() <= TOLERANCE * expected_score.abs().max(got.abs()).max(1.0)
         }
-        _ => wanted == got,
+        _ => expected_score == got,
     }
 }
 
@@ -179,18 +194,18 @@ mod tests {
         }
     }
 
-    fn wanted(name: &str, value: Value) -> ExpectedScore {
+    fn expected_score(name: &str, value: Value) -> ExpectedScore {
         ExpectedScore { name: name.to_owned(), value, comment: None }
     }
 
     #[test]
-    fn equal_scores_pass_in_any_order_and_numbers_within_a_billionth() {
+    fn equal_scores_pass_in_any_order_and_numbers_within_the_tolerance() {
         let scores = vec![
             score("b", PluginScoreValue::Numeric(0.1 + 0.2)),
             score("a", PluginScoreValue::Boolean(true)),
         ];
-        let expected = [wanted("a", json!(true)), wanted("b", json!(0.3))];
-        assert_eq!(scores_compared(&expected, &scores), Vec::<String>::new());
+        let expected = [expected_score("a", json!(true)), expected_score("b", json!(0.3))];
+        assert_eq!(compare_scores(&expected, &scores), Vec::<String>::new());
     }
 
     #[test]
@@ -199,9 +214,9 @@ mod tests {
             score("a", PluginScoreValue::Numeric(1.0)),
             score("more", PluginScoreValue::Categorical("x".to_owned())),
         ];
-        let mut commented = wanted("a", json!(2));
+        let mut commented = expected_score("a", json!(2));
         commented.comment = Some("because".to_owned());
-        let found = scores_compared(&[commented, wanted("gone", json!("y"))], &scores);
+        let found = compare_scores(&[commented, expected_score("gone", json!("y"))], &scores);
         assert_eq!(
             found,
             [

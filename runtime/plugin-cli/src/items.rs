@@ -1,4 +1,4 @@
-//! `items.jsonl` and `tests.jsonl`: one JSON object to a line.
+//! `items.jsonl` and `tests.jsonl`: one JSON object per line.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,55 +13,55 @@ use crate::error::Error;
 /// A line of `tests.jsonl`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Golden {
-    /// Line in the file, counted from 1.
+    /// The line number in the file, from 1.
     pub(crate) line: usize,
-    /// What it claims.
+    /// The name of the test; `line N` by default.
     pub(crate) name: String,
-    /// Which evaluator; may be left out where there is one only.
+    /// The id of the evaluator; optional for a component with a single evaluator.
     pub(crate) evaluator: Option<String>,
     pub(crate) config: Value,
     pub(crate) item: Item,
-    /// What stands in for a model.
+    /// The answers of the model; `None` grants no model.
     pub(crate) answers: Option<Vec<Answer>>,
     pub(crate) expected: Expected,
 }
 
-/// What an item of `tests.jsonl` has to give.
+/// The expected outcome of a test.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expected {
-    /// These scores and no others, in any order.
+    /// Exactly these scores, in any order.
     Scores(Vec<ExpectedScore>),
-    /// A failure of this class, with this text somewhere in its message.
+    /// A failure of this class; its message contains the text.
     Error(FailureClass, Option<String>),
 }
 
-/// One score that is expected.
+/// An expected score.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExpectedScore {
     pub(crate) name: String,
     pub(crate) value: Value,
-    /// Compared only where it is given.
+    /// Not compared when absent.
     pub(crate) comment: Option<String>,
 }
 
-/// A line's number, counted from 1, and its object.
-type Line = (usize, Map<String, Value>);
+/// An object with its line number, from 1.
+type NumberedObject = (usize, Map<String, Value>);
 
 /// The objects of a file; empty lines are skipped.
-fn objects(file: &Path) -> Result<Vec<Line>, Error> {
+fn objects(file: &Path) -> Result<Vec<NumberedObject>, Error> {
     let text = std::fs::read_to_string(file).map_err(|source| Error::file(file, source))?;
     let lines = text.lines().enumerate();
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(at, line)| match serde_json::from_str::<Value>(line) {
             Ok(Value::Object(members)) => Ok((at + 1, members)),
-            Ok(_) => Err(wrong(file, at + 1, "a JSON object is expected")),
-            Err(error) => Err(wrong(file, at + 1, &format!("not JSON: {error}"))),
+            Ok(_) => Err(invalid_line(file, at + 1, "a line must be a JSON object")),
+            Err(error) => Err(invalid_line(file, at + 1, &format!("not JSON: {error}"))),
         })
         .collect()
 }
 
-fn wrong(file: &Path, line: usize, message: &str) -> Error {
+fn invalid_line(file: &Path, line: usize, message: &str) -> Error {
     Error::Line { file: file.display().to_string(), line, message: message.to_owned() }
 }
 
@@ -69,31 +69,35 @@ fn wrong(file: &Path, line: usize, message: &str) -> Error {
 pub(crate) fn items(file: &Path) -> Result<Vec<Item>, Error> {
     let items: Result<Vec<Item>, Error> = objects(file)?
         .into_iter()
-        .map(|(line, members)| item(members, line).map_err(|message| wrong(file, line, &message)))
+        .map(|(line, members)| {
+            item(members, line).map_err(|message| invalid_line(file, line, &message))
+        })
         .collect();
     if let Ok(items) = &items {
         let mut seen = HashSet::new();
         if let Some(twice) = items.iter().find(|item| !seen.insert(&item.id)) {
-            let message = format!("the id {:?} stands twice in the file", twice.id);
-            return Err(wrong(file, 1, &message));
+            let message = format!("duplicate id {:?}", twice.id);
+            return Err(invalid_line(file, 1, &message));
         }
     }
     match items {
-        Ok(items) if items.is_empty() => Err(wrong(file, 1, "there is no item in it")),
+        Ok(items) if items.is_empty() => {
+            Err(invalid_line(file, 1, "the file must contain at least one item"))
+        }
         other => other,
     }
 }
 
 const MEMBERS: &str = "id, input, output, expectedOutput and metadata";
 
-/// An item from its members; its line is its id where it has none.
+/// An item from its members. The default of its id is `line-N`.
 fn item(members: Map<String, Value>, line: usize) -> Result<Item, String> {
     let mut item = Item { id: format!("line-{line}"), ..Item::default() };
     for (name, value) in members {
         match name.as_str() {
             "id" => {
                 let Value::String(id) = value else {
-                    return Err("\"id\" has to be a text".to_owned());
+                    return Err("`id` must be a text".to_owned());
                 };
                 item.id = id;
             }
@@ -101,16 +105,18 @@ fn item(members: Map<String, Value>, line: usize) -> Result<Item, String> {
             "output" => item.output = Some(payload(value)),
             "expectedOutput" => item.expected_output = Some(payload(value)),
             "metadata" if value.is_object() => item.metadata = Some(value.to_string()),
-            "metadata" => return Err("\"metadata\" has to be a JSON object".to_owned()),
+            "metadata" => return Err("`metadata` must be a JSON object".to_owned()),
             other => {
-                return Err(format!("{other:?} is no part of an item: there are {MEMBERS}"));
+                return Err(format!(
+                    "unknown member {other:?} of an item; the members are {MEMBERS}"
+                ));
             }
         }
     }
     Ok(item)
 }
 
-/// As a plug-in gets it: a text as itself, everything else as JSON.
+/// The payload for a plug-in: a string as text, any other value as JSON.
 fn payload(value: Value) -> Payload {
     match value {
         Value::String(text) => Payload::Text(text),
@@ -118,7 +124,7 @@ fn payload(value: Value) -> Payload {
     }
 }
 
-/// The item with only the parts an evaluator asked for, as a server hands it over.
+/// The item with only the parts that the evaluator needs, as a server passes it.
 pub(crate) fn needed(item: &Item, needs: ItemParts) -> Item {
     let part = |wanted: bool, part: &Option<Payload>| part.clone().filter(|_| wanted);
     Item {
@@ -137,7 +143,9 @@ pub(crate) fn needed(item: &Item, needs: ItemParts) -> Item {
 pub(crate) fn goldens(file: &Path) -> Result<Vec<Golden>, Error> {
     objects(file)?
         .into_iter()
-        .map(|(line, members)| golden(members, line).map_err(|message| wrong(file, line, &message)))
+        .map(|(line, members)| {
+            golden(members, line).map_err(|message| invalid_line(file, line, &message))
+        })
         .collect()
 }
 
@@ -145,13 +153,13 @@ fn golden(mut members: Map<String, Value>, line: usize) -> Result<Golden, String
     let mut text = |name: &str| match members.shift_remove(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("{name:?} has to be a text")),
+        Some(_) => Err(format!("`{name}` must be a text")),
     };
     let name = text("name")?.unwrap_or_else(|| format!("line {line}"));
     let evaluator = text("evaluator")?;
     let config = members.shift_remove("config").unwrap_or(Value::Object(Map::new()));
     let Some(Value::Object(parts)) = members.shift_remove("item") else {
-        return Err("\"item\" is missing: an object with output and other parts".to_owned());
+        return Err("`item` is missing: it must be an object with the parts of an item".to_owned());
     };
     let item = item(parts, line)?;
     let answers = match members.shift_remove("answers") {
@@ -159,22 +167,22 @@ fn golden(mut members: Map<String, Value>, line: usize) -> Result<Golden, String
         Some(Value::Array(all)) => {
             Some(all.into_iter().map(Answer::read).collect::<Result<_, _>>()?)
         }
-        Some(_) => return Err("\"answers\" has to be a list".to_owned()),
+        Some(_) => return Err("`answers` must be an array".to_owned()),
     };
     let expected = match (members.shift_remove("scores"), members.shift_remove("error")) {
         (Some(Value::Object(scores)), None) => Expected::Scores(expected_scores(scores)?),
         (None, Some(error)) => expected_error(error)?,
         _ => {
             return Err(
-                "either \"scores\", an object from score names to values, or \"error\", a class of \
-                 failure, says what is expected"
+                "exactly one of `scores`, an object of score names and values, and `error`, a failure \
+                 class, is required"
                     .to_owned(),
             );
         }
     };
     if let Some(unknown) = members.keys().next() {
         return Err(format!(
-            "{unknown:?} is no part of a test: there are name, evaluator, config, item, answers, scores and \
+            "unknown member {unknown:?} of a test; the members are name, evaluator, config, item, answers, scores and \
              error"
         ));
     }
@@ -189,10 +197,12 @@ fn expected_scores(scores: Map<String, Value>) -> Result<Vec<ExpectedScore>, Str
                 let comment = match parts.shift_remove("comment") {
                     None => None,
                     Some(Value::String(text)) => Some(text),
-                    Some(_) => return Err(format!("scores.{name}.comment has to be a text")),
+                    Some(_) => return Err(format!("`scores.{name}.comment` must be a text")),
                 };
                 if let Some(unknown) = parts.keys().next() {
-                    return Err(format!("scores.{name}: {unknown:?}; there are value and comment"));
+                    return Err(format!(
+                        "unknown member {unknown:?} of `scores.{name}`; the members are value and comment"
+                    ));
                 }
                 (value, comment)
             }
@@ -202,9 +212,7 @@ fn expected_scores(scores: Map<String, Value>) -> Result<Vec<ExpectedScore>, Str
             Value::Number(_) | Value::Bool(_) | Value::String(_) => {
                 Ok(ExpectedScore { name, value, comment })
             }
-            _ => Err(format!(
-                "scores.{name}: a number, true, false or a text is expected as its value"
-            )),
+            _ => Err(format!("`scores.{name}` must be a number, a boolean or a text")),
         }
     };
     scores.into_iter().map(one).collect()
@@ -220,14 +228,18 @@ fn expected_error(error: Value) -> Result<Expected, String> {
             };
             (text("class").unwrap_or_default(), text("message"))
         }
-        _ => return Err("\"error\" has to be a class of failure".to_owned()),
+        _ => {
+            return Err(
+                "`error` must be a failure class, or an object with class and message".to_owned()
+            );
+        }
     };
     let found = FailureClass::ALL.iter().find(|known| known.as_str() == class);
     match found {
         Some(class) => Ok(Expected::Error(*class, message)),
         None => {
             let all: Vec<&str> = FailureClass::ALL.iter().map(|known| known.as_str()).collect();
-            Err(format!("{class:?} is no class of failure; there are {}", all.join(", ")))
+            Err(format!("unknown failure class {class:?}; the classes are {}", all.join(", ")))
         }
     }
 }
@@ -244,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_handed_over_as_text_and_everything_else_as_json() {
+    fn a_string_becomes_text_and_other_values_become_json() {
         let (_folder, file) = written(
             "{\"id\":\"a\",\"output\":\"hi\",\"input\":null,\"metadata\":{\"k\":1}}\n\n{\"output\":[1, 2]}\n",
         );
@@ -259,13 +271,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_with_file_line_and_field() {
+    fn an_invalid_line_is_reported_with_file_line_and_field() {
         for (text, part) in [
-            ("{}\n{\"out\":1}", "items.jsonl:2: \"out\" is no part"),
-            ("[1]", "items.jsonl:1: a JSON object"),
+            ("{}\n{\"out\":1}", "items.jsonl:2: unknown member \"out\""),
+            ("[1]", "items.jsonl:1: a line must be a JSON object"),
             ("{\"output\":", "items.jsonl:1: not JSON"),
-            ("{\"metadata\":[]}", "\"metadata\" has to be"),
-            ("", "there is no item"),
+            ("{\"metadata\":[]}", "`metadata` must be"),
+            ("", "at least one item"),
         ] {
             let (_folder, file) = written(text);
             let error = items(&file).unwrap_err().to_string();
@@ -287,11 +299,11 @@ mod tests {
         let error = Expected::Error(FailureClass::InvalidInput, Some("absent".to_owned()));
         assert_eq!(tests[1].expected, error);
         for (text, part) in [
-            ("{\"item\":{}}", "says what is expected"),
-            ("{\"item\":{},\"error\":\"boom\"}", "is no class of failure"),
-            ("{\"item\":{},\"scores\":{\"a\":null}}", "scores.a: a number"),
-            ("{\"item\":{},\"scores\":{},\"more\":1}", "\"more\" is no part"),
-            ("{\"scores\":{}}", "\"item\" is missing"),
+            ("{\"item\":{}}", "is required"),
+            ("{\"item\":{},\"error\":\"boom\"}", "unknown failure class"),
+            ("{\"item\":{},\"scores\":{\"a\":null}}", "`scores.a` must be a number"),
+            ("{\"item\":{},\"scores\":{},\"more\":1}", "unknown member \"more\""),
+            ("{\"scores\":{}}", "`item` is missing"),
         ] {
             let (_folder, file) = written(text);
             let error = goldens(&file).unwrap_err().to_string();

@@ -1,14 +1,13 @@
-//! The author's path: a project is made, built, checked, tried, tested, measured and pushed.
+//! The commands of `perpend plugin`: create, build, check, run, test, measure and register plug-ins.
 //!
-//! The `perpend` program parses `perpend plugin ...` and calls this crate; what it prints is made here, so
-//! that an author, a test and a server say the same.
+//! The `perpend` program parses the command line and calls this crate, which also formats the output.
 //!
 //! Invariants:
-//! - **As the server does it.** Components are compiled, limited and checked by the host that servers use;
-//!   nothing here decides on its own what a plug-in may do.
-//! - **An author's file is never overwritten**, save what a build makes, what `update` says it renews, and imports
-//!   of a module that it renames.
-//! - **A tool that is missing is named with the command that installs it.**
+//! - **Same host as the server.** Components are compiled, limited and checked by the host that servers use;
+//!   this crate has no rules of its own about plug-ins.
+//! - **Files of the author are never overwritten**, except build output, the files that `update` lists, and imports
+//!   of a renamed module.
+//! - **The error for a missing tool contains the command that installs it.**
 
 mod answers;
 mod bench;
@@ -39,7 +38,7 @@ pub use progress::{Plain, Progress, Silent, Terminal};
 pub use project::{
     COMPONENT, ITEMS, Language, MANIFEST, Manifest, Project, ProjectError, TESTS, UnknownLanguage,
 };
-pub use registry::{Answer, Registry, Remote};
+pub use registry::{Registry, Remote, RemoteResponse};
 pub use report::Report;
 pub use sandbox::Sandbox;
 pub use templates::{NewError, TEMPLATE_VERSION, age, new, update};

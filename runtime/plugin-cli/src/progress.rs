@@ -1,4 +1,4 @@
-//! What a person sees while something takes long.
+//! Progress of commands on standard error.
 
 use std::io::Write as _;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Told what goes on. Every method may be called from any thread.
+/// Receives the progress of a command. Methods can be called from any thread.
 pub trait Progress: Send + Sync {
-    /// A step begins and the one before it is over, such as `compiling plugin.wasm`.
+    /// Starts a step, such as `compiling plugin.wasm`, and ends the previous one.
     fn step(&self, text: &str);
 
-    /// The newest line that a tool wrote; shown behind the step and overwritten by the next.
+    /// The latest line of output of a tool.
     fn line(&self, text: &str);
 
-    /// So many of so many are done in this step.
+    /// The progress within the step.
     fn count(&self, n_done: u64, n_all: u64);
 
-    /// Nothing goes on any more.
+    /// The end of the last step.
     fn done(&self);
 }
 
-/// Says nothing.
+/// Discards progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -33,28 +33,27 @@ impl Progress for Silent {
     fn done(&self) {}
 }
 
-/// A plain line on standard error for each step that takes over a second, where there is no terminal: who
-/// runs a command unseen shall know what it waits for.
+/// A line on standard error for each step that takes longer than a second, for use without a terminal.
 #[derive(Debug, Default)]
 pub struct Plain(Mutex<Option<Sender<()>>>);
 
-/// What takes less is not worth a line.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The minimum duration of a step with a line.
+const MIN_DURATION: Duration = Duration::from_secs(1);
 
 impl Plain {
-    /// The step that the end of `begun` is the end of, or none.
-    fn begin(&self, begun: Option<Sender<()>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+    /// Replaces the current step; dropping the sender of the previous one ends it.
+    fn replace(&self, step: Option<Sender<()>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = step;
     }
 }
 
 impl Progress for Plain {
     fn step(&self, text: &str) {
-        let (begun, over) = channel();
-        self.begin(Some(begun));
+        let (step, end) = channel();
+        self.replace(Some(step));
         let text = text.to_owned();
         std::thread::spawn(move || {
-            if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            if end.recv_timeout(MIN_DURATION) == Err(RecvTimeoutError::Timeout) {
                 let _ = writeln!(std::io::stderr(), "perpend: {text} ...");
             }
         });
@@ -65,18 +64,18 @@ impl Progress for Plain {
     fn count(&self, _: u64, _: u64) {}
 
     fn done(&self) {
-        self.begin(None);
+        self.replace(None);
     }
 }
 
-/// One line on standard error that shows the step, how long it has taken and where it is. Nothing at
-/// all where standard error is no terminal.
+/// A line on standard error with the step, its duration and its progress. Nothing is written when standard error
+/// is not a terminal.
 #[derive(Debug, Default)]
 pub struct Terminal(Mutex<Option<ProgressBar>>);
 
-/// How often the line is drawn anew.
+/// The interval between two updates of the line.
 const TICK: Duration = Duration::from_millis(120);
-/// A tool's line is cut here: the line must not wrap.
+/// The maximum number of characters of a tool's output; the line must not wrap.
 const MAX_SHOWN: usize = 60;
 
 impl Terminal {

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::tools::Tools;
 
-/// What makes a folder a project.
+/// The manifest, in the folder of the project.
 pub const MANIFEST: &str = "plugin.toml";
-/// What a build makes, in the project's folder.
+/// The output of a build, in the folder of the project.
 pub const COMPONENT: &str = "plugin.wasm";
-/// Items that `run`, `check` and `bench` use, in the project's folder.
+/// The items for `run`, `check` and `bench`, in the folder of the project.
 pub const ITEMS: &str = "items.jsonl";
-/// Items with the scores that are expected, in the project's folder.
+/// The items with expected scores for `test`, in the folder of the project.
 pub const TESTS: &str = "tests.jsonl";
 
 /// The language of a project.
@@ -37,11 +37,11 @@ pub enum Language {
 }
 
 impl Language {
-    /// All of them, in the order they are shown.
+    /// All languages, in the order of lists.
     pub const ALL: [Self; 6] =
         [Self::Rust, Self::JavaScript, Self::TypeScript, Self::Python, Self::Go, Self::C];
 
-    /// As it stands in `plugin.toml`; also the name of its templates' folder.
+    /// The name in `plugin.toml` and of the folder of the template.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Language {
         }
     }
 
-    /// Folders of `plugin-sdk` that a project of this language gets below `perpend/`, besides `wit`.
+    /// The folders of `plugin-sdk` that are copied to `perpend/` of a project, in addition to `wit`.
     pub(crate) const fn sdk_folders(self) -> &'static [&'static str] {
         match self {
             Self::Rust => &["rust", "choices"],
@@ -72,9 +72,9 @@ impl fmt::Display for Language {
     }
 }
 
-/// There is no such language here.
+/// An unknown language.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is not one of rust, javascript, typescript, python, go and c")]
+#[error("the language must be one of rust, javascript, typescript, python, go, c; got {0:?}")]
 pub struct UnknownLanguage(String);
 
 impl FromStr for Language {
@@ -90,32 +90,32 @@ impl FromStr for Language {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// `vendor/name`, as the plug-in calls itself.
+    /// The name of the plug-in: `vendor/name`.
     pub name: String,
-    /// What it is written in.
+    /// The language of its sources.
     pub language: Language,
-    /// Version of the `perpend` program whose template and SDK the project holds.
+    /// The version of the `perpend` program of the template and the SDK in the project.
     pub template: String,
-    /// Choices of the build, by language.
+    /// The options of the build, which depend on the language.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub build: toml::Table,
 }
 
-/// A folder cannot be used as a project.
+/// The folder is not a valid project.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    /// There is no `plugin.toml`.
+    /// `plugin.toml` does not exist.
     #[error(
-        "{0} has no plugin.toml: go into a plug-in's folder, or make one with \
+        "{0} has no plugin.toml: change to the folder of a plug-in, or create one with \
          `perpend plugin new NAME --lang rust`"
     )]
     NoManifest(String),
-    /// It says something that is not understood.
+    /// `plugin.toml` is invalid.
     #[error("{file}: {message}")]
     Manifest {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// A file cannot be read or written.
@@ -123,12 +123,12 @@ pub enum ProjectError {
     File {
         /// The file.
         file: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// A project that was opened.
+/// An open project.
 #[derive(Clone, Debug)]
 pub struct Project {
     dir: PathBuf,
@@ -140,7 +140,7 @@ impl Project {
     /// Reads the project in `dir`.
     ///
     /// # Errors
-    /// When there is none, or its `plugin.toml` is wrong.
+    /// When `plugin.toml` does not exist or is invalid.
     pub fn open(dir: &Path, tools: &Tools) -> Result<Self, ProjectError> {
         let file = dir.join(MANIFEST);
         let shown = || file.display().to_string();
@@ -157,14 +157,14 @@ impl Project {
             file: shown(),
             message: error.to_string().trim_end().to_owned(),
         })?;
-        // Tools are started in other folders, and are told where the project is.
+        // An absolute path, because tools are started in other folders.
         let dir = dir
             .canonicalize()
             .map_err(|source| ProjectError::File { file: dir.display().to_string(), source })?;
         Ok(Self { tools: tools.of_project(&dir), dir, manifest })
     }
 
-    /// Its folder, absolute.
+    /// The absolute path of its folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -176,31 +176,31 @@ impl Project {
         &self.manifest
     }
 
-    /// What it is written in.
+    /// The language of its sources.
     #[must_use]
     pub fn language(&self) -> Language {
         self.manifest.language
     }
 
-    /// Where its toolchain is looked for.
+    /// The search path for its toolchain.
     #[must_use]
     pub fn tools(&self) -> &Tools {
         &self.tools
     }
 
-    /// Where its build puts the component.
+    /// The path of the component.
     #[must_use]
     pub fn component(&self) -> PathBuf {
         self.dir.join(COMPONENT)
     }
 
-    /// A text under `[build]` in `plugin.toml`.
+    /// The string option `name` under `[build]` in `plugin.toml`.
     #[must_use]
     pub fn option(&self, name: &str) -> Option<&str> {
         self.manifest.build.get(name).and_then(toml::Value::as_str)
     }
 
-    /// The contract: the folder of its WIT files.
+    /// The folder of the WIT files of the contract.
     #[must_use]
     pub fn wit(&self) -> PathBuf {
         self.dir.join("perpend/wit")
@@ -212,10 +212,10 @@ impl Project {
         self.dir.join("perpend").join(folder)
     }
 
-    /// A folder for what a build makes on its way, `target/perpend`; it is made when it is not there.
+    /// The folder for intermediate files of a build, `target/perpend`, which is created if necessary.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn scratch(&self) -> Result<PathBuf, ProjectError> {
         let folder = self.dir.join("target/perpend");
         match std::fs::create_dir_all(&folder) {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_read_with_the_choices_of_its_build() {
+    fn a_manifest_is_read_with_its_build_options() {
         let project = open(
             "name = \"acme/tone\"\nlanguage = \"typescript\"\ntemplate = \"0.1.0\"\n\
              [build]\nengine = \"spidermonkey\"\n",
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_manifest_is_named_with_its_file_and_line() {
+    fn an_invalid_manifest_is_reported_with_file_and_line() {
         let error = open("name = \"acme/tone\"\nlanguage = \"cobol\"\ntemplate = \"1\"\n");
         let text = error.unwrap_err().to_string();
         for part in ["plugin.toml", "line 2", "cobol", "typescript"] {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_no_project_says_how_to_make_one() {
+    fn the_error_for_a_folder_without_manifest_says_how_to_create_a_project() {
         let folder = tempfile::tempdir().unwrap();
         let error = Project::open(folder.path(), &Tools::default()).unwrap_err();
         assert!(error.to_string().contains("perpend plugin new"), "{error}");

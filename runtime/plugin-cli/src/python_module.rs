@@ -1,6 +1,5 @@
-//! The name of the SDK in Python. Projects made by earlier programs have it as the module `perpend`, which
-//! hides a package of that name from them. `perpend plugin update` moves it to `perpend_plugin`, and with it
-//! what the author's files import.
+//! The name of the SDK in Python. In projects of earlier programs it is the module `perpend`, which hides a package of
+//! that name. `perpend plugin update` renames it to `perpend_plugin` and changes the imports in the files of the author.
 
 use std::fs;
 use std::io;
@@ -9,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 use crate::project::{MANIFEST, ProjectError};
 
-/// What a project imports.
+/// The module name of the SDK.
 const NAME: &str = "perpend_plugin";
-/// What projects imported before.
+/// The former module name of the SDK.
 const FORMER: &str = "perpend";
-/// An import under the new name, for code that goes on with the former one.
+/// An import under the new name, for code that uses the former one.
 const AS_FORMER: &str = "perpend_plugin as perpend";
-/// The same behind the import of a module in the package.
+/// The same after the import of a module in the package.
 const AND_AS_FORMER: &str = ", perpend_plugin as perpend";
-/// Folders that toolchains fill.
-const LEFT_OUT: [&str; 3] = ["target", "node_modules", "__pycache__"];
-/// What a virtual environment has, whatever its name, and what another project has.
+/// Folders of toolchain output.
+const EXCLUDED_FOLDERS: [&str; 3] = ["target", "node_modules", "__pycache__"];
+/// Files that mark a virtual environment and another project.
 const ELSEWHERE: [&str; 2] = ["pyvenv.cfg", MANIFEST];
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -28,11 +27,11 @@ pub(crate) fn is_former(dir: &Path) -> bool {
     package(dir, FORMER).join("__init__.py").is_file()
 }
 
-/// Gives the SDK of the project in `dir` its name, where it has the former one. Answers which of the author's
-/// files import it by the new name now, as seen from `dir`.
+/// Renames the SDK of the project in `dir` if it has the former name. Returns the changed files of the author,
+/// relative to `dir`.
 ///
 /// # Errors
-/// When a file cannot be read or written. The folder is moved last: another attempt goes on.
+/// When a file cannot be read or written. The folder is renamed last, so that the operation can be repeated.
 pub(crate) fn rename(dir: &Path) -> Result<Vec<PathBuf>, ProjectError> {
     if !is_former(dir) {
         return Ok(Vec::new());
@@ -48,7 +47,7 @@ pub(crate) fn rename(dir: &Path) -> Result<Vec<PathBuf>, ProjectError> {
             changed.push(source.strip_prefix(dir).unwrap_or(&source).to_owned());
         }
     }
-    // As a whole: what the author put beside the SDK's modules stays beside them.
+    // The whole folder is renamed, including files that the author added to it.
     let former = package(dir, FORMER);
     fs::rename(&former, package(dir, NAME)).map_err(failed(&former))?;
     Ok(changed)
@@ -62,13 +61,13 @@ fn failed(file: &Path) -> impl FnOnce(io::Error) -> ProjectError {
     |source| ProjectError::File { file: file.display().to_string(), source }
 }
 
-/// The modules below `folder`. Links are not followed: what is behind them is not the project's either.
+/// The modules below `folder`. Links are not followed, because their targets are not part of the project.
 fn collect(folder: &Path, sources: &mut Vec<PathBuf>) -> Result<(), ProjectError> {
     for entry in fs::read_dir(folder).map_err(failed(folder))? {
         let entry = entry.map_err(failed(folder))?;
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
-        if name.starts_with('.') || LEFT_OUT.contains(&&*name) {
+        if name.starts_with('.') || EXCLUDED_FOLDERS.contains(&&*name) {
             continue;
         }
         let kind = entry.file_type().map_err(failed(&path))?;
@@ -83,9 +82,8 @@ fn collect(folder: &Path, sources: &mut Vec<PathBuf>) -> Result<(), ProjectError
     Ok(())
 }
 
-/// The source with its imports under the new name; `None` where it has none of the SDK. Names that the code
-/// uses stay as they are: `import perpend` becomes `import perpend_plugin as perpend`. So do names in texts,
-/// which nobody can tell from other texts.
+/// The source with its imports under the new name; `None` when it does not import the SDK. The names that the code
+/// uses are kept: `import perpend` becomes `import perpend_plugin as perpend`. Names in string literals are not changed.
 fn renamed(text: &[u8]) -> Option<Vec<u8>> {
     let mut source = Source::new(text);
     while source.at < text.len() {
@@ -105,11 +103,12 @@ fn renamed(text: &[u8]) -> Option<Vec<u8>> {
     Some(new)
 }
 
-/// Python as far as imports need it: comments, texts, and names. In bytes, so that the encoding does not matter.
+/// A scanner for the part of Python that imports require: comments, strings and names. It works on bytes, regardless of
+/// the encoding.
 struct Source<'s> {
     text: &'s [u8],
     at: usize,
-    /// Places in their order, and what gets there.
+    /// The replaced ranges in order, and their new content.
     edits: Vec<(Range<usize>, &'static str)>,
 }
 
@@ -127,15 +126,15 @@ impl<'s> Source<'s> {
         self.rest().first() == Some(&byte)
     }
 
-    /// Past a comment, a text, an import, or one byte of anything else.
+    /// Skips a comment, a string, an import, or one other byte.
     fn step(&mut self) {
         match self.rest() {
             [b'#', rest @ ..] => {
                 let length = rest.iter().take_while(|byte| **byte != b'\n').count();
                 self.at += 1 + length;
             }
-            [quote @ (b'"' | b'\''), ..] => self.skip_text(*quote),
-            [byte, ..] if is_of_name(*byte) => match self.name() {
+            [quote @ (b'"' | b'\''), ..] => self.skip_string(*quote),
+            [byte, ..] if is_name_byte(*byte) => match self.name() {
                 b"from" => self.import_from(),
                 b"import" => self.import(),
                 _ => {}
@@ -144,7 +143,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    fn skip_text(&mut self, quote: u8) {
+    fn skip_string(&mut self, quote: u8) {
         let long = [quote; 3];
         let is_long = self.rest().starts_with(&long);
         let mark = if is_long { &long[..] } else { &long[..1] };
@@ -154,7 +153,7 @@ impl<'s> Source<'s> {
                 [] => return,
                 [b'\\', b'\r', b'\n', ..] => 3,
                 [b'\\', ..] => 2,
-                // A text that is not closed: the next line is code again.
+                // An unclosed string ends at the end of its line.
                 [b'\n', ..] if !is_long => return,
                 rest if rest.starts_with(mark) => {
                     self.at += mark.len();
@@ -165,7 +164,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Past blanks within a statement.
+    /// Skips blanks within a statement.
     fn skip_blanks(&mut self) {
         loop {
             self.at += match self.rest() {
@@ -177,15 +176,15 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Past a name, which may be empty.
+    /// Reads a name, which may be empty.
     fn name(&mut self) -> &'s [u8] {
         let rest = self.rest();
-        let length = rest.iter().take_while(|byte| is_of_name(**byte)).count();
+        let length = rest.iter().take_while(|byte| is_name_byte(**byte)).count();
         self.at += length;
         &rest[..length]
     }
 
-    /// Past `name.name`, and the blanks behind it: where its first name is, and where it ends.
+    /// Reads `name.name` and the blanks after it. Returns the range of the first name and the end.
     fn dotted_name(&mut self) -> (Range<usize>, usize) {
         let begin = self.at;
         self.name();
@@ -206,7 +205,7 @@ impl<'s> Source<'s> {
         self.text.get(place.clone()) == Some(FORMER.as_bytes())
     }
 
-    /// Behind `from`. After `raise` and `yield` there is no `import`, and nothing is done.
+    /// Reads the rest of `from`. After `raise` and `yield` there is no `import`, and nothing is changed.
     fn import_from(&mut self) {
         self.skip_blanks();
         // A relative import has no name before its first dot.
@@ -217,7 +216,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Behind `import`: modules with commas between them.
+    /// Reads the rest of `import`: modules separated by commas.
     fn import(&mut self) {
         loop {
             self.skip_blanks();
@@ -246,8 +245,8 @@ impl<'s> Source<'s> {
     }
 }
 
-/// Letters beyond ASCII are part of names too.
-fn is_of_name(byte: u8) -> bool {
+/// Whether a byte can be part of a name; all bytes beyond ASCII can.
+fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
 
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_import_names_the_new_module_and_binds_the_names_it_bound() {
+    fn every_form_of_import_uses_the_new_module_and_binds_the_same_names() {
         for (before, after) in [
             ("import perpend", "import perpend_plugin as perpend"),
             ("import perpend as p\n", "import perpend_plugin as p\n"),
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_comments_and_what_is_called_alike_stay() {
+    fn strings_comments_and_similar_names_are_not_changed() {
         for text in [
             "",
             "'import perpend'",

@@ -13,30 +13,30 @@ use perpend_domain::plugin::CONTRACT_VERSION;
 const PLUGINS: &str = "/api/v1/plugins";
 const ROLLBACK: &str = "/api/v1/plugins/rollback";
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct RemoteResponse {
     /// HTTP status.
     pub status: u16,
-    /// Its body; `null` when it is no JSON.
+    /// The body; `null` when it is not JSON.
     pub body: Value,
 }
 
-/// A server that requests can be sent to.
+/// The connection to a server.
 pub trait Remote {
-    /// Where it is, for messages.
+    /// The address, for messages.
     fn address(&self) -> &str;
 
     /// Sends a request; `body` is its media type and its bytes.
     ///
     /// # Errors
-    /// Why there is no answer, for people.
+    /// The reason why there is no response.
     fn send(
         &self,
         method: &str,
         path: &str,
         body: Option<(&str, Vec<u8>)>,
-    ) -> Result<Answer, String>;
+    ) -> Result<RemoteResponse, String>;
 }
 
 /// The plug-ins of a server.
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Registry<'_> {
 }
 
 impl<'r> Registry<'r> {
-    /// That of `remote`.
+    /// The registry of `remote`.
     #[must_use]
     pub fn of(remote: &'r dyn Remote) -> Self {
         Self { remote }
@@ -62,46 +62,46 @@ impl<'r> Registry<'r> {
         method: &str,
         path: &str,
         body: Option<(&str, Vec<u8>)>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<RemoteResponse, Error> {
         self.remote.send(method, path, body).map_err(|why| {
             Error::Server(format!(
-                "{} does not answer: {why}. Is the server running, and is --server (or \
-                 PERPEND_SERVER) its address?",
+                "no response from {}: {why}. Check that the server is running and that --server (or \
+                 PERPEND_SERVER) is its address",
                 self.remote.address()
             ))
         })
     }
 
-    /// The body of an answer that is no failure.
-    fn expect(&self, answer: Answer) -> Result<Value, Error> {
+    /// The body of a successful response.
+    fn expect(&self, answer: RemoteResponse) -> Result<Value, Error> {
         if (200..300).contains(&answer.status) {
             return Ok(answer.body);
         }
         Err(Error::Server(refusal(self.remote.address(), &answer)))
     }
 
-    /// Registers a component, unless its bytes are there already.
+    /// Registers a component, unless the same bytes are already registered.
     ///
     /// # Errors
-    /// When the server refuses it; what was registered before stays as it was.
+    /// When the server refuses it. Registered plug-ins are not changed in that case.
     pub fn push(&self, component: &Component) -> Result<Report, Error> {
         let digest = component.digest;
-        let there = self.send("GET", &format!("{PLUGINS}/{digest}"), None)?;
-        if there.status == 200 {
-            return Ok(pushed(self.remote.address(), &there.body, false));
+        let existing = self.send("GET", &format!("{PLUGINS}/{digest}"), None)?;
+        if existing.status == 200 {
+            return Ok(push_report(self.remote.address(), &existing.body, false));
         }
-        if there.status != 404 {
-            self.expect(there)?;
+        if existing.status != 404 {
+            self.expect(existing)?;
         }
         self.check_version(component)?;
         let body = ("application/wasm", component.bytes.clone());
         let answer = self.send("POST", PLUGINS, Some(body))?;
         let is_new = answer.status == 201;
         let entry = self.expect(answer)?;
-        Ok(pushed(self.remote.address(), &entry, is_new))
+        Ok(push_report(self.remote.address(), &entry, is_new))
     }
 
-    /// Whether the name and version are free: else the server would say so after it had compiled.
+    /// Checks that the name and version are not in use, before the server compiles the component.
     fn check_version(&self, component: &Component) -> Result<(), Error> {
         let info = &component.info;
         let path = format!("{PLUGINS}?name={}", info.name);
@@ -114,7 +114,7 @@ impl<'r> Registry<'r> {
             return Ok(());
         };
         Err(Error::Server(format!(
-            "{} {} is at {} already, with other bytes (sha256:{}), and what is registered never changes; \
+            "{} {} is already registered at {} with other bytes (sha256:{}), and a registered version never changes; \
              nothing was sent. Give the plug-in a new version, build it and push it again",
             text::inert(&info.name),
             text::inert(&info.version),
@@ -123,10 +123,10 @@ impl<'r> Registry<'r> {
         )))
     }
 
-    /// The plug-ins there are.
+    /// The registered plug-ins.
     ///
     /// # Errors
-    /// When the server does not say.
+    /// When the server refuses the request or does not respond.
     pub fn list(&self) -> Result<Report, Error> {
         let answer = self.send("GET", PLUGINS, None)?;
         let body = self.expect(answer)?;
@@ -145,16 +145,16 @@ impl<'r> Registry<'r> {
         Ok(Report { text: table.render(), json: body, is_ok: true })
     }
 
-    /// One plug-in: `vendor/name`, `vendor/name@version` or a digest, whole or its beginning.
+    /// One plug-in: `vendor/name`, `vendor/name@version` or a digest or its prefix.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the plug-in is unknown.
     pub fn show(&self, reference: &str) -> Result<Report, Error> {
         let plugin = self.find(reference)?;
         let path = format!("{PLUGINS}/{}", string(&plugin, "digest"));
         let answer = self.send("GET", &path, None)?;
         let plugin = self.expect(answer)?;
-        Ok(Report { text: detailed(&plugin), json: plugin, is_ok: true })
+        Ok(Report { text: render(&plugin), json: plugin, is_ok: true })
     }
 
     fn find(&self, reference: &str) -> Result<Value, Error> {
@@ -179,17 +179,17 @@ impl<'r> Registry<'r> {
                 .collect();
             names.dedup();
             Error::Server(format!(
-                "no plug-in {reference:?} at {}; there are {}",
+                "unknown plug-in {reference:?} at {}; the plug-ins are {}",
                 self.remote.address(),
                 names.join(", ")
             ))
         })
     }
 
-    /// Gives the evaluators that use a plug-in the version before, or the one that is named.
+    /// Changes the evaluators of a plug-in to its previous version, or to the version `to`.
     ///
     /// # Errors
-    /// When the server refuses; no evaluator was changed then.
+    /// When the server refuses. No evaluator is changed in that case.
     pub fn rollback(&self, name: &str, to: Option<&str>, dry_run: bool) -> Result<Report, Error> {
         let body = json!({ "name": name, "to": to, "dryRun": dry_run });
         let body = ("application/json", body.to_string().into_bytes());
@@ -208,12 +208,12 @@ impl<'r> Registry<'r> {
             table.row([string(change, "name").to_owned(), side("before"), side("after")]);
         }
         let text = match (n_changed, dry_run) {
-            (0, _) => format!("nothing to do: no evaluator uses another version of {name}\n"),
+            (0, _) => format!("nothing to change: no evaluator uses another version of {name}\n"),
             (n, true) => {
-                format!("{}\n{} would change\n", table.render(), text::counted(n, "evaluator"))
+                format!("{}\n{} would change\n", table.render(), text::pluralized(n, "evaluator"))
             }
             (n, false) => {
-                format!("{}\n{} changed\n", table.render(), text::counted(n, "evaluator"))
+                format!("{}\n{} changed\n", table.render(), text::pluralized(n, "evaluator"))
             }
         };
         Ok(Report { text, json: body, is_ok: true })
@@ -232,13 +232,13 @@ fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
 }
 
-fn pushed(address: &str, entry: &Value, is_new: bool) -> Report {
+fn push_report(address: &str, entry: &Value, is_new: bool) -> Report {
     let name = format!("{}@{}", string(entry, "name"), string(entry, "version"));
     let digest = string(entry, "digest");
     let text = if is_new {
         format!("{name} is registered at {address}\n  sha256:{digest}\n")
     } else {
-        format!("{name} is there already, nothing was sent\n  sha256:{digest}\n")
+        format!("{name} is already registered, nothing was sent\n  sha256:{digest}\n")
     };
     Report {
         text: text::lines(&text),
@@ -247,7 +247,7 @@ fn pushed(address: &str, entry: &Value, is_new: bool) -> Report {
     }
 }
 
-fn detailed(plugin: &Value) -> String {
+fn render(plugin: &Value) -> String {
     let mut out = String::new();
     let line = |out: &mut String, name: &str, value: &str| {
         let _ = writeln!(out, "{name:<14}{}", text::inert(value));
@@ -287,20 +287,22 @@ fn detailed(plugin: &Value) -> String {
     out
 }
 
-/// A refusal in the words of the server, with all it found and the way out.
-fn refusal(address: &str, answer: &Answer) -> String {
+/// The error message of a refusal, with the details of the server and a remedy.
+fn refusal(address: &str, answer: &RemoteResponse) -> String {
     let body = &answer.body;
-    let said = [string(body, "detail"), string(body, "message"), string(body, "title")];
-    let said = said.into_iter().find(|text| !text.is_empty());
-    let mut out = match (answer.status, said) {
+    let message = [string(body, "detail"), string(body, "message"), string(body, "title")];
+    let message = message.into_iter().find(|text| !text.is_empty());
+    let mut out = match (answer.status, message) {
         (401, _) => {
             return format!(
-                "{address} does not accept the key pair: give --public-key and --secret-key, or set \
+                "{address} does not accept the key pair: set --public-key and --secret-key, or \
                  PERPEND_PUBLIC_KEY and PERPEND_SECRET_KEY"
             );
         }
-        (_, Some(said)) => text::inert(said),
-        (status, None) => format!("{address} answered {status}; is it a Perpend server?"),
+        (_, Some(message)) => text::inert(message),
+        (status, None) => {
+            format!("{address} responded with status {status}; check that it is a Perpend server")
+        }
     };
     let details = if body["details"].is_object() { &body["details"] } else { body };
     let offered = members(details, "contracts").filter_map(Value::as_str);
@@ -308,8 +310,8 @@ fn refusal(address: &str, answer: &Answer) -> String {
     if !offered.is_empty() && !offered.contains(&CONTRACT_VERSION) {
         let _ = write!(
             out,
-            "\n  the server offers contract {}, this perpend builds for {CONTRACT_VERSION}: use the perpend program of the \
-             server's version, or update the server",
+            "\n  the server offers contract {}, this perpend builds for {CONTRACT_VERSION}: use the version of perpend \
+             that the server has, or update the server",
             offered.join(", ")
         );
     }
@@ -324,10 +326,10 @@ mod tests {
 
     use super::*;
 
-    /// Answers in order, and remembers what it was asked.
+    /// Returns the responses in order, and records the requests.
     struct Scripted {
-        answers: RefCell<Vec<Answer>>,
-        asked: RefCell<Vec<String>>,
+        responses: RefCell<Vec<RemoteResponse>>,
+        requests: RefCell<Vec<String>>,
     }
 
     impl Scripted {
@@ -335,8 +337,8 @@ mod tests {
             let answers = answers
                 .iter()
                 .rev()
-                .map(|(status, body)| Answer { status: *status, body: body.clone() });
-            Self { answers: RefCell::new(answers.collect()), asked: RefCell::default() }
+                .map(|(status, body)| RemoteResponse { status: *status, body: body.clone() });
+            Self { responses: RefCell::new(answers.collect()), requests: RefCell::default() }
         }
     }
 
@@ -350,10 +352,10 @@ mod tests {
             method: &str,
             path: &str,
             body: Option<(&str, Vec<u8>)>,
-        ) -> Result<Answer, String> {
+        ) -> Result<RemoteResponse, String> {
             let n_bytes = body.map_or(0, |(_, bytes)| bytes.len());
-            self.asked.borrow_mut().push(format!("{method} {path} {n_bytes}"));
-            self.answers.borrow_mut().pop().ok_or_else(|| "refused".to_owned())
+            self.requests.borrow_mut().push(format!("{method} {path} {n_bytes}"));
+            self.responses.borrow_mut().pop().ok_or_else(|| "refused".to_owned())
         }
     }
 
@@ -374,16 +376,16 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_there_already_are_not_sent() {
+    fn registered_bytes_are_not_sent_again() {
         let entry = json!({ "name": "acme/tone", "version": "1.0.0", "digest": "ab" });
         let remote = Scripted::new(&[(200, entry)]);
         let report = Registry::of(&remote).push(&component()).unwrap();
         assert!(report.text.contains("nothing was sent"), "{}", report.text);
-        assert_eq!(remote.asked.borrow().len(), 1, "{:?}", remote.asked);
+        assert_eq!(remote.requests.borrow().len(), 1, "{:?}", remote.requests);
     }
 
     #[test]
-    fn a_version_that_stands_for_other_bytes_is_refused_before_anything_is_sent() {
+    fn a_version_with_other_bytes_is_refused_before_the_component_is_sent() {
         let plugin = |version: &str| json!({ "name": "acme/tone", "version": version, "digest": "0123456789abcdef" });
         let missing = (404, json!({}));
         let taken = json!({ "data": [plugin("0.9.0"), plugin("1.0.0")] });
@@ -392,8 +394,8 @@ mod tests {
         for part in ["acme/tone 1.0.0", "http://server", "0123456789ab", "new version"] {
             assert!(error.to_string().contains(part), "{part}: {error}");
         }
-        let asked = remote.asked.borrow();
-        assert!(asked.iter().all(|each| each.starts_with("GET")), "{asked:?}");
+        let requests = remote.requests.borrow();
+        assert!(requests.iter().all(|each| each.starts_with("GET")), "{requests:?}");
         let free = json!({ "data": [plugin("0.9.0")] });
         let entry = plugin("1.0.0");
         let remote = Scripted::new(&[missing, (200, free), (201, entry)]);
@@ -401,24 +403,24 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_in_the_words_of_the_server_and_a_wrong_key_says_where_keys_come_from() {
+    fn a_refusal_has_the_message_of_the_server_and_a_wrong_key_names_the_settings() {
         let missing = (404, json!({ "detail": "no such plug-in" }));
         let refused = json!({ "detail": "acme/tone@1.0.0 stands for another component" });
         let none = json!({ "data": [] });
         let remote = Scripted::new(&[missing, (200, none), (409, refused)]);
         let error = Registry::of(&remote).push(&component()).unwrap_err();
         assert!(error.to_string().contains("another component"), "{error}");
-        assert!(remote.asked.borrow()[2].ends_with("5"), "{:?}", remote.asked);
+        assert!(remote.requests.borrow()[2].ends_with("5"), "{:?}", remote.requests);
         let remote = Scripted::new(&[(401, json!({}))]);
         let error = Registry::of(&remote).list().unwrap_err().to_string();
         assert!(error.contains("PERPEND_SECRET_KEY"), "{error}");
         let remote = Scripted::new(&[]);
         let error = Registry::of(&remote).list().unwrap_err().to_string();
-        assert!(error.contains("does not answer") && error.contains("--server"), "{error}");
+        assert!(error.contains("no response") && error.contains("--server"), "{error}");
     }
 
     #[test]
-    fn a_plug_in_is_found_by_name_version_and_the_beginning_of_its_digest() {
+    fn a_plug_in_is_found_by_name_version_and_digest_prefix() {
         let data = json!({ "data": [
             { "name": "acme/tone", "version": "1.0.0", "digest": "abcdef0123" },
             { "name": "acme/tone", "version": "1.1.0", "digest": "ffffff0123" },

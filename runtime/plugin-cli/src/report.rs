@@ -1,16 +1,16 @@
-//! What a command answers: a text for people, the same as JSON for programs, and whether all is well.
+//! The result of a command: as text, as JSON, and whether it succeeded.
 
 use perpend_domain::plugin::{CallResult, LogLine, PluginScore, PluginScoreValue};
 use serde_json::{Value, json};
 
-/// The answer of a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// For people.
+    /// The text output.
     pub text: String,
-    /// For programs.
+    /// The output for `--json`.
     pub json: Value,
-    /// False makes the command fail.
+    /// Whether the command succeeded.
     pub is_ok: bool,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn value(score: &PluginScore) -> Value {
     }
 }
 
-/// A score's value as a person reads it: texts without quotes.
+/// The value of a score as text, without quotes.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -51,7 +51,7 @@ fn log_line(line: &LogLine) -> Value {
     })
 }
 
-/// A result with the members that an execution has in the REST API.
+/// A result with the members of an execution in the REST API.
 pub(crate) fn result(id: &str, result: &CallResult) -> Value {
     let log: Vec<Value> = result.log.iter().map(log_line).collect();
     let mut shown = json!({ "item": id, "cpuUs": result.cpu_us, "log": log });

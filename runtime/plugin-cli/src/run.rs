@@ -1,4 +1,4 @@
-//! `perpend plugin run`: items through one evaluator.
+//! `perpend plugin run`: the scores of items by one evaluator.
 
 use std::fmt::Write as _;
 
@@ -10,18 +10,18 @@ use crate::error::Error;
 use crate::items;
 use crate::report::{self, Report};
 use crate::text::{self, Table};
-use crate::workbench::{Selection, Workbench, given_config};
+use crate::workbench::{Selection, Workbench, parse_config};
 
-/// Log lines that are shown; `--json` has all.
+/// The maximum number of log lines in the text output; `--json` has all.
 const MAX_LOG_SHOWN: usize = 20;
 
 impl Workbench<'_> {
     /// Scores items with one evaluator.
     ///
     /// # Errors
-    /// When something that was named cannot be used. An item without scores is part of the report.
+    /// When the component, the evaluator, the configuration or the items are invalid. A failed item is part of the report.
     pub fn run(&self, selection: &Selection) -> Result<Report, Error> {
-        let (config, place) = given_config(selection.config.as_deref())?;
+        let (config, place) = parse_config(selection.config.as_deref())?;
         let component = self.open(&selection.component())?;
         let items = items::items(&selection.items())?;
         let evaluator = component.evaluator(selection.evaluator.as_deref())?;
@@ -46,8 +46,8 @@ impl Workbench<'_> {
         );
         if component.info.required(evaluator).model && !has_answers {
             text.push_str(
-                "it asks a model, and there is none here: --answers FILE stands in for one, a text or \
-                 {\"structured\": JSON} to a line\n",
+                "the evaluator requires a model: --answers FILE provides its answers, a text or \
+                 {\"structured\": JSON} on each line\n",
             );
         }
         let shown: Vec<Value> = items

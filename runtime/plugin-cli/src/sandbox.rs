@@ -1,5 +1,4 @@
-//! Where an author's components run: behind the same two walls as on a server where the program can
-//! start workers of itself, else in this process.
+//! The execution of components: in worker processes as on a server, or in this process.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,27 +16,27 @@ use tokio::runtime::Runtime;
 use crate::answers::{Broker, CallPort, Script};
 use crate::error::Error;
 
-/// Calls that are handed over at a time.
+/// The number of calls in a batch.
 const BATCH: usize = 64;
 
-/// Compiles components and makes calls. Blocks its caller; not for use inside an async runtime.
+/// Compiles components and makes calls. It blocks the caller and must not be used inside an async runtime.
 pub struct Sandbox {
-    // Before the runtime: what runs on it ends first.
+    // Declared before the runtime, so that it is dropped first.
     engine: Engine,
     runtime: Runtime,
     script: Arc<Script>,
 }
 
 enum Engine {
-    Processes { workers: Workers, held: Arc<Held> },
+    Processes { workers: Workers, held: Arc<ComponentStore> },
     InProcess { host: Arc<Host>, cache_dir: PathBuf, loaded: Mutex<HashMap<Digest, Arc<Plugin>>> },
 }
 
-/// The components that were opened, for workers that lack one.
+/// The bytes of open components, for workers that do not have them.
 #[derive(Debug, Default)]
-struct Held(Mutex<HashMap<Digest, Vec<u8>>>);
+struct ComponentStore(Mutex<HashMap<Digest, Vec<u8>>>);
 
-impl ComponentSource for Held {
+impl ComponentSource for ComponentStore {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Box::pin(std::future::ready(held.get(&digest).cloned()))
@@ -59,13 +58,13 @@ fn runtime() -> Result<Runtime, Error> {
 }
 
 impl Sandbox {
-    /// Worker processes of `program`, as a server has them; compiled components are kept in `cache_dir`.
+    /// Worker processes of `program`, as on a server; compiled components are kept in `cache_dir`.
     ///
     /// # Errors
-    /// When the platform gives no threads.
+    /// When the platform cannot start threads.
     pub fn processes(program: PathBuf, cache_dir: PathBuf) -> Result<Self, Error> {
         let runtime = runtime()?;
-        let held = Arc::new(Held::default());
+        let held = Arc::new(ComponentStore::default());
         let options = perpend_worker_pool::Options::new(program, cache_dir);
         let components = Arc::clone(&held) as Arc<dyn ComponentSource>;
         let script = Arc::new(Script::default());
@@ -78,7 +77,7 @@ impl Sandbox {
         Ok(Self { engine, runtime, script })
     }
 
-    /// This process.
+    /// Execution in this process.
     ///
     /// # Errors
     /// When the WebAssembly engine cannot start.
@@ -90,15 +89,15 @@ impl Sandbox {
         Ok(Self { engine, runtime: runtime()?, script: Arc::default() })
     }
 
-    /// What stands in for a model.
+    /// The answers of the model.
     pub(crate) fn script(&self) -> &Arc<Script> {
         &self.script
     }
 
-    /// What a component is.
+    /// The description of a component.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All problems of the component.
     pub fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<ComponentProblem>> {
         match &self.engine {
             Engine::Processes { workers, held } => {
@@ -117,7 +116,7 @@ impl Sandbox {
         }
     }
 
-    /// Makes the calls, a batch at a time, and gives their results in order; `done` hears how many are.
+    /// Makes the calls in batches and returns the results in order; `done` gets the number of finished calls.
     pub(crate) fn evaluate(
         &self,
         calls: Vec<EvaluationCall>,

@@ -1,8 +1,8 @@
-//! What a component imports and exports, by name: read from the file, nothing is compiled or run.
+//! The names of the imports and exports of a component, read from the file without compiling it.
 
 use wasmparser::{Parser, Payload};
 
-/// Names at the outside of a component.
+/// The imports and exports of a component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     imports: Vec<String>,
@@ -10,7 +10,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// As far as the file can be read.
+    /// The names in the readable part of the file.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut shape = Self::default();
         let mut depth = 0_u32;
@@ -40,7 +40,7 @@ impl Shape {
         })
     }
 
-    /// The smallest world of the contract that it fits.
+    /// The smallest world of the contract that matches.
     pub(crate) fn world(&self) -> &'static str {
         let mut exports = Self::of_contract(&self.exports);
         let mut imports = Self::of_contract(&self.imports);
@@ -53,7 +53,7 @@ impl Shape {
         }
     }
 
-    /// The imports in one line, the inert ones together.
+    /// The imports in one line; those of WASI are only counted.
     pub(crate) fn imports(&self) -> String {
         let mut parts: Vec<&str> =
             Self::of_contract(&self.imports).filter(|name| *name != "types").collect();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_world_is_the_smallest_that_fits() {
+    fn the_world_is_the_smallest_matching_one() {
         let scorer = shape(
             &["perpend:evaluator/log@1.0.0", "wasi:io/error@0.2.6"],
             &["perpend:evaluator/evaluator@1.0.0"],
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_component_has_no_shape() {
+    fn a_file_without_component_has_an_empty_shape() {
         assert_eq!(Shape::of(b"not wasm"), Shape::default());
     }
 }

@@ -1,9 +1,9 @@
 //! `perpend plugin new` and `perpend plugin update`: the files of a project.
 //!
-//! A template is a folder of `plugin-sdk/templates`. In its texts and file names `{{name}}` stands for
-//! the project's name; written as `example/{{name}}` it becomes the name of the plug-in, with the vendor
-//! that was asked for. The contract and the SDK are not copied into templates: a project gets them below
-//! `perpend/`, from `plugin-sdk` itself, and `update` brings them to this program's state.
+//! A template is a folder of `plugin-sdk/templates`. In its files and file names `{{name}}` is replaced by the
+//! name of the project, and `example/{{name}}` by the name of the plug-in with its vendor. Templates do not contain the
+//! contract and the SDK: they are copied from `plugin-sdk` to `perpend/` of a project, and `update` replaces them by those of
+//! this program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,39 +12,39 @@ use crate::project::{Language, MANIFEST, Manifest, Project, ProjectError};
 use crate::python_module;
 use crate::tools::Tools;
 
-/// Name below `plugin-sdk`, and content.
+/// The paths below `plugin-sdk`, with the contents.
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// The version that templates and SDKs of this program have.
+/// The version of the templates and SDKs in this program.
 pub const TEMPLATE_VERSION: &str = env!("CARGO_PKG_VERSION");
 const PLACEHOLDER: &str = "{{name}}";
 const VENDOR: &str = "example";
 const MAX_NAME_CHARS: usize = 64;
 
-/// Why a project cannot be made.
+/// A project cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum NewError {
-    /// The name does not do for a plug-in.
+    /// The name is invalid.
     #[error(
-        "{0:?} cannot be the name of a plug-in: 1 to 64 of a-z, 0-9 and -, a letter first, or two of \
-         them as vendor/name"
+        "the name of a plug-in must have 1 to 64 characters of a-z, 0-9 and -, with a letter first, or be \
+         vendor/name; got {0:?}"
     )]
     Name(String),
-    /// Something is there.
-    #[error("{0} is there already and not empty: choose another name or --dir")]
+    /// The folder is not empty.
+    #[error("{0} already exists and is not empty: choose another name or --dir")]
     NotEmpty(String),
-    /// This program has no template for the language.
-    #[error("this version of perpend has no template for {0} yet")]
+    /// The language has no template.
+    #[error("this version of perpend has no template for {0}")]
     NoTemplate(Language),
     /// A file cannot be written.
     #[error(transparent)]
     Project(#[from] ProjectError),
 }
 
-/// Makes a project in `dir`, which must be empty or not there.
+/// Creates a project in `dir`, which must be empty or not exist.
 ///
 /// # Errors
-/// When the name is wrong or something is in the way. Nothing is written then.
+/// When the name is invalid or `dir` is not empty. Nothing is written in that case.
 pub fn new(name: &str, language: Language, dir: &Path, tools: &Tools) -> Result<Project, NewError> {
     let (vendor, short) = name.split_once('/').unwrap_or((VENDOR, name));
     if ![vendor, short].into_iter().all(is_name) {
@@ -76,20 +76,20 @@ pub fn new(name: &str, language: Language, dir: &Path, tools: &Tools) -> Result<
         template: TEMPLATE_VERSION.to_owned(),
         build: toml::Table::new(),
     };
-    // A template may bring choices of its build along.
+    // A template can contain build options.
     let choices = fs::read_to_string(dir.join(MANIFEST)).unwrap_or_default();
     let text = format!(
-        "# What `perpend plugin` works on. The plug-in itself says what it offers; nothing is repeated here.\n\
-         name = {:?}\nlanguage = \"{language}\"\n# The perpend version whose SDK is in perpend/; \
-         `perpend plugin update` brings both up to date.\ntemplate = {TEMPLATE_VERSION:?}\n{choices}",
+        "# The project of `perpend plugin`. The description of the plug-in is in its source.\n\
+         name = {:?}\nlanguage = \"{language}\"\n# The version of perpend whose SDK is in perpend/; \
+         `perpend plugin update` updates both.\ntemplate = {TEMPLATE_VERSION:?}\n{choices}",
         manifest.name,
     );
     write(&dir.join(MANIFEST), text.as_bytes())?;
     Ok(Project::open(dir, tools)?)
 }
 
-/// Replaces the SDK and the contract in a project by those of this program, and notes the version. Answers
-/// which of the author's files got a new import, because the SDK has another name than before.
+/// Replaces the SDK and the contract in a project by those of this program, and updates the version. Returns
+/// the files of the author whose imports were changed because the SDK was renamed.
 ///
 /// # Errors
 /// When a file cannot be read or written.
@@ -109,13 +109,13 @@ pub fn update(project: &Project) -> Result<Vec<PathBuf>, ProjectError> {
     Ok(renamed)
 }
 
-/// Which side is older, where a project's SDK is not of this program's version, and what mends it.
+/// A message about the older side and the remedy, when the SDK of a project has another version than this program.
 #[must_use]
 pub fn age(project: &Project) -> Option<String> {
     if project.language() == Language::Python && python_module::is_former(project.dir()) {
         return Some(
-            "the SDK in perpend/ is older: its module is still called perpend; `perpend plugin update` renames \
-             it to perpend_plugin, also where your files import it"
+            "the SDK in perpend/ is older: its module is named perpend; `perpend plugin update` renames \
+             it to perpend_plugin, including the imports in your files"
                 .to_owned(),
         );
     }
@@ -123,15 +123,15 @@ pub fn age(project: &Project) -> Option<String> {
     let (its, ours) = (semver::Version::parse(theirs), semver::Version::parse(TEMPLATE_VERSION));
     match (its, ours) {
         (Ok(its), Ok(ours)) if its < ours => Some(format!(
-            "the SDK in perpend/ is older: it came with perpend {its}, this is {ours}; `perpend plugin update` \
-             renews it"
+            "the SDK in perpend/ is older: it is of perpend {its}, this is {ours}; `perpend plugin update` \
+             updates it"
         )),
         (Ok(its), Ok(ours)) if ours < its => Some(format!(
-            "this perpend is older: it is {ours}, and the SDK in perpend/ came with {its}; install the newer \
-             perpend, or go back with `perpend plugin update`"
+            "this perpend is older: it is {ours}, and the SDK in perpend/ is of {its}; install a newer \
+             perpend, or downgrade the SDK with `perpend plugin update`"
         )),
         (Err(_), _) => Some(format!(
-            "plugin.toml: template = {theirs:?} is no version; `perpend plugin update` mends it"
+            "plugin.toml: `template` must be a version, got {theirs:?}; `perpend plugin update` fixes it"
         )),
         _ => None,
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_project_has_its_name_everywhere_and_carries_contract_and_sdk() {
+    fn a_new_project_has_its_name_the_contract_and_the_sdk() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("tone");
         let project = new("acme/tone", Language::Rust, &dir, &Tools::default()).unwrap();
@@ -190,7 +190,7 @@ mod tests {
         let wit = fs::read_to_string(project.wit().join("world.wit")).unwrap();
         assert_eq!(contract_of(&wit), Some(CONTRACT_VERSION));
         let sdk = fs::read_to_string(project.sdk("rust").join("Cargo.toml")).unwrap();
-        assert!(!sdk.contains("workspace"), "it stands alone: {sdk}");
+        assert!(!sdk.contains("workspace"), "{sdk}");
         for file in ["README.md", ".gitignore", "items.jsonl", "tests.jsonl"] {
             let text = fs::read_to_string(dir.join(file)).unwrap();
             assert!(!text.contains("{{"), "{file}: {text}");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_over_and_wrong_names_are_refused() {
+    fn existing_files_are_kept_and_invalid_names_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("mine"), "x").unwrap();
         let tools = Tools::default();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_brings_the_sdk_back_and_leaves_the_authors_files() {
+    fn an_update_restores_the_sdk_and_keeps_the_files_of_the_author() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("tone");
         let project = new("tone", Language::Rust, &dir, &Tools::default()).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_renames_the_module_of_python_and_loses_no_file_of_the_author() {
+    fn an_update_renames_the_python_module_and_keeps_the_files_of_the_author() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("tone");
         let project = new("tone", Language::Python, &dir, &Tools::default()).unwrap();
@@ -250,7 +250,7 @@ mod tests {
                 "from perpend.testing import host\n",
                 "from perpend_plugin.testing import host\n",
             ),
-            // What follows is no part of the project.
+            // The following files are not part of the project.
             ("venv/pyvenv.cfg", "", ""),
             ("venv/lib/client.py", old, old),
             ("another/plugin.toml", "", ""),
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(mine, "from perpend_plugin import log\n");
         assert!(sdk.join("perpend_plugin/__init__.py").is_file());
         assert_eq!(age(&project), None);
-        // From now on `perpend` is somebody else's module.
+        // After the update `perpend` is the module of another package.
         fs::write(dir.join("evaluators.py"), old).unwrap();
         assert!(update(&project).unwrap().is_empty());
         let evaluators = fs::read_to_string(dir.join("evaluators.py")).unwrap();

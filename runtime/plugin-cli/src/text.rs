@@ -1,13 +1,12 @@
-//! Text for a person at a terminal: tables, sizes, durations. What a guest wrote is shown without the
-//! power to move a cursor.
+//! Text for a terminal: tables, sizes, durations. Control characters in the text of guests are escaped.
 
 use std::fmt::Write as _;
 
-/// Widest cell; longer texts end in an ellipsis. The last column is not cut.
+/// The maximum width of a cell; longer texts end in an ellipsis. The last column is not cut.
 const MAX_CELL: usize = 48;
 const MAX_LAST: usize = 200;
 
-/// Lines of cells under a head.
+/// A table with a header.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -48,7 +47,7 @@ impl Table {
     }
 }
 
-/// The text with line ends as spaces and other control characters written out.
+/// The text with line breaks replaced by spaces and other control characters escaped.
 pub(crate) fn inert(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -69,7 +68,7 @@ pub(crate) fn lines(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Characters that turn the direction of a line around.
+/// Whether a character changes the direction of text.
 fn is_steering(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -83,7 +82,7 @@ fn cut(text: &str, most: usize) -> String {
     short
 }
 
-/// A size for people.
+/// A size with its unit.
 pub(crate) fn size(bytes: u64) -> String {
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -94,7 +93,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// A duration in microseconds, for people.
+/// A duration in microseconds, with its unit.
 pub(crate) fn micros(us: f64) -> String {
     if us < 1_000.0 {
         format!("{us:.1} us")
@@ -106,7 +105,7 @@ pub(crate) fn micros(us: f64) -> String {
 }
 
 /// `1 item`, `2 items`.
-pub(crate) fn counted(n: usize, what: &str) -> String {
+pub(crate) fn pluralized(n: usize, what: &str) -> String {
     let ending = if n == 1 { "" } else { "s" };
     format!("{n} {what}{ending}")
 }
@@ -116,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_what_a_guest_wrote_stays_in_its_cell() {
+    fn columns_are_aligned_and_control_characters_are_escaped() {
         let mut table = Table::new(&["item", "comment"]);
         table.row(["a".to_owned(), "red\u{1b}[31m\nnext".to_owned()]);
         table.row(["longer".to_owned(), "ü".to_owned()]);
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_durations_have_the_unit_that_fits() {
+    fn sizes_and_durations_have_a_suitable_unit() {
         assert_eq!((size(12).as_str(), size(2048).as_str()), ("12 B", "2 KiB"));
         assert_eq!(size(3 << 20), "3.0 MiB");
         assert_eq!(micros(7.25), "7.2 us");

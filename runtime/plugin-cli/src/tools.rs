@@ -1,13 +1,13 @@
-//! Where the toolchains of other languages are found.
+//! The search for the toolchains of languages.
 //!
-//! One look-up for authors and for the tests: first the project's own `node_modules` and `.venv`, then the
-//! folder named by `PERPEND_TOOLCHAINS` (with `bin/` and `node_modules/` in it), then `PATH`.
+//! The order is: `node_modules` and `.venv` of the project, the folder in `PERPEND_TOOLCHAINS` (with `bin/` and
+//! `node_modules/`), `PATH`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folders that programs and node modules are looked for in, in this order.
+/// The search path for programs and node modules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tools {
     programs: Vec<PathBuf>,
@@ -15,7 +15,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// What this process was given: `PERPEND_TOOLCHAINS` and `PATH`.
+    /// The search path from `PERPEND_TOOLCHAINS` and `PATH` of this process.
     #[must_use]
     pub fn from_env() -> Self {
         let toolchains = std::env::var_os("PERPEND_TOOLCHAINS").filter(|value| !value.is_empty());
@@ -23,7 +23,7 @@ impl Tools {
         Self::new(toolchains.map(PathBuf::from), &path)
     }
 
-    /// A folder of toolchains, where there is one, and a search path.
+    /// An optional folder of toolchains, and a search path.
     #[must_use]
     pub fn new(toolchains: Option<PathBuf>, path: &OsString) -> Self {
         let mut tools = Self::default();
@@ -40,7 +40,7 @@ impl Tools {
         self.node_modules.push(folder.join("node_modules"));
     }
 
-    /// These, and before them what the project itself has installed.
+    /// This search path, preceded by the folders of the project.
     pub(crate) fn of_project(&self, dir: &Path) -> Self {
         let mut tools = Self::default();
         tools.add(dir);
@@ -50,7 +50,7 @@ impl Tools {
         tools
     }
 
-    /// The program of this name.
+    /// The path of a program; `None` when it is not installed.
     #[must_use]
     pub fn find(&self, program: &str) -> Option<PathBuf> {
         let files = self.programs.iter().map(|folder| folder.join(program));
@@ -64,7 +64,7 @@ impl Tools {
         folders.into_iter().find(|folder| folder.join("package.json").is_file())
     }
 
-    /// A command whose own look-ups see the same folders.
+    /// A command that has the same search path as `PATH`.
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_toolchain_folder_is_asked_before_the_path_and_files_must_be_executable() {
+    fn the_toolchain_folder_precedes_the_path_and_files_must_be_executable() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let bin = folder.path().join("chains/bin");

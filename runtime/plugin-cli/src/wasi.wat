@@ -1,12 +1,11 @@
-;; WASI 0.1, as C libraries and the Go runtime call it, with nothing behind it: what a module would find in
-;; the sandbox anyway, without the machinery to look for it.
+;; WASI 0.1 for C libraries and the Go runtime, with the capabilities of the sandbox only.
 ;;
 ;; - No arguments, environment, files or sockets. Standard input is empty.
-;; - What is written to standard output and standard error goes to the log of the evaluation.
-;; - The clocks stand still. Sleeping moves them and takes no time.
-;; - Random numbers are those of the host, which follow from the seed of the call.
+;; - Standard output and standard error go to the log of the evaluation.
+;; - The clocks have a fixed time. Sleeping advances them and takes no time.
+;; - Random numbers are those of the host, derived from the seed of the call.
 ;;
-;; It never asks for memory: the Go runtime takes whatever follows its own pages for its own.
+;; It never grows the memory: the Go runtime considers all pages after its own as its own.
 (module
   (import "env" "memory" (memory 0))
   (import "wasi:random/random@0.2.0" "get-random-u64" (func $draw (result i64)))
@@ -19,13 +18,13 @@
 
   ;; Nanoseconds slept so far.
   (global $slept (mut i64) (i64.const 0))
-  ;; What stood where the answers of the host are put, to be put back.
+  ;; The saved content of the memory that results of the host overwrite.
   (global $first (mut i64) (i64.const 0))
   (global $second (mut i64) (i64.const 0))
-  ;; Handles of the streams; -1 before they are asked for.
+  ;; Handles of the streams; -1 before the first use.
   (global $stdout (mut i32) (i32.const -1))
   (global $stderr (mut i32) (i32.const -1))
-  ;; Set when a stream took no more: the rest is dropped.
+  ;; Set when a stream fails: further output is dropped.
   (global $is_full (mut i32) (i32.const 0))
 
   ;; ---- arguments, environment, process ----
@@ -46,7 +45,7 @@
 
   ;; ---- clocks ----
 
-  ;; Answers of up to 16 bytes are put at address 16, and what is there is put back afterwards.
+  ;; Results of up to 16 bytes are written to address 16, whose content is saved and restored.
   (func $save
     (global.set $first (i64.load (i32.const 16)))
     (global.set $second (i64.load (i32.const 24))))

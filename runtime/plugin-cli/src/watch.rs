@@ -1,7 +1,7 @@
-//! Waits until a file of a project changes.
+//! Waits for changes of the files of a project.
 //!
-//! By looking at sizes and times a few times a second: a project is a handful of files, and looking works
-//! the same on every platform, in containers and on network folders, where notifications do not.
+//! Sizes and times are polled: a project has few files, and polling works on every platform, in containers and on
+//! network folders, unlike notifications.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use std::time::{Duration, SystemTime};
 
 use crate::project::{COMPONENT, MANIFEST};
 
-const LOOK_EVERY: Duration = Duration::from_millis(300);
-/// Folders that toolchains fill.
-const LEFT_OUT: [&str; 3] = ["target", "node_modules", "__pycache__"];
-/// A folder with more is no plug-in's; what is beyond is not watched.
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
+/// Folders of toolchain output.
+const EXCLUDED_FOLDERS: [&str; 3] = ["target", "node_modules", "__pycache__"];
+/// The maximum number of files. Further files are not watched.
 const MAX_FILES: usize = 5_000;
 
-/// The files of a folder, with what shows a change.
+/// The files of a folder, with modification time and size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot(BTreeMap<PathBuf, (Option<SystemTime>, u64)>);
 
 impl Snapshot {
-    /// How `folder` is now. What builds make, and what begins with a dot, is left out.
+    /// The current state of `folder`, without build output and names that begin with a dot.
     #[must_use]
     pub fn of(folder: &Path) -> Self {
         let mut files = BTreeMap::new();
@@ -28,7 +28,7 @@ impl Snapshot {
         Self(files)
     }
 
-    /// With one file more, wherever it is.
+    /// Adds a file, which may be outside of the folder.
     #[must_use]
     pub fn and(mut self, file: &Path) -> Self {
         if let Ok(found) = file.metadata() {
@@ -37,14 +37,14 @@ impl Snapshot {
         self
     }
 
-    /// When a file was changed last.
+    /// The latest modification time.
     #[must_use]
     pub fn newest(&self) -> Option<SystemTime> {
         self.0.values().filter_map(|(changed, _)| *changed).max()
     }
 }
 
-/// Says so when a project's sources were changed after its component was built.
+/// A message when the sources of a project are newer than its component.
 #[must_use]
 pub fn outdated(folder: &Path) -> Option<String> {
     let component = folder.join(COMPONENT);
@@ -53,7 +53,7 @@ pub fn outdated(folder: &Path) -> Option<String> {
         return None;
     }
     let mut sources = Snapshot::of(folder);
-    // Items and tests are read when a command runs, and are no part of the component.
+    // Items and tests are not part of the component.
     sources.0.retain(|file, _| {
         let ending = file.extension().and_then(|ending| ending.to_str());
         !matches!(ending, Some("jsonl" | "md"))
@@ -67,11 +67,12 @@ fn collect(folder: &Path, files: &mut BTreeMap<PathBuf, (Option<SystemTime>, u64
     for entry in folder.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let is_left_out = name.starts_with('.') || LEFT_OUT.contains(&&*name) || name == COMPONENT;
+        let is_excluded =
+            name.starts_with('.') || EXCLUDED_FOLDERS.contains(&&*name) || name == COMPONENT;
         let Ok(found) = entry.metadata() else {
             continue;
         };
-        if is_left_out || MAX_FILES <= files.len() {
+        if is_excluded || MAX_FILES <= files.len() {
             continue;
         }
         if found.is_dir() {
@@ -82,12 +83,11 @@ fn collect(folder: &Path, files: &mut BTreeMap<PathBuf, (Option<SystemTime>, u64
     }
 }
 
-/// Returns when `look` gives something else than `before`, and the same twice in a row: an editor that
-/// writes several files is waited for.
+/// Returns when `look` differs from `before` and is equal twice in a row, so that an editor can write several files.
 pub fn changed(before: &Snapshot, look: &dyn Fn() -> Snapshot) -> Snapshot {
     let mut last = look();
     loop {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
         let now = look();
         if now == last && now != *before {
             return now;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_source_shows_and_what_a_build_makes_does_not() {
+    fn a_changed_source_is_detected_and_build_output_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::create_dir_all(path("src")).unwrap();

@@ -1,5 +1,5 @@
-//! What `check`, `run` and `test` share: a component is opened, an evaluator chosen, its configuration
-//! checked, and calls are made as a server makes them.
+//! The common steps of `check`, `run` and `test`: open a component, select an evaluator, check its configuration and
+//! make calls as a server does.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::project::{COMPONENT, ITEMS, MANIFEST};
 use crate::sandbox::Sandbox;
 use crate::text;
 
-/// What an author works with: the sandbox, where progress is shown, and the time.
+/// The environment of the commands: the sandbox, the progress display and the time.
 pub struct Workbench<'a> {
-    /// Where components run.
+    /// The sandbox of components.
     pub sandbox: &'a Sandbox,
-    /// Who is told what goes on.
+    /// The progress display.
     pub progress: &'a dyn Progress,
-    /// What plug-ins see as the time of the run, milliseconds since the epoch.
+    /// The time of the run for plug-ins, in milliseconds since 1970.
     pub now_ms: u64,
 }
 
@@ -33,18 +33,18 @@ impl std::fmt::Debug for Workbench<'_> {
     }
 }
 
-/// Which of the things at hand are meant; what is absent has a sensible answer.
+/// The selected component, evaluator, configuration and items.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// The component; `plugin.wasm` here when absent.
+    /// The file of the component; `plugin.wasm` by default.
     pub file: Option<PathBuf>,
-    /// The evaluator; the only one when absent.
+    /// The id of the evaluator; optional for a component with a single one.
     pub evaluator: Option<String>,
-    /// The configuration as JSON text, or `@FILE`; `{}` when absent.
+    /// The configuration as JSON text, or `@FILE`; `{}` by default.
     pub config: Option<String>,
-    /// The items; `items.jsonl` beside the component when absent.
+    /// The file of the items; `items.jsonl` in the folder of the component by default.
     pub items: Option<PathBuf>,
-    /// Answers that stand in for a model, one JSON value to a line; no model is granted when absent.
+    /// The file of the answers of a model, one JSON value per line; without it no model is granted.
     pub answers: Option<PathBuf>,
 }
 
@@ -55,7 +55,7 @@ impl Selection {
         self.file.clone().unwrap_or_else(|| COMPONENT.into())
     }
 
-    /// The folder of the component: where its project is, if it has one.
+    /// The folder of the component.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         let file = self.component();
@@ -70,20 +70,20 @@ impl Selection {
     }
 }
 
-/// A component that was looked into.
+/// An inspected component.
 #[derive(Clone, Debug)]
 pub struct Component {
-    /// The file, as it was named.
+    /// The path, as given.
     pub file: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// SHA-256 of them.
+    /// The SHA-256 digest of the bytes.
     pub digest: Digest,
-    /// What it says about itself.
+    /// Its description.
     pub info: PluginInfo,
 }
 
-/// A configuration that was checked, with its defaults filled in.
+/// A valid configuration, with its defaults filled in.
 #[derive(Clone, Debug)]
 pub(crate) struct Configured<'c> {
     pub(crate) evaluator: &'c EvaluatorInfo,
@@ -109,14 +109,14 @@ impl Component {
             file: self.file.clone(),
             ids: all.iter().map(|evaluator| evaluator.id.clone()).collect(),
             why: match id {
-                Some(id) => format!("there is no {id:?} among them"),
-                None => "say which with --evaluator".to_owned(),
+                Some(id) => format!("unknown evaluator {id:?}"),
+                None => "select one with --evaluator".to_owned(),
             },
         })
     }
 }
 
-/// The component's bytes.
+/// The bytes of a component.
 fn read(file: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(file).map_err(|source| {
         if source.kind() != std::io::ErrorKind::NotFound {
@@ -125,9 +125,9 @@ fn read(file: &Path) -> Result<Vec<u8>, Error> {
         let folder = file.parent().unwrap_or(Path::new(""));
         let is_output = file.file_name().is_some_and(|name| name == COMPONENT);
         let hint = if is_output && folder.join(MANIFEST).is_file() {
-            ": `perpend plugin build` makes it"
+            ": create it with `perpend plugin build`"
         } else if is_output {
-            ": name a component, or go into a plug-in's folder (`perpend plugin new NAME` makes one)"
+            ": specify a component, or change to the folder of a plug-in (create one with `perpend plugin new NAME`)"
         } else {
             ""
         };
@@ -139,10 +139,10 @@ fn read(file: &Path) -> Result<Vec<u8>, Error> {
 }
 
 impl Workbench<'_> {
-    /// Compiles and looks into a component.
+    /// Compiles and inspects a component.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All problems of the component.
     pub fn open(&self, file: &Path) -> Result<Component, Error> {
         let bytes = read(file)?;
         let shown = file.display().to_string();
@@ -155,7 +155,7 @@ impl Workbench<'_> {
         }
     }
 
-    /// Checks a configuration: its schema, and the component's own check where it has one.
+    /// Checks a configuration against its schema, and with the check of the component if it has one.
     pub(crate) fn configure<'c>(
         &self,
         component: &'c Component,
@@ -192,7 +192,7 @@ impl Workbench<'_> {
         Ok(configured)
     }
 
-    /// The call a server would make for this item.
+    /// The call for an item, as a server makes it.
     pub(crate) fn call(
         &self,
         component: &Component,
@@ -223,7 +223,7 @@ impl Workbench<'_> {
         let calls: Vec<EvaluationCall> =
             items.iter().map(|item| self.call(component, configured, item)).collect();
         let n_all = calls.len() as u64;
-        self.progress.step(&format!("scoring {}", text::counted(items.len(), "item")));
+        self.progress.step(&format!("scoring {}", text::pluralized(items.len(), "item")));
         let results = self.sandbox.evaluate(calls, &|n_done| {
             self.progress.count(n_done as u64, n_all);
         });
@@ -232,8 +232,8 @@ impl Workbench<'_> {
     }
 }
 
-/// The configuration that a flag gives: JSON text, or `@FILE`.
-pub(crate) fn given_config(raw: Option<&str>) -> Result<(Value, String), Error> {
+/// The configuration of a flag, JSON text or `@FILE`, and its origin.
+pub(crate) fn parse_config(raw: Option<&str>) -> Result<(Value, String), Error> {
     let (text, place) = match raw {
         None => return Ok((Value::Object(Map::new()), "--config".to_owned())),
         Some(raw) => match raw.strip_prefix('@') {

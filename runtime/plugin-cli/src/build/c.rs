@@ -1,4 +1,4 @@
-//! C: `zig cc`, which brings the WASI library along, or a clang with wasi-libc; then the module becomes a
+//! C: compiled with `zig cc`, which includes the WASI library, or with clang and wasi-libc. The module is converted to a
 //! component in this process.
 
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use crate::componentize::componentize;
 use crate::progress::Progress;
 use crate::project::Project;
 
-/// In the project's own environment: many systems refuse `pip install` outside of one.
+/// Installs into a virtual environment: many systems refuse `pip install` outside of one.
 const COMMAND: &str = "python3 -m venv .venv && .venv/bin/pip install ziglang";
 const DEBIAN: &str = "apt install clang lld wasi-libc libclang-rt-dev-wasm32";
 
-/// Compilers, and the arguments each needs before ours. `python-zig` is what PyPI's package installs.
+/// The compilers with their own arguments. `python-zig` is the program in the package on PyPI.
 const COMPILERS: [(&str, &[&str]); 3] = [
     ("zig", &["cc", "-target", "wasm32-wasi"]),
     ("python-zig", &["cc", "-target", "wasm32-wasi"]),
-    // As zig does it: an overflow of the stack traps instead of writing over data.
+    // As in zig: a stack overflow traps instead of overwriting data.
     ("clang", &["--target=wasm32-wasi", "-Wl,--stack-first"]),
 ];
 
-/// A library that is initialised once and called then. Names stay in, so that a trap can say where it
-/// happened; with memory enough that an ordinary call never grows it.
+/// A library that is initialized once. Names are kept for the messages of traps, and the initial memory is large enough
+/// for ordinary calls.
 const FLAGS: [&str; 8] = [
     "-mexec-model=reactor",
     "-O2",
@@ -40,7 +40,7 @@ fn compiler(project: &Project) -> Option<(PathBuf, &'static [&'static str])> {
     all.find_map(|(name, first)| Some((project.tools().find(name)?, *first)))
 }
 
-/// Commands for what a build would not find.
+/// The commands that install the missing tools.
 pub(super) fn missing(project: &Project) -> Vec<String> {
     match compiler(project) {
         Some(_) => Vec::new(),
@@ -70,13 +70,13 @@ pub(crate) fn build(
     command.args(sources(&project.dir().join("src"))?);
     command.args(sources(&sdk)?);
     tool::run(command.arg("-o").arg(&module), progress)?;
-    progress.step("making the component");
+    progress.step("converting to a component");
     let bytes = std::fs::read(&module).map_err(|source| BuildError::file(&module, source))?;
     let component = componentize(bytes, &project.wit())?;
     std::fs::write(out, component).map_err(|source| BuildError::file(out, source))
 }
 
-/// The `.c` files of a folder, in order: equal sources make equal components.
+/// The `.c` files of a folder, in order, so that equal sources produce equal components.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
     let wrong = |source| BuildError::file(folder, source);
     let mut files = Vec::new();

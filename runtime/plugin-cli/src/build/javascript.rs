@@ -1,8 +1,7 @@
-//! JavaScript and TypeScript: one bundle by esbuild, made a component with an engine inside.
+//! JavaScript and TypeScript: a bundle by esbuild in a component with a JavaScript engine.
 //!
-//! The work is done by `build.mjs` of the SDK, which the project carries: one process of Node that bundles,
-//! looks at what the plug-in declares, writes a world with no other imports than those it needs, and
-//! componentizes. Two engines: QuickJS (small, quick to start) and StarlingMonkey, which is SpiderMonkey
+//! `build.mjs` of the SDK in the project does the work in one process of Node: it bundles the source, reads the
+//! description of the plug-in, writes a world with only the imports the plug-in needs, and componentizes the bundle. Two engines: QuickJS (small, quick to start) and StarlingMonkey, which is SpiderMonkey
 //! (`engine = "starlingmonkey"` under `[build]` in `plugin.toml`).
 
 use super::error::BuildError;
@@ -14,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 const NODE: &str = "https://nodejs.org, version 20 or later, or your system's package `nodejs`";
 
-/// What runs the plug-in inside the component.
+/// A JavaScript engine in the component.
 struct Engine {
     name: &'static str,
-    /// The npm package that makes the component.
+    /// The npm package that creates the component.
     package: &'static str,
     install: &'static str,
 }
@@ -31,13 +30,13 @@ const ENGINES: [Engine; 2] = [
     Engine {
         name: "starlingmonkey",
         package: "@bytecodealliance/componentize-js",
-        // The shim is used by the package and not among its dependencies.
+        // The package requires the shim without declaring the dependency.
         install: "npm install --save-dev esbuild@0.28.2 @bytecodealliance/componentize-js@0.23.0 \
                   @bytecodealliance/preview2-shim@0.17.4",
     },
 ];
 
-/// Commands for what a build would not find: `package.json` names the packages.
+/// The commands that install the missing tools; `package.json` names the packages.
 pub(super) fn missing(project: &Project) -> Vec<String> {
     let tools = project.tools();
     let node = match tools.find("node") {
@@ -86,7 +85,9 @@ fn engine(project: &Project) -> Result<&'static Engine, ProjectError> {
     let found = ENGINES.iter().find(|engine| engine.name == wanted);
     found.ok_or_else(|| ProjectError::Manifest {
         file: project.dir().join(MANIFEST).display().to_string(),
-        message: format!("build.engine is {wanted:?}; use \"quickjs\" or \"starlingmonkey\""),
+        message: format!(
+            "`build.engine` must be one of `quickjs`, `starlingmonkey`; got {wanted:?}"
+        ),
     })
 }
 
@@ -103,7 +104,7 @@ fn entry(project: &Project) -> Result<PathBuf, ProjectError> {
     }
     Err(ProjectError::Manifest {
         file: project.dir().join(MANIFEST).display().to_string(),
-        message: format!("the main module {name} is not there; build.entry names another"),
+        message: format!("the main module {name} does not exist; set `build.entry` to use another"),
     })
 }
 
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_or_main_module_that_is_not_there_is_named_with_the_file() {
+    fn an_unknown_engine_or_missing_main_module_is_reported_with_the_file() {
         let text = refused("[build]\nengine = \"v8\"\n", true);
         for part in ["plugin.toml", "v8", "quickjs", "starlingmonkey"] {
             assert!(text.contains(part), "{part}: {text}");
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn without_node_the_error_says_how_to_get_it() {
+    fn without_node_the_error_says_how_to_install_it() {
         let text = refused("", true);
         assert!(text.contains("node is needed") && text.contains("install"), "{text}");
     }

@@ -1,4 +1,4 @@
-//! `perpend plugin build`: the toolchain of the language makes the component. One file per language.
+//! `perpend plugin build`: builds the component with the toolchain of the language. One file per language.
 
 mod c;
 mod error;
@@ -15,7 +15,7 @@ use crate::project::{Language, Project};
 
 pub use error::BuildError;
 
-/// The commands, to be given in the project's folder, that install what its build would not find.
+/// The commands that install the missing tools, to be run in the folder of the project.
 #[must_use]
 pub fn missing(project: &Project) -> Vec<String> {
     match project.language() {
@@ -27,10 +27,10 @@ pub fn missing(project: &Project) -> Vec<String> {
     }
 }
 
-/// Builds `project` into its `plugin.wasm`, and gives the path of that.
+/// Builds `project` and returns the path of its `plugin.wasm`.
 ///
 /// # Errors
-/// When a tool is missing or fails; the component of an earlier build stays as it is then.
+/// When a tool is missing or fails. The component of an earlier build is not changed in that case.
 pub fn build(project: &Project, progress: &dyn Progress) -> Result<PathBuf, BuildError> {
     let recipe = match project.language() {
         Language::Rust => rust::build,
@@ -39,7 +39,7 @@ pub fn build(project: &Project, progress: &dyn Progress) -> Result<PathBuf, Buil
         Language::Go => go::build,
         Language::C => c::build,
     };
-    // Beside the last component, and renamed over it: a build that fails half-way harms nothing.
+    // Renamed over the previous component at the end: a failed build does not damage it.
     let out = project.component();
     let new = project.scratch()?.join("new.wasm");
     let built = recipe(project, &new, progress);
@@ -55,7 +55,7 @@ mod tests {
     use crate::tools::Tools;
 
     #[test]
-    fn what_a_build_would_not_find_is_said_as_a_command_and_nothing_when_it_is_there() {
+    fn missing_tools_are_listed_as_install_commands() {
         let commands = [
             (Language::JavaScript, "npm install"),
             (Language::TypeScript, "npm install"),

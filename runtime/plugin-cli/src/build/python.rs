@@ -1,5 +1,5 @@
-//! Python: `build.py` of the SDK, which lets `componentize-py` run the project's modules once and keeps
-//! the interpreter's memory as the component.
+//! Python: `build.py` of the SDK runs `componentize-py`, which executes the modules of the project once and stores the
+//! memory of the interpreter in the component.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::project::Project;
 
 const INSTALL_PYTHON: &str = "https://www.python.org/downloads, 3.10 or later";
 const INSTALL: &str = "python3 -m venv .venv && .venv/bin/pip install componentize-py==0.25.1";
-/// The module that has the evaluators; `entry` under `[build]` names another.
+/// The module with the evaluators; `entry` under `[build]` overrides it.
 const ENTRY: &str = "evaluators";
 
-/// Commands for what a build would not find.
+/// The commands that install the missing tools.
 pub(super) fn missing(project: &Project) -> Vec<String> {
     match project.tools().find("componentize-py") {
         Some(_) => Vec::new(),
@@ -28,7 +28,7 @@ pub(crate) fn build(
     progress: &dyn Progress,
 ) -> Result<(), BuildError> {
     let componentize = project.need("componentize-py", INSTALL)?;
-    let python = match beside(&componentize) {
+    let python = match interpreter_of(&componentize) {
         Some(python) => python,
         None => project.need("python3", INSTALL_PYTHON)?,
     };
@@ -51,41 +51,41 @@ pub(crate) fn build(
     Ok(())
 }
 
-/// The Python that the program was installed with: it is new enough, and a virtual environment has pip.
-fn beside(program: &Path) -> Option<PathBuf> {
+/// The interpreter in the same folder as `componentize-py`.
+fn interpreter_of(program: &Path) -> Option<PathBuf> {
     let program = program.canonicalize().ok()?;
     let python = program.parent()?.join("python3");
     python.is_file().then_some(python)
 }
 
-/// Ways out of what authors meet first.
+/// Adds hints to frequent errors.
 fn explained(error: BuildError) -> BuildError {
-    let BuildError::ToolFailed { tool, mut said } = error else {
+    let BuildError::ToolFailed { tool, mut output } = error else {
         return error;
     };
     let hints = [
         (
             "ModuleNotFoundError",
-            "packages are named in requirements.txt, and have to work without compiled extensions",
+            "packages must be listed in requirements.txt, and must not have compiled extensions",
         ),
         (
             "No module named 'perpend'",
-            "the SDK is imported as perpend_plugin; any other package is named in requirements.txt",
+            "the SDK is imported as perpend_plugin; other packages must be listed in requirements.txt",
         ),
         (
             "No module named perpend_plugin",
-            "the project's SDK is missing: `perpend plugin update` brings it back",
+            "the SDK of the project is missing: `perpend plugin update` restores it",
         ),
         (
             "world `scorer`",
-            "the contract in perpend/wit does not fit this program: `perpend plugin update` renews it",
+            "the contract in perpend/wit does not match this program: `perpend plugin update` updates it",
         ),
     ];
-    if let Some((_, hint)) = hints.iter().rev().find(|(sign, _)| said.contains(sign)) {
-        said.push_str("\nhint: ");
-        said.push_str(hint);
+    if let Some((_, hint)) = hints.iter().rev().find(|(sign, _)| output.contains(sign)) {
+        output.push_str("\nhint: ");
+        output.push_str(hint);
     }
-    BuildError::ToolFailed { tool, said }
+    BuildError::ToolFailed { tool, output }
 }
 
 #[cfg(test)]
@@ -94,20 +94,20 @@ mod tests {
 
     #[test]
     fn a_package_that_cannot_be_imported_is_explained() {
-        for (said, hint) in [
+        for (output, hint) in [
             (
                 "ModuleNotFoundError: No module named 'pandas'",
-                "packages are named in requirements.txt",
+                "packages must be listed in requirements.txt",
             ),
             (
                 "ModuleNotFoundError: No module named 'perpend'",
                 "the SDK is imported as perpend_plugin",
             ),
-            ("python3: No module named perpend_plugin", "`perpend plugin update` brings it back"),
+            ("python3: No module named perpend_plugin", "`perpend plugin update` restores it"),
         ] {
             let failed = explained(BuildError::ToolFailed {
                 tool: "python3".to_owned(),
-                said: said.to_owned(),
+                output: output.to_owned(),
             });
             assert!(failed.to_string().contains(hint), "{failed}");
         }
@@ -123,8 +123,8 @@ mod tests {
         }
         let link = folder.path().join("componentize-py");
         std::os::unix::fs::symlink(bin.join("componentize-py"), &link).unwrap();
-        let found = beside(&link).unwrap();
+        let found = interpreter_of(&link).unwrap();
         assert!(found.ends_with("venv/bin/python3"), "{}", found.display());
-        assert_eq!(beside(&folder.path().join("none")), None);
+        assert_eq!(interpreter_of(&folder.path().join("none")), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Rust: `cargo build` for `wasm32-wasip2`, whose output is a component as it is.
+//! Rust: `cargo build` for `wasm32-wasip2`, whose output is a component.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::project::Project;
 const TARGET: &str = "wasm32-wasip2";
 const INSTALL: &str = "https://rustup.rs, then `rustup target add wasm32-wasip2`";
 
-/// Commands for what a build would not find. Whether the target is there, cargo alone knows.
+/// The commands that install the missing tools. Only cargo can detect a missing target.
 pub(super) fn missing(project: &Project) -> Vec<String> {
     match project.tools().find("cargo") {
         Some(_) => Vec::new(),
@@ -37,12 +37,12 @@ pub(crate) fn build(
         TARGET,
         "--message-format=json-render-diagnostics",
     ]);
-    // Not one that is shared: the file has the same name in every project.
+    // Not a shared target directory: the file has the same name in every project.
     command.arg("--target-dir").arg(project.dir().join("target"));
     let messages = tool::run(&mut command, progress).map_err(explained)?;
     let built = artifact(&messages, project.dir()).ok_or_else(|| {
         BuildError::Componentize(
-            "cargo made no .wasm file: Cargo.toml needs `crate-type = [\"cdylib\"]` under [lib]"
+            "cargo produced no .wasm file: Cargo.toml must have `crate-type = [\"cdylib\"]` under [lib]"
                 .to_owned(),
         )
     })?;
@@ -50,13 +50,13 @@ pub(crate) fn build(
     Ok(())
 }
 
-/// A target that is not installed looks like a crate that is not found.
+/// Reports a missing target instead of a missing crate.
 fn explained(error: BuildError) -> BuildError {
     match error {
-        BuildError::ToolFailed { said, .. }
-            if said.contains("can't find crate for `core`")
-                || said.contains("can't find crate for `std`")
-                || said.contains("target may not be installed") =>
+        BuildError::ToolFailed { output, .. }
+            if output.contains("can't find crate for `core`")
+                || output.contains("can't find crate for `std`")
+                || output.contains("target may not be installed") =>
         {
             BuildError::ToolMissing {
                 tool: format!("the Rust target {TARGET}"),
@@ -67,7 +67,7 @@ fn explained(error: BuildError) -> BuildError {
     }
 }
 
-/// The component among the messages of cargo: that of the package in `dir` itself.
+/// The component of the package in `dir`, from the messages of cargo.
 fn artifact(messages: &[u8], dir: &Path) -> Option<PathBuf> {
     let manifest = dir.join("Cargo.toml");
     let messages = messages.split(|byte| *byte == b'\n');
@@ -99,10 +99,10 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_target_says_the_command_that_adds_it() {
+    fn the_error_for_a_missing_target_has_the_command_that_adds_it() {
         let failed = explained(BuildError::ToolFailed {
             tool: "cargo".to_owned(),
-            said: "error[E0463]: can't find crate for `core`".to_owned(),
+            output: "error[E0463]: can't find crate for `core`".to_owned(),
         });
         let text = failed.to_string();
         assert!(text.contains("rustup target add wasm32-wasip2"), "{text}");

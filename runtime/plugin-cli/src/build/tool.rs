@@ -1,4 +1,4 @@
-//! The programs that a build needs, and how they are called.
+//! Execution of the tools of a build.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::error::BuildError;
 use crate::progress::Progress;
 use crate::project::Project;
 
-/// Lines of a failed tool that are shown; its last ones say what went wrong.
+/// The number of lines of a failed tool that are shown, from the end of its output.
 const MAX_LINES_SHOWN: usize = 60;
 
 impl Project {
@@ -31,27 +31,27 @@ impl Project {
     }
 }
 
-/// What a tool wrote to its standard output.
+/// Runs a tool and returns its standard output.
 pub(super) fn run(command: &mut Command, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
     let tool = Path::new(command.get_program())
         .file_name()
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let ran = listen(command, progress);
-    let (succeeded, out, said) = ran.map_err(|error| BuildError::ToolFailed {
+    let (succeeded, out, stderr) = ran.map_err(|error| BuildError::ToolFailed {
         tool: tool.clone(),
-        said: format!("it cannot be run: {error}"),
+        output: format!("it cannot be started: {error}"),
     })?;
     if succeeded {
         return Ok(out);
     }
-    let mut lines = said;
-    // Some tools complain on their standard output.
+    let mut lines = stderr;
+    // Some tools write errors to standard output.
     if lines.iter().all(|line| line.trim().is_empty()) {
         let out = String::from_utf8_lossy(&out);
         lines = out.lines().map(str::to_owned).collect();
     }
     let first = lines.len().saturating_sub(MAX_LINES_SHOWN);
-    Err(BuildError::ToolFailed { tool, said: lines[first..].join("\n") })
+    Err(BuildError::ToolFailed { tool, output: lines[first..].join("\n") })
 }
 
 /// Whether it succeeded, its standard output, and the lines of its standard error.
@@ -68,14 +68,14 @@ fn listen(
         let mut out = Vec::new();
         stdout.read_to_end(&mut out).map(|_| out)
     });
-    let mut said = Vec::new();
+    let mut lines = Vec::new();
     for line in BufReader::new(stderr).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         progress.line(&line);
-        said.push(line);
+        lines.push(line);
     }
-    let out = reading.join().map_err(|_| io::Error::other("its output was not read"))??;
-    Ok((child.wait()?.success(), out, said))
+    let out = reading.join().map_err(|_| io::Error::other("its output cannot be read"))??;
+    Ok((child.wait()?.success(), out, lines))
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
     use crate::progress::Silent;
 
     #[test]
-    fn a_tool_that_fails_says_what_it_said() {
+    fn the_error_of_a_failed_tool_has_its_output() {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo out; echo wrong >&2; exit 3"]);
         let failed = run(&mut command, &Silent).unwrap_err().to_string();

@@ -13,7 +13,7 @@ use perpend_api_types::judge_check::{
 };
 use perpend_api_types::score::AnyValue;
 use perpend_api_types::trial::TrialItem;
-use perpend_plugin_cli::{Answer, Remote as _};
+use perpend_plugin_cli::{Remote as _, RemoteResponse};
 use serde_json::Value;
 
 use super::plugin_remote::{Access, ServerRemote};
@@ -152,7 +152,7 @@ fn exit_code(status: CalibrationStatus, fail_on: &[FailOn]) -> ExitCode {
     }
 }
 
-fn succeeded(answer: Answer) -> anyhow::Result<Value> {
+fn succeeded(answer: RemoteResponse) -> anyhow::Result<Value> {
     if answer.status == 200 {
         return Ok(answer.body);
     }

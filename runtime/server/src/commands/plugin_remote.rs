@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Method;
 use clap::Args;
-use perpend_plugin_cli::{Answer, Remote};
+use perpend_plugin_cli::{Remote, RemoteResponse};
 use tokio::runtime::Runtime;
 
 use crate::client::Client;
@@ -86,7 +86,7 @@ impl Remote for ServerRemote {
         method: &str,
         path: &str,
         body: Option<(&str, Vec<u8>)>,
-    ) -> Result<Answer, String> {
+    ) -> Result<RemoteResponse, String> {
         let method: Method = method.parse().map_err(|_| "invalid method".to_owned())?;
         let (headers, body) = match body {
             Some((media_type, bytes)) => (vec![("content-type", media_type)], Body::from(bytes)),
@@ -94,7 +94,9 @@ impl Remote for ServerRemote {
         };
         let sent = self.client.send(method, path, &headers, body);
         match self.runtime.block_on(sent) {
-            Ok(answer) => Ok(Answer { status: answer.status.as_u16(), body: answer.json() }),
+            Ok(answer) => {
+                Ok(RemoteResponse { status: answer.status.as_u16(), body: answer.json() })
+            }
             Err(error) => Err(format!("{error:#}")),
         }
     }
