@@ -233,7 +233,7 @@ pub(crate) fn install_clients(source: Source, folder: &Path, task: Task<'_>) -> 
     }
 }
 
-/// What runs the local model is installed in its build for one system.
+/// The runtime of the local model is available for one system only.
 fn is_for_this_system(client: &str) -> bool {
     cfg!(all(target_os = "linux", target_arch = "x86_64")) || !client.starts_with("local-")
 }

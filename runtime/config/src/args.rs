@@ -1,4 +1,4 @@
-//! The flags, made from the table of settings.
+//! The command line flags, derived from the table of settings.
 
 use std::path::PathBuf;
 

@@ -1,10 +1,10 @@
 //! One typed tree of settings, from a TOML file, `PERPEND_*` variables and flags.
 //!
 //! Later sources win: built-in values, file, environment, flags. Every source is reduced to pairs of
-//! key and text and goes through the same table (`settings::SETTINGS`), so a setting behaves alike
-//! wherever it is written. An unknown key or a bad value stops the start and names the key.
+//! key and text and goes through the same table (`settings::SETTINGS`), so that a setting behaves the same
+//! in every source. An unknown key or an invalid value stops the start with an error that names the key.
 //!
-//! The environment comes in as a map: nothing here reads the process.
+//! The environment is passed as a map: nothing here reads the process.
 
 mod args;
 mod blank;
@@ -26,86 +26,86 @@ pub use proxies::TrustedProxies;
 
 pub use reference::markdown;
 
-/// Every setting, checked.
+/// The validated settings.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the server listens.
+    /// The listen address.
     pub listen: SocketAddr,
-    /// How browsers reach the server, when that differs from `listen`.
+    /// The URL of the server for browsers, if it differs from `listen`.
     pub public_url: Option<String>,
-    /// Connections that may be open at a time; 0: as many as the limit of descriptors leaves room for.
+    /// Most open connections; 0 for the limit of file descriptors minus a reserve.
     pub max_connections: usize,
-    /// Proxies that may say where a request comes from.
+    /// Proxies whose forwarding headers are trusted.
     pub trusted_proxies: TrustedProxies,
-    /// How long in-flight requests may take after a signal to stop.
+    /// Timeout of in-flight requests at shutdown.
     pub shutdown_grace: Duration,
-    /// Files of this installation.
+    /// The data directory.
     pub data_dir: PathBuf,
-    /// Compiled plug-ins, when they are not in `data_dir`.
+    /// Folder of compiled plug-ins, if it is not in `data_dir`.
     pub plugin_cache: Option<PathBuf>,
-    /// The database, when it is not the SQLite file in `data_dir`.
+    /// The database, if it is not the SQLite file in `data_dir`.
     pub database_url: Option<DatabaseUrl>,
-    /// Connections for reading.
+    /// Number of read connections.
     pub database_readers: u32,
-    /// How long a statement waits for a lock or a connection.
+    /// Timeout of a statement that waits for a lock or a connection.
     pub database_wait: Duration,
     /// Filter of log lines.
     pub log_level: String,
-    /// Form of log lines.
+    /// Format of log lines.
     pub log_format: LogFormat,
     /// Limits of request bodies and spans.
     pub ingest: Ingest,
-    /// Limits of answers.
+    /// Limits of responses.
     pub answers: Answers,
     /// Largest body of the other requests, bytes.
     pub api_max_body_bytes: usize,
-    /// JSON values in the body of such a request.
+    /// Most JSON values in the body of such a request.
     pub api_max_body_values: usize,
-    /// How many requests a key may make.
+    /// Rate limits per key.
     pub limits: RateLimits,
-    /// How evaluations run.
+    /// Settings of evaluations.
     pub evaluation: Evaluation,
-    /// How data is exported to buckets.
+    /// Settings of exports to buckets.
     pub exports: Exports,
-    /// What stored secrets are encrypted with.
+    /// Encryption of stored secrets.
     pub secrets: Secrets,
-    /// Who may act in every project.
+    /// The administrator.
     pub admin: Admin,
-    /// What the first start makes.
+    /// Resources created at the first start.
     pub init: Init,
 }
 
-/// How data is exported to buckets.
+/// Settings of exports to buckets.
 #[derive(Clone, Debug, Default)]
 pub struct Exports {
-    /// Hosts, each with a port or without, that may have addresses which are not public.
+    /// Hosts, with or without a port, that may resolve to private addresses.
     pub private_endpoints: Vec<String>,
-    /// A file that is larger is followed by another, bytes before compression.
+    /// Size at which a new file is started, in bytes before compression.
     pub max_file_bytes: usize,
 }
 
-/// Who may act in every project.
+/// The administrator, who has access to every project.
 #[derive(Clone, Default)]
 pub struct Admin {
-    /// The key of the installation's administrator; nobody without it.
+    /// The key of the administrator; without it there is no administrator.
     pub api_key: Option<String>,
 }
 
-// The key does not reach a log by way of `{:?}`.
+// Keeps the key out of logs.
 impl std::fmt::Debug for Admin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Admin").finish_non_exhaustive()
     }
 }
 
-/// What stored secrets are encrypted with.
+/// Encryption of stored secrets.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    /// 32 bytes in base64; without it a file in the data directory holds the key.
+    /// 32 bytes in base64; without it the key is in a file of the data directory.
     pub key: Option<String>,
 }
 
-// Secrets do not reach a log by way of `{:?}`.
+// Keeps secrets out of logs.
 impl std::fmt::Debug for Secrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Secrets").finish_non_exhaustive()
@@ -117,97 +117,97 @@ impl std::fmt::Debug for Secrets {
 pub struct Ingest {
     /// Largest body of the OTLP paths, on the wire and decoded, bytes.
     pub max_body_bytes: usize,
-    /// The bodies of all requests in memory together, bytes.
+    /// Memory for the bodies of all requests, bytes.
     pub max_in_flight_bytes: usize,
-    /// How much of that the requests of one key may hold.
+    /// Share of one key.
     pub max_key_share_percent: usize,
-    /// How long a sender may pause inside a body.
+    /// Longest pause of a client inside a body.
     pub read_timeout: Duration,
-    /// What a sender keeps up, pauses apart.
+    /// Lowest rate of a client, apart from pauses.
     pub min_body_bytes_per_second: u32,
-    /// How long a whole body may take.
+    /// Timeout of a whole body.
     pub body_deadline: Duration,
     /// Limits of one span (otlp.md 6.3).
     pub span: perpend_otlp::Limits,
 }
 
-/// Limits of answers to requests that read.
+/// Limits of responses to read requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Answers {
-    /// All answers in memory together, and the rows that they are made of, bytes.
+    /// Memory for all responses and their rows, bytes.
     pub max_in_flight_bytes: usize,
-    /// How long an answer, or a part of one that is sent in parts, may take to be made.
+    /// Timeout for producing a response, or a part of a streamed one.
     pub timeout: Duration,
-    /// How long a client may take nothing of an answer.
+    /// Longest pause of a client that receives a response.
     pub pause: Duration,
-    /// The rate that a client keeps up, apart from pauses.
+    /// Lowest rate of a client, apart from pauses.
     pub min_bytes_per_second: u32,
-    /// How long a client may take for a whole answer.
+    /// Timeout for receiving a whole response.
     pub deadline: Duration,
 }
 
-/// Requests that one key may make per minute, by group of endpoints; 0: any number.
+/// Requests per minute and key, by group of endpoints; 0 for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
-    /// Telemetry, batches of events and scores that are written.
+    /// Telemetry, batches of events and writes of scores.
     pub ingestion: u32,
     /// Datasets, their items and runs.
     pub datasets: u32,
     /// Metrics.
     pub metrics: u32,
-    /// Everything else but prompts, which are never limited.
+    /// All other endpoints except prompts, which are not limited.
     pub api: u32,
 }
 
-/// How evaluations run.
+/// Settings of evaluations.
 #[derive(Clone, Copy, Debug)]
 pub struct Evaluation {
-    /// Which walls stand around a guest.
+    /// The isolation of guests.
     pub isolation: Isolation,
     /// Worker processes.
     pub n_workers: usize,
-    /// What happens where the platform lacks a wall around them.
+    /// The action if the platform lacks a sandbox layer for workers.
     pub confinement: Confinement,
-    /// A worker with more memory in use is replaced, bytes.
+    /// Memory at which a worker is replaced, bytes.
     pub worker_memory_bytes: u64,
-    /// Memory of the targets and items of all evaluations at a time, bytes.
+    /// Memory for the targets and items of all running evaluations, bytes.
     pub memory_bytes: usize,
-    /// How long replies of models answer equal requests, milliseconds; 0: none is stored.
+    /// Lifetime of cached model replies, milliseconds; 0 disables the cache.
     pub reply_lifetime_ms: i64,
-    /// What the stored replies of a project may take up, bytes.
+    /// Largest cache of model replies per project, bytes.
     pub max_reply_bytes: u64,
 }
 
-/// What happens where the platform lacks a wall around worker processes.
+/// The action if the platform lacks a sandbox layer for worker processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confinement {
-    /// Nothing runs.
+    /// No plug-in runs.
     Required,
-    /// Start-up says so, and plug-ins run behind those that are there.
+    /// A warning at the start; plug-ins run in the available layers.
     BestEffort,
 }
 
-/// Which walls stand around a guest.
+/// The isolation of guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// A component instance inside a child process.
     Process,
-    /// A component instance in the server itself: for tests and single-user use.
+    /// A component instance in the server process: for tests and single-user use.
     InProcess,
 }
 
-/// Form of log lines.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
     Auto,
-    /// For people.
+    /// Text.
     Text,
     /// One object per line.
     Json,
 }
 
-/// What the first start makes.
+/// Resources created at the first start.
 #[derive(Clone, Default)]
 pub struct Init {
     /// Public half of the first key pair.
@@ -224,7 +224,7 @@ pub struct Init {
     pub org_name: String,
 }
 
-// Secrets do not reach a log by way of `{:?}`.
+// Keeps secrets out of logs.
 impl std::fmt::Debug for Init {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Init")

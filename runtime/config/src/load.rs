@@ -1,4 +1,4 @@
-//! From every source to one checked tree.
+//! Loads and validates the settings of all sources.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::Config;
 use crate::blank::blank;
 use crate::settings::{SETTINGS, Setting};
 
-/// Why the settings cannot be used.
+/// Invalid settings.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
@@ -25,10 +25,10 @@ pub enum Error {
     NotToml {
         /// Which file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and reason.
         message: String,
     },
-    /// A key that this version does not know.
+    /// An unknown key.
     #[error(
         "unknown setting {key} in {source_name}{hint}; `perpend docs config` lists all of them"
     )]
@@ -40,29 +40,29 @@ pub enum Error {
         /// The nearest known key.
         hint: String,
     },
-    /// A value that the setting cannot have.
+    /// An invalid value.
     #[error("bad value for {key} in {source_name}: {problem}")]
     BadValue {
         /// Its key.
         key: String,
         /// Its source.
         source_name: String,
-        /// What is wrong, and what would be right.
+        /// The problem and the expectation.
         problem: String,
     },
-    /// Settings that are each fine and do not fit together.
+    /// Settings that contradict each other.
     #[error("{0}")]
     Inconsistent(&'static str),
 }
 
-/// Where settings come from.
+/// The sources of settings.
 #[derive(Debug, Default)]
 pub struct Sources<'a> {
     /// The file named by `--config` or `PERPEND_CONFIG`.
     pub file: Option<&'a Path>,
-    /// Variables that begin with `PERPEND_`; others may be there and are ignored.
+    /// Environment variables; only those with the prefix `PERPEND_` are used.
     pub env: BTreeMap<String, String>,
-    /// Keys and values of the flags that were given.
+    /// Keys and values of the flags.
     pub flags: Vec<(&'static str, String)>,
 }
 
@@ -70,7 +70,7 @@ impl Config {
     /// The built-in values.
     ///
     /// # Errors
-    /// Never, as a test shows; the table is data.
+    /// Never; a test checks the table.
     pub fn defaults() -> Result<Self, Error> {
         Self::load(&Sources::default())
     }
@@ -78,7 +78,7 @@ impl Config {
     /// Reads all sources.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the name of the key.
+    /// The first error, with the name of the key.
     pub fn load(sources: &Sources<'_>) -> Result<Self, Error> {
         let mut config = blank();
         for setting in SETTINGS {

@@ -42,6 +42,6 @@ pub(super) fn is_endpoint(text: &str) -> bool {
 pub(super) fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(number) if (min..=max).contains(&number) => Ok(number),
-        _ => Err(format!("{text:?} is not a whole number from {min} to {max}")),
+        _ => Err(format!("must be an integer from {min} to {max}, got {text:?}")),
     }
 }

@@ -8,12 +8,12 @@ use ipnet::{IpNet, Ipv4Net};
 /// Prefix of IPv4 addresses inside IPv6, `::ffff:0:0/96`.
 const MAPPED_PREFIX: u8 = 96;
 
-/// The proxies whose forwarding headers are believed, by network.
+/// The networks of proxies whose forwarding headers are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<IpNet>);
 
 impl TrustedProxies {
-    /// Whether this is the address of one of them.
+    /// Whether the address belongs to a trusted proxy.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
@@ -23,11 +23,11 @@ impl TrustedProxies {
 impl FromStr for TrustedProxies {
     type Err = String;
 
-    /// Reads a comma-separated list of addresses and networks in CIDR notation.
+    /// Parses a comma-separated list of addresses and networks in CIDR notation.
     fn from_str(list: &str) -> Result<Self, String> {
         let members = list.split(',').map(str::trim).filter(|text| !text.is_empty());
         let networks = members.map(network).collect::<Result<Vec<_>, _>>()?;
-        // Merged, so that two halves of everything are everything too.
+        // Merged, so that two halves of the address space are recognised as all of it.
         let networks = IpNet::aggregate(&networks);
         if let Some(all) = networks.iter().find(|network| network.prefix_len() == 0) {
             return Err(format!(

@@ -9,15 +9,15 @@ use crate::{Config, Confinement, Isolation, LogFormat};
 pub(super) struct Setting {
     /// Key in the file: sections and a name.
     pub(super) key: &'static str,
-    /// Name of variable (after `PERPEND_`) and flag, where it is not the key itself.
+    /// Name of variable (after `PERPEND_`) and flag, if it differs from the key.
     pub(super) short: Option<&'static str>,
-    /// Built-in value, written as a user would.
+    /// Default value as text.
     pub(super) default: &'static str,
-    /// Since which version it exists.
+    /// The version that introduced it.
     pub(super) since: &'static str,
     /// For people.
     pub(super) text: &'static str,
-    /// Checks a value and puts it in its place; the error says what would be right.
+    /// Validates and sets a value; the error states the expectation.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
 }
 
@@ -98,7 +98,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         set: |config, text| {
             let is_http = text.starts_with("http://") || text.starts_with("https://");
             if !text.is_empty() && !is_http {
-                return Err(format!("{text:?} does not begin with http:// or https://"));
+                return Err(format!("must start with http:// or https://, got {text:?}"));
             }
             config.public_url = some_text(text).map(|url| url.trim_end_matches('/').to_owned());
             Ok(())
@@ -239,7 +239,7 @@ pub(super) const SETTINGS: &[Setting] = &[
                 "auto" => LogFormat::Auto,
                 "text" => LogFormat::Text,
                 "json" => LogFormat::Json,
-                _ => return Err(format!("{text:?} is none of auto, text, json")),
+                _ => return Err(format!("must be one of `auto`, `text`, `json`; got {text:?}")),
             };
             Ok(())
         },
@@ -507,7 +507,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             config.evaluation.isolation = match text {
                 "process" => Isolation::Process,
                 "in-process" => Isolation::InProcess,
-                _ => return Err(format!("{text:?} is none of process, in-process")),
+                _ => return Err(format!("must be one of `process`, `in-process`; got {text:?}")),
             };
             Ok(())
         },
@@ -524,7 +524,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             config.evaluation.confinement = match text {
                 "best-effort" => Confinement::BestEffort,
                 "required" => Confinement::Required,
-                _ => return Err(format!("{text:?} is none of best-effort, required")),
+                _ => return Err(format!("must be one of `best-effort`, `required`; got {text:?}")),
             };
             Ok(())
         },

@@ -1,5 +1,5 @@
-//! Limits of what accumulates on one trace or observation from many parts: what exceeds them is left out, which the
-//! metadata say under `truncated`.
+//! Limits on data that accumulates on one trace or observation from many patches. Omitted data is reported in the metadata
+//! under `truncated`.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 pub const MAX_METADATA_BYTES: usize = 1 << 20;
 /// Usage buckets of one trace.
 pub(crate) const MAX_BUCKETS: usize = 256;
-/// Where the metadata say what was left out.
+/// The metadata key for omitted data.
 const TRUNCATED: &str = "truncated";
 
 /// Counts the bytes that are written.
@@ -32,7 +32,7 @@ fn n_bytes(value: &Value) -> usize {
     }
 }
 
-/// What a value takes in memory besides itself, about: parsed JSON takes several times as much as its text.
+/// Approximate heap memory of a value: parsed JSON takes several times as much as its text.
 #[must_use]
 pub fn heap_bytes(value: &Value) -> usize {
     const MEMBER: usize = size_of::<String>() + size_of::<Value>() + 4 * size_of::<usize>();

@@ -27,7 +27,7 @@ pub struct Preset {
     pub name: String,
     /// The name in lists and menus.
     pub title: String,
-    /// What it measures, in plain text.
+    /// The measured property, in plain text.
     pub description: String,
     /// The evaluator of `perpend/judge` that it configures.
     pub evaluator: String,

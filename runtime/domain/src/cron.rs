@@ -36,9 +36,9 @@ pub enum InvalidSchedule {
     /// A field does not parse.
     #[error("cron, {field}: {problem}")]
     Field {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// It names a day that no month has, such as 30 February.
@@ -208,7 +208,7 @@ impl Schedule {
         Some((hour, self.minutes.first_from(0)?))
     }
 
-    /// Where both days are restricted, one of them is enough.
+    /// If both days are restricted, a match of one of them is enough.
     fn allows_day(&self, date: Date) -> bool {
         let of_month = self.days_of_month.allows(date.day());
         let of_week = self.days_of_week.allows(date.weekday().to_sunday_zero_offset());

@@ -337,7 +337,7 @@ pub struct Timing {
     pub max_wait_ms: Option<i64>,
 }
 
-/// Which version of an evaluator a rule uses (evaluation.md 1.12). Its text is `latest`, `pinned:N` or `shadow:N`.
+/// The version of an evaluator that a rule uses (evaluation.md 1.12). Its text is `latest`, `pinned:N` or `shadow:N`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VersionPolicy {
     /// The newest.
@@ -434,7 +434,7 @@ pub struct Assignment {
     pub id: AssignmentId,
     /// The evaluator.
     pub evaluator_id: EvaluatorId,
-    /// Which of its versions.
+    /// The version policy.
     pub version: VersionPolicy,
     /// Overrides the version's default mapping.
     pub mapping: Option<Vec<Mapping>>,

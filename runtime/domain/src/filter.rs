@@ -61,7 +61,7 @@ impl WrittenFilter {
         &self.sent
     }
 
-    /// What they mean.
+    /// The parsed conditions.
     #[must_use]
     pub const fn filter(&self) -> &Filter {
         &self.filter
@@ -79,11 +79,11 @@ pub struct Condition {
     /// The column; `None` only after [`Filter::parse_stored`], when the column has ceased to exist:
     /// it reads as null.
     pub column: Option<&'static Column>,
-    /// What must hold.
+    /// The test.
     pub test: Test,
 }
 
-/// What a condition asks of a cell. Empty text and null are the same everywhere. A cell of several texts
+/// The test of a condition on a cell. Empty text and null are equivalent. A cell of several texts
 /// ([`Cell::Texts`]) passes where one of them does, and a negative test where all of them do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
@@ -131,7 +131,7 @@ pub enum Test {
 }
 
 impl Filter {
-    /// Whether both ask the same: the order of conditions and of listed values means nothing, nor do repeats.
+    /// Whether both are equivalent: the order of conditions and listed values and duplicates do not matter.
     #[must_use]
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let canonical = |filter: &Self| -> Vec<Condition> {
@@ -161,7 +161,7 @@ impl Condition {
     }
 }
 
-/// How two ordered values compare.
+/// Comparison operators of ordered values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// `=`
@@ -206,7 +206,7 @@ impl Order {
     }
 }
 
-/// How two texts compare. No wildcards.
+/// Comparison operators of texts, without wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextOp {
     /// `=`
@@ -238,12 +238,12 @@ impl TextOp {
     }
 }
 
-/// How a list compares with a set.
+/// Comparison operators of a list and a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOp {
     /// They share an element.
     AnyOf,
-    /// They share none.
+    /// They share no element.
     NoneOf,
     /// The list holds the whole set.
     AllOf,

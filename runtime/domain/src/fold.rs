@@ -110,7 +110,7 @@ impl Trace {
     }
 }
 
-/// What decides between two versions of one observation, ascending: a later end, then more attributes.
+/// The rank of a version of an observation: a later end, then more attributes.
 #[must_use]
 pub fn version_rank(observation: &Observation) -> (Option<Timestamp>, u32) {
     (observation.end, observation.attribute_count)
@@ -127,7 +127,7 @@ pub fn replaces(stored: &Observation, arrived: &Observation) -> bool {
     }
 }
 
-/// How well an observation serves as the root; lower wins (otlp.md 3.2).
+/// The rank of an observation as root; the lowest wins (otlp.md 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Parentless,
@@ -212,7 +212,7 @@ impl<'a> Set<'a> {
             .min_by_key(|(rank, observation)| (*rank, observation.start, &observation.id))
     }
 
-    /// Where explicit values are looked up: the record of the trace, the root, then the others, latest
+    /// The order of lookups of explicit values: the record of the trace, the root, then the others, latest
     /// start first, then by id.
     fn by_precedence(&self, root: &'a Observation) -> Vec<&'a Observation> {
         let mut ordered: Vec<&Observation> = self.observations.iter().collect();

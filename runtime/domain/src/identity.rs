@@ -16,7 +16,7 @@ pub use fingerprint::{canonical, fingerprint};
 
 const SCORES: Uuid = Uuid::from_u128(0x1b6f5e0a_52c9_4d0e_8f52_3a7c1d9e4b60);
 
-/// What an execution is identified by. Absent parts are empty.
+/// The identity of an execution. Absent parts are empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExecutionKey<'a> {
     /// Tenant.

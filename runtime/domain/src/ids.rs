@@ -35,7 +35,7 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// What a text names that may be stored already: databases of older versions have ids of more
+            /// The id of existing data: databases of older versions have ids of more
             /// than [`MAX_ID_BYTES`].
             ///
             /// # Errors
@@ -44,7 +44,7 @@ macro_rules! id {
                 checked(raw).map(Self)
             }
 
-            /// What a text names that is to be stored.
+            /// The id of new data.
             ///
             /// # Errors
             /// [`InvalidId`] when the text cannot be an identifier.
@@ -131,7 +131,7 @@ id!(/// An execution: 32 hex digits of the digest of its key.
 id!(/// The public half of an API key.
     PublicKey);
 
-/// Where fresh identifiers come from: random in the server, counted in tests.
+/// A source of new identifiers: random in the server, sequential in tests.
 pub trait IdSource: Send + Sync + fmt::Debug {
     /// A fresh UUID.
     fn uuid(&self) -> uuid::Uuid;

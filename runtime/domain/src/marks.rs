@@ -32,7 +32,7 @@ impl TraceMarks {
         marks
     }
 
-    /// What is wrong with a tag that is to be added; nothing when it can be.
+    /// The error of a tag to add; `None` if it is valid.
     #[must_use]
     pub fn fault_of_tag(tag: &str) -> Option<String> {
         let is_blank = tag.trim().is_empty();

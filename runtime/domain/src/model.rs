@@ -1,4 +1,4 @@
-//! Models with prices of a project's own: which names they match, and what a unit of each kind costs.
+//! Project-specific models with prices: the matching names and the price per unit.
 //!
 //! Invariant: a [`ModelDefinition`] without [`ModelDefinition::faults`] can price: its pattern compiles, one
 //! tier is the default, and all tiers price the same kinds of usage.
@@ -19,7 +19,7 @@ const MAX_PRIORITY: i64 = 999;
 pub(crate) const MAX_PATTERN_SIZE: usize = 64 << 10;
 
 named_enum!(
-    /// How two numbers are compared in a condition of a tier.
+    /// Comparison operators in conditions of tiers.
     TierOperator {
         Gt = "gt",
         Gte = "gte",
@@ -61,9 +61,9 @@ pub enum TierCondition {
     Usage {
         /// A regular expression over names of buckets.
         usage_detail_pattern: String,
-        /// How the sum compares.
+        /// The comparison operator.
         operator: TierOperator,
-        /// With what.
+        /// The number to compare with.
         value: f64,
         /// Whether case counts in names.
         #[serde(default)]
@@ -109,7 +109,7 @@ pub struct ModelDefinition {
     pub pattern: String,
     /// Prices hold for observations from then on.
     pub start_date: Option<Timestamp>,
-    /// What is counted.
+    /// The counted unit.
     pub unit: Option<String>,
     /// `openai`, `claude` or none.
     pub tokenizer_id: Option<String>,

@@ -31,7 +31,7 @@ pub struct ModelCall {
     pub cost: Option<f64>,
     /// The reply came from the cache: no request was sent, and `cost` is 0.
     pub is_from_cache: bool,
-    /// What the provider would have been paid, US dollars; `None` where nothing was saved, or the price is not known.
+    /// Cost saved by the cache, US dollars; `None` if nothing was saved or the price is unknown.
     pub saved: Option<f64>,
     /// Class and message, where no usable answer came.
     pub error: Option<(String, String)>,

@@ -322,7 +322,7 @@ pub struct TraceRef {
 pub struct EvaluationCall {
     /// The component.
     pub plugin: Digest,
-    /// Which of its evaluators.
+    /// The id of the evaluator in it.
     pub evaluator_id: Arc<str>,
     /// Checked configuration, defaults filled in: a JSON object as text.
     pub config: Arc<str>,
@@ -489,7 +489,7 @@ pub struct CallResult {
     pub permit: ResultPermit,
 }
 
-/// What a result in memory holds, released with its last clone.
+/// The resources of a result in memory, released with its last clone.
 #[derive(Clone, Default)]
 pub struct ResultPermit(Option<Arc<dyn Any + Send + Sync>>);
 

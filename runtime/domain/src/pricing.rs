@@ -1,4 +1,4 @@
-//! What tokens cost: price entries, their selection, and the cost of one observation (otlp.md 4.7, 4.8).
+//! Prices of tokens: price entries, their selection, and the cost of one observation (otlp.md 4.7, 4.8).
 //!
 //! A project's own models are regular expressions, compiled together when first tried. They go before the entries of the
 //! built-in table, which are found by seller and name (`sellers`).
@@ -35,14 +35,13 @@ pub use patterns::fits_any_table;
 const MAX_REMEMBERED: usize = 10_000;
 /// Entries that all these names match, together.
 const MAX_REMEMBERED_MATCHES: usize = 500_000;
-/// How far two costs of the same tokens at the same prices are apart at most, as a share of them: a stored
-/// one went through text.
+/// Largest relative difference of two costs of the same tokens at the same prices: a stored cost went through text.
 const ROUNDING: f64 = 1e-9;
 
 /// The prices that a cost was computed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppliedPrices<'t> {
-    /// What the tier is called.
+    /// The name of the tier.
     pub tier: &'t str,
     prices: &'t Prices,
 }
@@ -64,7 +63,7 @@ struct MatchCache {
     n_matches: usize,
 }
 
-/// What pricing did to an observation.
+/// The outcome of pricing an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pricing {
     /// Cost was given, or there is no usage or no model: nothing to compute.
@@ -191,7 +190,7 @@ impl PriceTable {
         })
     }
 
-    /// What one call of a model costs, in US dollars; `None` where no price is known.
+    /// The cost of one model call, in US dollars; `None` without a price.
     #[must_use]
     pub fn cost_of_call(&self, model: &str, usage: &Usage, at: Timestamp) -> Option<f64> {
         let entry = self.find(model, None, at)?;

@@ -29,7 +29,7 @@ pub const MAX_COMMIT_MESSAGE_CHARS: usize = 500;
 const RESERVED_NAMES: &[&str] = &["new", "metrics", "prompt-detail"];
 
 named_enum!(
-    /// How a prompt reads.
+    /// The type of a prompt.
     PromptKind {
         Text = "text",
         Chat = "chat",
@@ -121,7 +121,7 @@ impl PromptBody {
         }
     }
 
-    /// What [`Self::parse`] made is read back.
+    /// Reads a stored prompt from [`Self::parse`].
     #[must_use]
     pub fn from_stored(raw: Value) -> Option<Self> {
         match raw {

@@ -1,4 +1,4 @@
-//! How much of a usage bucket was used.
+//! Quantities of usage.
 
 use std::fmt;
 use std::iter::Sum;

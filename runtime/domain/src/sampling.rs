@@ -1,5 +1,5 @@
-//! Which targets a rate selects (evaluation.md 1.13): by hash, so that every node and every retry
-//! agree, and a smaller sample lies inside each larger one.
+//! Sampling of targets (evaluation.md 1.13) by hash, so that every node and every retry agree, and a smaller sample is a
+//! subset of each larger one.
 
 use sha2::{Digest, Sha256};
 

@@ -1,4 +1,4 @@
-//! How the types of this crate read in an OpenAPI document.
+//! OpenAPI schemas of the types of this crate.
 
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};

@@ -12,7 +12,7 @@ use crate::named::named_enum;
 use crate::time::Timestamp;
 
 named_enum!(
-    /// Who made a score.
+    /// The source of a score.
     ScoreSource {
         Api = "API",
         Annotation = "ANNOTATION",
@@ -21,7 +21,7 @@ named_enum!(
 );
 
 named_enum!(
-    /// How a score's value reads.
+    /// The data type of a score.
     ScoreDataType {
         Numeric = "NUMERIC",
         Boolean = "BOOLEAN",
@@ -69,7 +69,7 @@ impl ScoreValue {
     }
 }
 
-/// What a score is about. Exactly one target.
+/// The subject of a score: exactly one target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Subject {
     /// A whole trace.
@@ -82,7 +82,7 @@ pub enum Subject {
     Experiment(String),
 }
 
-/// What made an `EVAL` score.
+/// The origin of an `EVAL` score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScoreOrigin {
     /// The execution, also the id of its own trace.
@@ -110,9 +110,9 @@ pub struct NewScore {
     pub name: String,
     /// Value.
     pub value: ScoreValue,
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
-    /// Who made it.
+    /// Its source.
     pub source: ScoreSource,
     /// When it was measured.
     pub timestamp: Timestamp,

@@ -1,4 +1,4 @@
-//! What scores of a name may look like: type, range, categories.
+//! Constraints on scores of a name: type, range, categories.
 //!
 //! Invariant: a [`ScoreConfig`] that passed [`ScoreConfig::faults`] without any decides for every value
 //! whether it fits; there is no "maybe".

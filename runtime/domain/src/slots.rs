@@ -147,7 +147,7 @@ pub struct ModelNotes {
     calls: Mutex<Vec<ModelCall>>,
     /// US dollars by slot: cost of finished calls and estimates of running ones.
     spent: Mutex<HashMap<String, f64>>,
-    /// How often each request was made, by its digest.
+    /// Number of equal requests, by digest.
     repeats: Mutex<HashMap<[u8; 32], u32>>,
     /// Number of queued requests.
     n_waiting: AtomicU32,

@@ -340,7 +340,7 @@ pub struct TraceGroup {
     pub end: Timestamp,
     /// The alphabetically first if they differ.
     pub environment: String,
-    /// How many traces.
+    /// Number of traces.
     pub n_traces: u64,
     /// Number of users of a session, or of sessions of a user.
     pub n_others: u64,

@@ -35,7 +35,7 @@ impl Step {
     }
 }
 
-/// What steps count together.
+/// The totals of observations.
 #[derive(Debug, Default, PartialEq)]
 struct Totals {
     tokens: u64,

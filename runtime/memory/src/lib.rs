@@ -22,7 +22,7 @@ use crate::state::{Grant, Limits, State};
 
 pub use crate::state::{Exhausted, Owner};
 
-/// A number of bytes that concurrent work shares. Clones are one budget.
+/// A number of bytes shared by concurrent work. Clones share one budget.
 pub struct MemoryBudget<O: Owner>(Arc<Shared<O>>);
 
 struct Shared<O: Owner> {
@@ -55,7 +55,7 @@ fn deliver<O: Owner>(budget: &Arc<Shared<O>>, granted: Vec<Grant<O, Reservation<
 }
 
 impl<O: Owner> MemoryBudget<O> {
-    /// A budget of so many bytes, of which one owner may hold at most `max_owner_bytes`.
+    /// A budget of `max_bytes`, of which one owner may hold at most `max_owner_bytes`.
     #[must_use]
     pub fn new(max_bytes: usize, max_owner_bytes: usize) -> Self {
         let limits = Limits { max_bytes, max_owner_bytes };
@@ -80,7 +80,7 @@ impl<O: Owner> MemoryBudget<O> {
         Reservation { budget: Arc::clone(&self.0), owner, n_bytes: 0 }
     }
 
-    /// Reserves bytes at once, also before those who wait.
+    /// Reserves bytes immediately, ahead of waiting reservations.
     ///
     /// # Errors
     /// [`Exhausted`].
@@ -119,7 +119,7 @@ impl<O: Owner> Reservation<O> {
         self.n_bytes
     }
 
-    /// Who holds it.
+    /// The owner.
     #[must_use]
     pub const fn owner(&self) -> &O {
         &self.owner
@@ -137,7 +137,7 @@ impl<O: Owner> Reservation<O> {
         deliver(&self.budget, granted);
     }
 
-    /// Reserves more bytes at once, also before those who wait.
+    /// Reserves more bytes immediately, ahead of waiting reservations.
     ///
     /// # Errors
     /// [`Exhausted`]; what was reserved before is kept.

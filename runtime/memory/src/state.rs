@@ -1,11 +1,11 @@
-//! What is reserved and who waits.
+//! The reservations and the queue of waiting ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 use tokio::sync::oneshot;
 
-/// A reservation of at most so many bytes is small.
+/// Largest small reservation in bytes.
 const SMALL_BYTES: usize = 256 << 10;
 /// One part in so many of the budget, and of the share of an owner, is only for small reservations.
 const RESERVE_PART: usize = 8;
@@ -17,15 +17,15 @@ const QUEUE_FACTOR: usize = 2;
 /// So many small reservations of other queues may be granted before a large one that waits for the share of their owner.
 const MAX_OVERTAKEN: u32 = 256;
 
-/// Who reserves memory: an owner, or one of several queues of an owner.
+/// The owner of reservations: an owner, or one of several queues of an owner.
 pub trait Owner: Clone + Eq + Hash + Send + 'static {
-    /// Whose share is charged.
+    /// The key of the charged share.
     type Share: Clone + Eq + Hash + Send + 'static;
 
     /// Whether several queues have one share. Then each leaves a part of it to the others.
     const HAS_QUEUES: bool = false;
 
-    /// Whose share is charged; the owner itself where it has no queues.
+    /// The charged share; the owner itself if it has no queues.
     fn share(&self) -> &Self::Share;
 }
 
@@ -53,7 +53,7 @@ pub enum Exhausted {
     },
 }
 
-/// What is reserved, and who waits for a reservation `R`.
+/// The reserved bytes, and the waiters for a reservation `R`.
 pub(crate) struct State<O: Owner, R> {
     n_bytes: usize,
     /// Of small reservations.
@@ -106,7 +106,7 @@ fn subtract<K: Eq + Hash>(held: &mut HashMap<K, usize>, key: &K, n_bytes: usize)
     }
 }
 
-/// What large reservations may have of `all_bytes`.
+/// The part of `all_bytes` that large reservations may use.
 const fn for_large(all_bytes: usize) -> usize {
     all_bytes - all_bytes / RESERVE_PART
 }
@@ -231,7 +231,7 @@ impl<O: Owner, R> State<O, R> {
     pub(crate) fn grant(&mut self, limits: Limits) -> Vec<Grant<O, R>> {
         let mut granted = Vec::new();
         let mut is_blocked = false;
-        // Whose share is full, with the place of the queue that waits for it.
+        // Owners with a full share, with the position of the waiting queue.
         let mut full: Vec<(O::Share, usize)> = Vec::new();
         let mut at = 0;
         while let Some((owner, queue)) = self.waiting.get_mut(at) {

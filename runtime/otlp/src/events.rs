@@ -271,7 +271,7 @@ impl EventReader<'_> {
         Ok((patch, media))
     }
 
-    /// What traces and observations have in common.
+    /// The common members of traces and observations.
     fn patch(&self, is_update: bool, about: PatchSubject) -> Result<Patch, Issue> {
         let body = &self.body;
         let name = body.word("name")?;

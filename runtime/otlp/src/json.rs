@@ -29,7 +29,7 @@ pub(crate) use node::Node;
 pub(crate) struct Body<'a> {
     /// Its value.
     bytes: &'a [u8],
-    /// Where the value begins.
+    /// Start of the value.
     start: usize,
     extents: Extents,
 }
@@ -66,7 +66,7 @@ impl<'a> Body<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw<'a> {
     bytes: &'a [u8],
-    /// Where in the body it begins.
+    /// Start in the body.
     offset: usize,
     extents: &'a Extents,
 }
@@ -166,7 +166,7 @@ pub(crate) fn parse(text: &str) -> Option<Node<'_>> {
 /// Names of members that are looked for have up to 22 characters, each of which may be escaped.
 const MAX_KEY_BYTES: usize = 256;
 
-/// How many values a tree of this text would have at most: none is made to find out.
+/// An upper bound of the number of values in a text, without parsing it.
 pub(crate) fn n_values(text: &str) -> usize {
     let mut reader = Reader::of_text(text);
     let mut n_values = 1;
@@ -269,7 +269,7 @@ pub(crate) struct Reader<'a> {
     n_left: usize,
     /// Control characters inside strings are an error, as JSON has it.
     is_strict: bool,
-    /// Where in the body the bytes begin, and where large values of the body end.
+    /// The offset in the body, and the ends of large values.
     offset: usize,
     extents: &'a Extents,
 }

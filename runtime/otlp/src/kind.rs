@@ -1,4 +1,4 @@
-//! What kind of observation a span is (otlp.md 2.5): the first rule that answers.
+//! The kind of observation of a span (otlp.md 2.5), by the first applicable rule.
 
 use perpend_domain::join::EVALUATION_RESULT;
 use perpend_domain::observation::ObservationKind as Kind;
@@ -21,7 +21,7 @@ pub(crate) fn kind(source: &Source<'_>) -> Kind {
     declared(source).or_else(|| library(source)).or_else(|| implied(source)).unwrap_or(Kind::Span)
 }
 
-/// Rules 1 to 4: the sender says it.
+/// Rules 1 to 4: explicit kinds.
 fn declared(source: &Source<'_>) -> Option<Kind> {
     let attributes = source.attributes;
     let native = attributes
@@ -169,7 +169,7 @@ fn of_mlflow(span_type: &str) -> Option<Kind> {
     }
 }
 
-/// Rules 11 to 17: what only one kind of step carries.
+/// Rules 11 to 17: attributes of a single kind.
 fn implied(source: &Source<'_>) -> Option<Kind> {
     let attributes = source.attributes;
     let has = |keys: &[&str]| attributes.first(keys).is_some();

@@ -200,7 +200,7 @@ fn add_span(
     sink.observation(observation)
 }
 
-/// What of a span is beyond the limits on its lists.
+/// Reports the elements of a span above the limits on its lists.
 fn dropped(span: &Span<'_>, limits: &Limits) -> Notes {
     let mut notes = Notes::default();
     for (field, n_dropped, max) in [
@@ -329,8 +329,7 @@ fn observation(source: &Source<'_>, ids: Ids, notes: &mut Notes) -> Observation 
     }
 }
 
-/// The model of the step itself, and that of the steps below. An aggregate span has the first only where it set
-/// the native attribute.
+/// The model of the span itself, and that of its descendants. An aggregate span has the first only with the native attribute.
 fn models(source: &Source<'_>, numbers: &Numbers) -> (Option<String>, Option<String>) {
     let model = facts::model(source);
     if !numbers.is_aggregate() {

@@ -86,8 +86,8 @@ pub fn is_media_type(content_type: &str) -> bool {
     ALLOWED.contains(&content_type)
 }
 
-/// What JSON text with media contains, also where that text is inside another: words of the objects that hold base64, or
-/// a text that begins with it.
+/// Markers of media in JSON text, also inside nested text: words of the objects that contain base64, or prefixes of a text
+/// with it.
 static MARKERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let words = r#";base64,|"(?:media|blob|file|Buffer|bytes|images)\\*"|[bB]ase64|b64_json|inline_?[dD]ata|input_audio"#;
     let types = r"[mM]ime_?[tT]ype|media_?[tT]ype|_mimetype";

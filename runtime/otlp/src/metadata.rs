@@ -11,12 +11,12 @@ use crate::notes::Notes;
 use crate::source::Source;
 use crate::times::timestamp;
 
-/// What one resource and scope add to the metadata of all their spans: built once, within the limits.
+/// The metadata of a resource and scope, shared by all their spans: built once, within the limits.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     resource: Map<String, Json>,
     scope: Map<String, Json>,
-    /// What was cut from them.
+    /// Notices about truncated values.
     pub(crate) notes: Notes,
     resource_notes: Notes,
     /// Memory that a copy takes.

@@ -71,7 +71,7 @@ pub(crate) fn to_object(members: &[(Cow<'_, str>, Value<'_>)]) -> Map<String, Js
 /// Attributes as they were sent.
 pub(crate) type Pairs<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
 
-/// What one span may still hold: see [`crate::Limits::max_values`].
+/// The remaining values of a span: see [`crate::Limits::max_values`].
 #[derive(Debug)]
 pub(crate) struct ValueBudget {
     n_left: usize,
@@ -84,7 +84,7 @@ impl ValueBudget {
         Self { n_left: n_values, is_over: false, n_grown: 0 }
     }
 
-    /// Takes so many values; where there is no room for them, what is being read must not be kept.
+    /// Takes values from the budget; if it returns `false`, the data being read must be dropped.
     pub(crate) fn take(&mut self, n_values: usize) -> bool {
         match self.n_left.checked_sub(n_values) {
             Some(n_left) => self.n_left = n_left,
@@ -93,7 +93,7 @@ impl ValueBudget {
         !self.is_over
     }
 
-    /// Reads something whole; none, and nothing taken, where there is no room for all of it.
+    /// Reads a value as a whole; `None`, and nothing taken, if the budget is too small.
     ///
     /// # Errors
     /// Those of `read`.
@@ -120,8 +120,8 @@ impl ValueBudget {
         self.n_grown
     }
 
-    /// Text as a value. JSON in it is charged as the tree that rules may make of it; without room for
-    /// the tree it is plain text.
+    /// Text as a value. JSON in it is charged as the tree that rules may build of it; if the budget is too small for the tree,
+    /// it is plain text.
     pub(crate) fn text<'a>(&mut self, text: Cow<'a, str>) -> Value<'a> {
         self.n_grown += crate::wire::n_grown(&text);
         if !json::looks_structured(&text) {

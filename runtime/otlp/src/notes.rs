@@ -17,9 +17,9 @@ const MAX_SHOWN_CHARS: usize = 60;
 const DIGEST_BYTES: usize = 8;
 const SUFFIX_CHARS: usize = 1 + 2 * DIGEST_BYTES;
 
-/// Where the metadata has the sizes of what was cut.
+/// The metadata key for the sizes of truncated values.
 pub(crate) const TRUNCATED: &str = "truncated";
-/// Where the metadata explains values that were replaced or ignored.
+/// The metadata key for explanations of replaced or ignored values.
 const NOTICES: &str = "notices";
 
 /// Characters of a fact that names something, such as a model or a release.

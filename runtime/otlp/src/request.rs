@@ -8,7 +8,7 @@ use crate::limits::{Limits, cut_bytes};
 use crate::notes::Notes;
 use crate::sink::MemoryExhausted;
 
-/// How a request body is encoded.
+/// The encoding of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// Binary protobuf.
@@ -26,7 +26,7 @@ pub enum DecodeError {
     /// Not JSON.
     #[error("the body is not JSON: {reason} at byte {at}")]
     Json {
-        /// What was wrong.
+        /// The problem.
         reason: &'static str,
         /// Where.
         at: usize,

@@ -1,4 +1,4 @@
-//! The answers of the OTLP endpoints in the encoding of the request (otlp.md 1.4).
+//! The responses of the OTLP endpoints in the encoding of the request (otlp.md 1.4).
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ pub const UNAVAILABLE: i32 = 14;
 /// `google.rpc.Code`: no or wrong credentials.
 pub const UNAUTHENTICATED: i32 = 16;
 
-/// What a trace request is answered with.
+/// The response to a trace request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// 200 with this `ExportTraceServiceResponse`, once the batch is durable.

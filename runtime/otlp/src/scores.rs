@@ -11,7 +11,7 @@ use crate::limits::{cut_bytes, cut_chars};
 use crate::messages::unflatten;
 use crate::notes::Notes;
 
-/// What a score belongs to.
+/// The subject and environment of a score.
 #[derive(Clone, Debug)]
 pub(crate) struct ScoreContext<'p> {
     pub(crate) trace_id: &'p TraceId,

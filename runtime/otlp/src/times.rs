@@ -84,7 +84,7 @@ pub(crate) fn completion_start(
     found
 }
 
-/// How long the first token took: keys by who writes them, and microseconds in their unit.
+/// Attributes with the time to first token, by library, with microseconds per unit.
 const LATENCIES: [(&str, f64); 9] = [
     // Vercel AI SDK.
     ("ai.response.msToFirstChunk", 1e3),

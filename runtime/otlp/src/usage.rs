@@ -18,7 +18,7 @@ use crate::source::Source;
 
 use counts::{Counts, Reading};
 
-/// What a span says about tokens and money.
+/// Tokens and costs of a span.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     pub(crate) usage: Usage,
@@ -148,7 +148,7 @@ fn convention_usage(source: &Source<'_>, notes: &mut Notes) -> Usage {
         counts.add_object(usage, carrier);
     }
     carrier += 1;
-    // What a provider adds to the counts of a library: its sides count something else.
+    // Counts that a provider adds to those of a library: its sides have another meaning.
     let mut parts = Counts::default();
     parts.add_prefix(source, "anthropic.usage.", carrier);
     for (_, provider) in attributes.object("ai.response.providerMetadata").into_iter().flatten() {

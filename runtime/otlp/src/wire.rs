@@ -82,7 +82,7 @@ impl<'a> Fields<'a> {
         Self { rest: bytes, error: None }
     }
 
-    /// What went wrong, if anything did.
+    /// The error, if there was one.
     pub(crate) fn finish(self) -> Result<(), DecodeError> {
         self.error.map_or(Ok(()), Err)
     }

@@ -1,4 +1,4 @@
-//! What a reader holds was charged before: it takes no more memory than its sink made room for. Counted by the
+//! What a reader holds was charged before: it uses no more memory than its sink reserved. Counted by the
 //! allocator of this program.
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
@@ -203,12 +203,12 @@ fn no_more_memory_is_taken_than_the_sink_granted() {
     let json = json_bodies().into_iter().map(|body| (body, Encoding::Json));
     let small: Vec<_> = protobuf.chain(json).chain(corpus()).collect();
     assert!(200 < small.len());
-    // What is made once for the process is none of a request.
+    // One-time allocations of the process do not belong to a request.
     check(&ALLOCATOR, &small[0].0, small[0].1, Limits::default());
     for (body, encoding) in &small {
         check(&ALLOCATOR, body, *encoding, Limits::default());
     }
-    // Little room for values: texts have to be charged as texts.
+    // A small value budget: texts have to be charged as texts.
     let limits = Limits { max_values: 64, ..Limits::default() };
     for (body, encoding) in large_texts() {
         check(&ALLOCATOR, &body, encoding, limits.clone());

@@ -1,4 +1,4 @@
-//! What each convention becomes, for the rules the recorded corpus does not reach.
+//! The mapping of conventions that the recorded corpus does not cover.
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 

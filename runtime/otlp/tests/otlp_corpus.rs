@@ -31,7 +31,7 @@ fn corpus() -> PathBuf {
     path::absolute("../../tests/corpus/otlp").unwrap()
 }
 
-/// What a store would hold after some requests.
+/// The content of a store after some requests.
 #[derive(Default)]
 struct Held {
     observations: BTreeMap<(String, String), Observation>,

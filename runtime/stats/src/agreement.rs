@@ -1,12 +1,11 @@
-//! How far a judge's labels agree with a person's (evaluation.md 6).
+//! Agreement of the labels of a judge and a human (evaluation.md 6).
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::check::{self, Error};
 
-/// How a disagreement counts for Cohen's κ. Other weights than [`Weights::Equal`] mean something only
-/// for labels that were declared in their order.
+/// Weights of disagreements for Cohen's κ. Weights other than [`Weights::Equal`] require labels declared in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
     /// Each disagreement counts the same.
@@ -17,19 +16,18 @@ pub enum Weights {
     Quadratic,
 }
 
-/// What a judge does with one label. A share without anything to divide by is 0.
+/// The quality of one label. A share with the denominator 0 is 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelQuality {
-    /// Of what the judge called so, the share that is.
+    /// Share of correct ones among the labels of the judge.
     pub precision: f64,
-    /// Of what is so, the share that the judge called so.
+    /// Share of the human labels that the judge found.
     pub recall: f64,
     /// The harmonic mean of both.
     pub f1: f64,
 }
 
-/// How often each pair of labels occurred: rows are the person's, columns the judge's. There is at
-/// least one pair.
+/// The confusion matrix: rows are human labels, columns labels of the judge. It has at least one pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confusion {
     counts: Vec<Vec<u64>>,
@@ -69,7 +67,7 @@ impl Confusion {
         &self.counts
     }
 
-    /// How many pairs there are.
+    /// Number of pairs.
     #[must_use]
     pub fn n(&self) -> u64 {
         self.counts.iter().flatten().sum()
@@ -149,7 +147,7 @@ impl Confusion {
         labels.iter().map(|label| label.f1).sum::<f64>() / labels.len() as f64
     }
 
-    /// The mean of recall over the labels that the person used.
+    /// The mean of recall over the labels used by the human.
     #[must_use]
     pub fn balanced_accuracy(&self) -> f64 {
         let (rows, labels) = (self.row_sums(), self.labels());
@@ -192,7 +190,7 @@ impl Confusion {
     }
 }
 
-/// What is left of an agreement when that by chance is taken away.
+/// Agreement corrected for chance.
 fn beyond_chance(agreement: f64, by_chance: f64) -> Option<f64> {
     (by_chance < 1.0).then(|| (agreement - by_chance) / (1.0 - by_chance))
 }

@@ -4,10 +4,10 @@ use crate::check::{self, Error};
 use crate::random::SplitMix64;
 use crate::{Clusters, Interval, moments};
 
-/// How to resample.
+/// Options of resampling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Where the generator starts, such as [`crate::random::seed`] of run and metric.
+    /// Seed of the generator, such as [`crate::random::seed`] of run and metric.
     pub seed: u64,
     /// Number of resamples; 2 000 by default.
     pub resamples: usize,
@@ -15,14 +15,14 @@ pub struct Options {
     pub level: f64,
 }
 
-/// What resampling showed.
+/// The result of resampling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
     /// The percentile interval.
     pub interval: Interval,
     /// The standard deviation of the resampled statistic: needs two resamples that define it.
     pub sd: Option<f64>,
-    /// In how many resamples the statistic was undefined; these are left out.
+    /// Number of resamples with an undefined statistic, which are excluded.
     pub n_undefined: usize,
 }
 

@@ -1,6 +1,6 @@
-//! What is wrong with an input, and the checks that say so.
+//! Errors of inputs, and the checks.
 
-/// Why a statistic was not computed. Positions count from 0.
+/// The reason why a statistic cannot be computed. Positions count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,10 +26,10 @@ pub enum Error {
     Setting {
         /// The setting.
         name: &'static str,
-        /// What it must be.
+        /// The rule.
         rule: &'static str,
     },
-    /// A label is none of those that were declared.
+    /// An undeclared label.
     #[error("pair {at} has a label that is not in the list of labels")]
     UnknownLabel {
         /// Which pair.

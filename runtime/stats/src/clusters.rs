@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Which cluster each value is in. Clusters are numbered in the order of their first value.
+/// The cluster of each value. Clusters are numbered in the order of their first value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clusters {
     of: Vec<usize>,
@@ -23,13 +23,13 @@ impl Clusters {
         Self { of, n_clusters }
     }
 
-    /// How many clusters there are.
+    /// Number of clusters.
     #[must_use]
     pub fn count(&self) -> usize {
         self.n_clusters
     }
 
-    /// How many values there are.
+    /// Number of values.
     #[must_use]
     pub fn n_values(&self) -> usize {
         self.of.len()

@@ -1,15 +1,14 @@
-//! How far a judge's numbers go with a person's (evaluation.md 6).
+//! Correlation of the numbers of a judge and a human (evaluation.md 6).
 
 use crate::check::{self, Error};
 use crate::moments;
 
-/// What two lists of numbers have in common. The coefficients are in `-1..=1` and `None` where one list
-/// is constant.
+/// The correlation of two lists. The coefficients are in `-1..=1`, and `None` if one list is constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Correlation {
-    /// How many pairs there are.
+    /// Number of pairs.
     pub n: usize,
-    /// Pearson's r: how linear the relation is.
+    /// Pearson's r.
     pub pearson: Option<f64>,
     /// Spearman's ρ: Pearson's r of the ranks.
     pub spearman: Option<f64>,

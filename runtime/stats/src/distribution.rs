@@ -5,7 +5,7 @@ use statrs::function::beta::beta_reg;
 use statrs::function::erf::{erfc, erfc_inv};
 use statrs::function::factorial::ln_binomial;
 
-/// How far from 0 a standard normal value is with probability `p_outside`.
+/// The two-sided quantile of the standard normal distribution.
 pub(crate) fn normal_quantile(p_outside: f64) -> f64 {
     std::f64::consts::SQRT_2 * erfc_inv(p_outside)
 }
@@ -25,7 +25,7 @@ pub(crate) fn t_p(t: f64, n_free: f64) -> f64 {
     beta_reg(n_free / 2.0, 0.5, n_free / (n_free + t * t)).clamp(0.0, 1.0)
 }
 
-/// How far from 0 a t value is with probability `p_outside`, for at least one degree of freedom.
+/// The two-sided quantile of the t distribution, for at least one degree of freedom.
 pub(crate) fn t_quantile(p_outside: f64, n_free: f64) -> f64 {
     let mut high = 1.0;
     while p_outside < t_p(high, n_free) && high < 1e300 {
@@ -79,7 +79,7 @@ fn tail(first: f64, ratios: impl Iterator<Item = f64>) -> f64 {
     sum.min(1.0)
 }
 
-/// Where `is_beyond` turns true between `low` and `high`, to the last bit.
+/// The point between `low` and `high` at which `is_beyond` becomes true, to the last bit.
 pub(crate) fn root(mut low: f64, mut high: f64, is_beyond: impl Fn(f64) -> bool) -> f64 {
     loop {
         let middle = low + (high - low) / 2.0;

@@ -1,10 +1,10 @@
-//! How far today's scores have moved from those of a reference (evaluation.md 6).
+//! Drift of scores from a reference (evaluation.md 6).
 
 use crate::check::{self, Error};
 use crate::welch::welch;
 use crate::{TTest, moments};
 
-/// What was added to each bin, so that an empty one does not make a distance infinite.
+/// Smoothing of each bin, so that an empty bin does not make a distance infinite.
 const SMOOTHING: f64 = 0.5;
 
 /// The distances between two lists of scores.
@@ -40,8 +40,8 @@ pub fn drift(reference: &[f64], current: &[f64], edges: &[f64]) -> Result<Drift,
     })
 }
 
-/// How many values lie in each bin. A bin holds its lower edge and not its upper one, except the last,
-/// which holds both. A value outside is an error and not left out: it would be drift that nobody sees.
+/// The number of values in each bin. A bin includes its lower edge and excludes its upper one, except the last, which
+/// includes both. A value outside of all bins is an error, because ignoring it would hide drift.
 ///
 /// # Errors
 /// [`Error::Unusable`], [`Error::OutsideBins`], [`Error::Setting`] where there are fewer than two edges

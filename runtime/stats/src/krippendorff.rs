@@ -5,7 +5,7 @@
 use crate::check::{self, Error};
 use crate::moments;
 
-/// How far two ratings are apart.
+/// The distance of two ratings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Equal or not.
@@ -96,7 +96,7 @@ fn disagreement(ratings: &[f64], scale: Scale) -> f64 {
     }
 }
 
-/// How often each rating occurs.
+/// The frequency of each rating.
 fn group_sizes(ratings: &[f64]) -> Vec<f64> {
     let sorted = moments::sorted(ratings);
     let groups = sorted.chunk_by(|left, right| left == right);

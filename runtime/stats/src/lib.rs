@@ -2,11 +2,11 @@
 //! slices of numbers, and nothing else.
 //!
 //! Invariants:
-//! - **Pure.** No clock, no file, no surroundings. What is random takes a seed, and the same seed gives
+//! - **Pure.** No clock, no files, no environment. Random procedures take a seed, and the same seed gives
 //!   the same bits on every machine.
-//! - **Never NaN.** Numbers that cannot be used are an [`Error`]; a statistic that the data does not
-//!   define is `None`. What is returned is finite.
-//! - **Held to vectors.** `tests/corpus/stats` has the values of the reference libraries.
+//! - **Never NaN.** Unusable numbers are an [`Error`]; a statistic that is undefined for the data is `None`. All results are
+//!   finite.
+//! - **Reference values.** `tests/corpus/stats` has the results of reference libraries.
 //!
 //! Every p-value is two-sided, every interval has the requested `level` (0.95 for
 //! "95 %"), and every result is in the unit of the values unless its text says otherwise.
@@ -40,12 +40,12 @@ pub struct Interval {
     pub upper: f64,
 }
 
-/// What a t test found.
+/// The result of a t test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TTest {
     /// The difference in standard errors.
     pub t: f64,
-    /// How likely a `t` this far from 0 is where nothing differs, in `0..=1`.
+    /// The p-value, in `0..=1`.
     pub p: f64,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::check::Error;
 
-/// What the adjustment keeps small.
+/// The controlled error rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Correction {
     /// The chance of any false alarm; simple, and never less strict than Holm.

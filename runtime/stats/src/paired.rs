@@ -15,21 +15,21 @@ const TOO_MANY_TO_ENUMERATE: usize = 13;
 /// From this many disagreements on McNemar's test is approximated.
 const ENOUGH_FOR_CHI_SQUARED: u64 = 25;
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// The level of the intervals.
     pub level: f64,
-    /// Where the generator of random flips starts.
+    /// Seed of the random sign flips.
     pub seed: u64,
     /// Number of random sign flips, if not all are tried; 10 000 by default.
     pub flips: usize,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// How many items were compared.
+    /// Number of compared items.
     pub n: usize,
     /// The mean of candidate minus reference.
     pub mean_difference: f64,
@@ -73,9 +73,9 @@ pub struct Wilcoxon {
 /// McNemar's test of items that pass (1) or fail (0).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct McNemar {
-    /// How many items only the candidate passes.
+    /// Number of items that only the candidate passes.
     pub only_candidate: u64,
-    /// How many items only the reference passes.
+    /// Number of items that only the reference passes.
     pub only_reference: u64,
     /// The exact binomial p-value.
     pub exact_p: f64,
@@ -162,7 +162,7 @@ fn spread(differences: &[f64], reference: &[f64], candidate: &[f64]) -> Option<f
     Some(if sd <= 4.0 * f64::EPSILON * scale { 0.0 } else { sd })
 }
 
-/// How likely a split at least as uneven is where both sides are equally likely.
+/// The probability of an at least equally uneven split if both sides are equally likely.
 fn even_odds_p(left: u64, right: u64) -> f64 {
     match left + right {
         0 => 1.0,

@@ -3,7 +3,7 @@
 use crate::check::{self, Error};
 use crate::moments;
 
-/// How repetitions become one number. A repetition succeeds when it reaches `value`.
+/// The reduction of repetitions to one number. A repetition succeeds if it reaches `value`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reducer {
     /// The arithmetic mean.
@@ -23,14 +23,14 @@ pub enum Reducer {
     },
     /// The chance that one of `k` repetitions drawn without replacement succeeds.
     PassAt {
-        /// How many are drawn.
+        /// Number of draws.
         k: usize,
         /// The lowest value that is a success, usually 1.
         value: f64,
     },
     /// The chance that all of `k` repetitions drawn without replacement succeed.
     PassK {
-        /// How many are drawn.
+        /// Number of draws.
         k: usize,
         /// The lowest value that is a success, usually 1.
         value: f64,

@@ -4,10 +4,10 @@ use crate::check::{self, Error};
 use crate::distribution::t_quantile;
 use crate::{Clusters, Interval, moments};
 
-/// What is known of a list of values. `None` where there are too few of them.
+/// A summary of values. Members are `None` if there are too few values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// How many values there are.
+    /// Number of values.
     pub n: usize,
     /// The arithmetic mean.
     pub mean: Option<f64>,
@@ -36,7 +36,7 @@ pub struct Summary {
 /// The precision of a mean of clustered values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clustered {
-    /// How many clusters there are.
+    /// Number of clusters.
     pub n_clusters: usize,
     /// The standard error of the mean; 0 with one cluster, which says nothing about others.
     pub stderr: f64,

@@ -1,4 +1,4 @@
-//! What single services and protocols put around their messages, in the words of the others: lists of threads, requests of
+//! Converts wrappers of single services and protocols to the common form: lists of threads, requests of
 //! Google's library, results of MCP, events of OpenAI's Realtime, answers of Cohere, messages of LangChain4j.
 
 use serde_json::{Map, Value, json};
@@ -169,7 +169,7 @@ fn of_item(members: &mut Map<String, Value>) {
     }
 }
 
-/// What code printed that a provider ran.
+/// The output of code that a provider ran.
 fn of_logs(output: &mut Value) {
     let Value::Object(members) = output else {
         return;

@@ -1,4 +1,4 @@
-//! What single libraries, services and protocols record gets the common shapes.
+//! Records of single libraries, services and protocols get the common form.
 
 use serde_json::{Value, json};
 

@@ -152,7 +152,7 @@ fn is_markup(content_type: &str) -> bool {
     ["html", "svg", "xml"].iter().any(|name| content_type.contains(name))
 }
 
-/// Where unencoded markup in an address ends: behind its last element.
+/// The end of unencoded markup in a URI: after its last element.
 fn markup_length(text: &str, n_left: &mut usize) -> usize {
     let mut at = 0;
     while let Some(length) = element_length(&text[at..], n_left) {
@@ -161,7 +161,7 @@ fn markup_length(text: &str, n_left: &mut usize) -> usize {
     at
 }
 
-/// How long the element is that a text begins with; only its start where its end is not near.
+/// The length of the element at the start of a text; only of its start tag if the end is too far.
 fn element_length(text: &str, n_left: &mut usize) -> Option<usize> {
     let window = beginning(text, MAX_ELEMENT.min(*n_left));
     let name = window.strip_prefix('<').filter(|name| !name.starts_with('/'))?;

@@ -1,4 +1,4 @@
-//! What holds for the one shape of messages.
+//! Properties of the common form of messages.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

@@ -69,7 +69,7 @@ impl ColumnKind {
         }
     }
 
-    /// What is tested is a member of it, by its key.
+    /// Whether tests apply to a member, selected by its key.
     #[must_use]
     pub const fn has_members(self) -> bool {
         matches!(self, Members | QueryMembers | NumberMembers | BoolMembers | CategoryMembers)

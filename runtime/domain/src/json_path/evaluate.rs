@@ -30,7 +30,7 @@ struct Evaluation<'v, 's> {
     steps: &'s mut Steps,
 }
 
-/// One value; none is what RFC 9535 calls Nothing.
+/// One value, or Nothing of RFC 9535.
 enum NodeValue<'v> {
     Node(&'v Value),
     Number(usize),
@@ -317,7 +317,7 @@ fn children(node: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     }
 }
 
-/// Where an index points; a negative one counts from the end.
+/// The position of an index; a negative index counts from the end.
 fn place(index: i64, length: usize) -> Option<usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let at = if index < 0 { length + index } else { index };

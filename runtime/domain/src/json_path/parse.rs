@@ -54,7 +54,7 @@ struct Parser<'t> {
     depth: usize,
 }
 
-/// What a function expression gives.
+/// The result type of a function expression.
 enum FunctionResult {
     Logical(Logical),
     Value(Comparable),

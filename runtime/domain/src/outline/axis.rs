@@ -1,4 +1,4 @@
-//! Where a step lies on its trace's time axis.
+//! The time axis of a trace.
 
 use crate::time::Timestamp;
 
@@ -20,7 +20,7 @@ struct Unit {
     until: f64,
     size: f64,
     name: &'static str,
-    /// What the rest is written in instead of decimals, as durations of rows are.
+    /// The unit of the remainder, used instead of decimals.
     sixtieth: Option<&'static str>,
 }
 
@@ -46,11 +46,11 @@ const fn unit(until: f64, size: f64, name: &'static str, sixtieth: Option<&'stat
 /// The time axis of one trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
-    /// What its labels count from.
+    /// The origin of its labels.
     origin: Timestamp,
     start: Timestamp,
     length_us: i64,
-    /// What is outside of it has no bar.
+    /// Rows outside of it have no bar.
     is_part: bool,
 }
 
@@ -130,7 +130,7 @@ impl Axis {
     }
 
     /// How many microseconds behind the start of the trace the labels begin to count: nothing, unless so many digits would
-    /// be needed to tell them from each other that they had no room.
+    /// be needed to distinguish them that they would not fit.
     #[must_use]
     pub fn counted_from_us(&self) -> i64 {
         let before = self.start.micros_since(self.origin);

@@ -145,7 +145,7 @@ mod tests {
             let found = critical_path(&outline);
             prop_assert!(found.values().all(|us| 0 <= *us));
             prop_assert!(found.values().sum::<i64>() <= end.micros_since(start));
-            // What ended last was waited for.
+            // The last child to end is on the path.
             let last = outline.rows().iter().filter(|row| row.parent.is_none() && row.start < end);
             if last.clone().any(|row| row.end == Some(end)) {
                 prop_assert!(!found.is_empty());

@@ -22,7 +22,7 @@ pub fn highest<'e, V: Copy>(
 }
 
 impl Outline {
-    /// Which of the rows of its name an entry is, from 1, and how many there are; none where it is the only one.
+    /// The position of an entry among the rows of its name, from 1, and their number; `None` if the name is unique.
     #[must_use]
     pub fn place_among_alike(&self, entry: &OutlineNode) -> Option<(usize, usize)> {
         let alike = self.rows.iter().filter(|own| own.is_named_as(entry));

@@ -100,7 +100,7 @@ pub(super) fn place(observations: &[ObservationSummary], ids: &Ids) -> Vec<Place
     placed
 }
 
-/// Which nodes lie on a cycle of the parent links. Each node is walked over once.
+/// The nodes on a cycle of parent links. Each node is visited once.
 fn cycle_members(parents: &[Option<usize>]) -> Vec<bool> {
     const UNSEEN: usize = usize::MAX;
     let mut walk_of = vec![UNSEEN; parents.len()];

@@ -1,4 +1,4 @@
-//! What an outline promises.
+//! Properties of outlines.
 
 use std::collections::HashSet;
 
@@ -90,7 +90,7 @@ fn a_gap_is_where_only_rows_with_others_below_them_ran() {
     };
     assert_eq!(gaps(steps()), [(0, 10), (60, 75), (90, 100)]);
     assert_eq!(at_least(10_001, steps()), [(60, 75)]);
-    // What is open runs on, and what begins before all others leaves no gap before it.
+    // An open row runs on, and the first row leaves no gap before it.
     let mut open = lasting("open", Some("root"), 40, 0);
     open.end = None;
     assert_eq!(gaps(vec![root(), open]), [(0, 40)]);
@@ -107,7 +107,7 @@ fn own_time_is_what_no_child_covers() {
         lasting("b", Some("root"), 20, 30),
         lasting("c", Some("root"), 35, 50),
         lasting("d", Some("root"), 90, 140),
-        // What is below a child is its own business.
+        // Descendants of a child do not count.
         lasting("e", Some("a"), 60, 70),
         lasting("busy", None, 0, 100),
         open,

@@ -1,4 +1,4 @@
-//! What parts of an observation make together.
+//! Merging of patches.
 
 use proptest::prelude::*;
 use serde_json::json;

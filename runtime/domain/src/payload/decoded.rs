@@ -43,7 +43,7 @@ impl Payload {
         })
     }
 
-    /// How many strings inside one another are read as JSON; `None` where there is nothing to decode.
+    /// The number of nested strings that are parsed as JSON; `None` if there is nothing to decode.
     fn max_depth(&self, max: usize) -> Option<u32> {
         match self {
             _ if !self.as_str().contains('\\') => None,
@@ -115,7 +115,7 @@ impl Decoder {
     }
 }
 
-/// Where the string ends whose opening quote is the first byte: behind its closing quote, or at the end of the text.
+/// The end of the string that starts at the first byte: after its closing quote, or at the end of the text.
 fn behind_string(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 1;

@@ -15,7 +15,7 @@ use crate::usage::{Side, side_of};
 
 /// The name of prices that no tier was made for.
 pub const STANDARD: &str = "Standard";
-/// Where a model parameter or a metadata key says how fast a request is served.
+/// The model parameter or metadata key with the service tier of a request.
 const SERVICE: &str = "service_tier";
 
 /// The table is not what the loader reads.
@@ -46,10 +46,10 @@ pub(super) struct Tier {
     pub(super) prices: Prices,
 }
 
-/// Where an entry of the table comes from.
+/// The source of a price entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing {
-    /// Who sells at this price.
+    /// The seller with this price.
     pub seller: String,
     /// Whether the seller is the model's own vendor, whose price holds where a span names no reseller.
     pub is_own: bool,
@@ -119,7 +119,7 @@ impl PriceEntry {
 }
 
 impl Condition {
-    /// What a tier under this condition is called where nobody gave it a name.
+    /// The default name of a tier with this condition.
     pub(super) fn name(&self) -> String {
         match self {
             Self::InputAbove(above) => format!("Over {above} tokens"),

@@ -1,4 +1,4 @@
-//! Entries made from the models of a project, and entries shown to people.
+//! Price entries of the models of a project, and views of price entries.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Condition {
     }
 }
 
-/// What the built-in table says about a model, for people.
+/// A view of an entry of the built-in table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PriceView<'t> {
     /// Id of the entry.
@@ -76,7 +76,7 @@ impl PriceEntry {
         }
     }
 
-    /// What it says, for people.
+    /// The view of the entry.
     #[must_use]
     pub fn view(&self) -> PriceView<'_> {
         let prices = self.prices.iter();

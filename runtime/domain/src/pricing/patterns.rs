@@ -11,7 +11,7 @@ use crate::model::MAX_PATTERN_SIZE;
 const MAX_SET_SIZE: usize = 8 << 20;
 /// A small pattern, compiled.
 const SMALL_SIZE: usize = 4 << 10;
-/// What one thread caches while it matches.
+/// Size of the matching cache of one thread.
 const MAX_CACHE_SIZE: usize = 1 << 20;
 /// Patterns of single conditions that stay compiled.
 const MAX_COMPILED: usize = 128;

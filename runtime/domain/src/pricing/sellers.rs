@@ -1,4 +1,4 @@
-//! Whose price holds for a model's name: the rule of `docs/prices.md`.
+//! Selects the seller whose price applies to a model name, by the rule of `docs/prices.md`.
 //!
 //! 1. A reseller that the span names sells at its own price: the reseller before the model's name (`azure/gpt-4o`,
 //!    `openrouter/…`), the span's provider (`aws.bedrock`), or Bedrock's way to write names (`us.anthropic.…`), in
@@ -168,7 +168,7 @@ impl Sellers {
         let resold = self.named_by(model, provider).into_iter();
         let mut resold = resold.filter_map(|(seller, name)| {
             let names = self.by_seller.get(seller)?;
-            // What is behind the last slash keeps the region, which the plain form has lost.
+            // The part after the last slash keeps the region, which the plain form does not have.
             let last = name.rsplit('/').next().unwrap_or(name);
             let whole = forms(name).into_iter().filter(|form| !form.is_plain);
             let mut forms = whole.chain(forms(last));
@@ -277,7 +277,7 @@ fn shorter(name: &str, is_bedrock: bool) -> Option<(&str, bool)> {
         Some(head) => Some((head, false)),
         None => date().map(|head| (head, true)),
     };
-    // What is left must still name a model: `claude-v1` and `chat-latest` are whole.
+    // The rest must still be a model name: `claude-v1` and `chat-latest` are complete.
     cut.filter(|(head, _)| head.contains('-'))
 }
 

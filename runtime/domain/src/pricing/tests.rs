@@ -1,4 +1,4 @@
-//! What prices are found, and what they come to.
+//! Selection of prices, and computed costs.
 
 use serde_json::json;
 

@@ -6,7 +6,7 @@ pub(super) const OPEN: &str = "@@@langfusePrompt:";
 
 pub(super) const CLOSE: &str = "@@@";
 
-/// Which version of a prompt.
+/// Selects a version of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum VersionSelector {
     /// The one with this number.
@@ -20,7 +20,7 @@ pub enum VersionSelector {
 pub struct Reference {
     /// Name of the included prompt.
     pub name: String,
-    /// Which version of it.
+    /// The version of it.
     pub selector: VersionSelector,
 }
 

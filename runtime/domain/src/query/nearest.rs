@@ -6,7 +6,7 @@ use crate::filter::{Column, SCORE_COLUMNS};
 const MAX_CHARS: usize = 40;
 const MAX_NAMES: usize = 3;
 
-/// How many characters have to be changed, inserted, left out or swapped with their neighbor.
+/// The edit distance, with transpositions.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
@@ -31,7 +31,7 @@ fn folded(name: &str) -> Vec<char> {
     name.chars().take(MAX_CHARS + 1).flat_map(char::to_lowercase).collect()
 }
 
-/// How far apart two names are; none where they have little in common.
+/// The distance of two names; `None` if they are too different.
 fn apart(written: &[char], name: &str) -> Option<usize> {
     let name = folded(name);
     let may_differ = 1 + written.len() / 4;

@@ -107,7 +107,7 @@ fn term(minus: &str, column: &'static Column, key: Option<&str>, test: &str) -> 
 
 fn text_term(column: &'static Column, key: Option<&str>, op: TextOp, text: &str) -> String {
     let (minus, sign) = match op {
-        // What is equal to a member is the usual test of it; a column takes a list there.
+        // Equality is the default test of a member; for a column the default is a list.
         TextOp::Equal if key.is_some() => ("", ""),
         TextOp::Equal => ("", "="),
         TextOp::Contains => ("", "~"),

@@ -1,4 +1,4 @@
-//! What single texts mean, and their faults.
+//! The meaning of single texts, and their errors.
 
 mod round_trip;
 

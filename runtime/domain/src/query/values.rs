@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 /// Alias of the score columns; the value selects the column.
 pub const SCORE: &str = "score";
 
-/// What may follow the colon for a column of this kind: operators as they are written, words, and `any(`
+/// The syntax after the colon for a column of this kind: operators as they are written, words, and `any(`
 /// and `all(` for lists. A value alone fits too, except where nothing but `null` and `set` does. Where columns have members, they follow a
 /// key; of `metadata` as a whole, only `null` and `set` can be tested.
 #[must_use]

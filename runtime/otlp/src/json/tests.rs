@@ -1,4 +1,4 @@
-//! What JSON becomes, and what is kept of what is no JSON.
+//! Parsing of JSON, and the handling of invalid JSON.
 
 use super::extents::N_ESCAPES;
 use super::*;

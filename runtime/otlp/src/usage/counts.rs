@@ -257,8 +257,8 @@ impl Counts {
         self.sum(&[Meaning::Cached]).saturating_add(self.written(false))
     }
 
-    /// Which parts the sides leave out, if the total is exactly what one answer gives: the cached and written input,
-    /// and the reasoning. The answer that the names suggest is tried first.
+    /// The parts that the sides exclude, if exactly one choice gives the total: the cached and written input,
+    /// and the reasoning. The choice suggested by the names is tried first.
     fn left_out_by_total(&self, suggested: (bool, bool)) -> Option<(bool, bool)> {
         let total = self.value(Meaning::Total)?;
         let (cached, reasoning) = (self.cached_and_written(), self.sum(&[Meaning::Reasoning]));
@@ -465,7 +465,7 @@ impl Counts {
         Disjoint { usage, has_total: total.is_some(), invalid: self.invalid }
     }
 
-    /// What the parts of a side that it includes leave of it; `uncached` is the input without the cached.
+    /// The rest of a side without its included parts; `uncached` is the input without the cached one.
     fn rest(
         &self,
         side: Meaning,

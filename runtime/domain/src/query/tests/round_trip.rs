@@ -1,4 +1,4 @@
-//! What holds for every filter and for any text.
+//! Properties of every filter and every text.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ proptest! {
             (prop::collection::vec(condition(LISTS[list]), 1..4), Just(list))
         })
     ) {
-        // What is no condition is left out, and the others are kept.
+        // Invalid conditions are dropped, and the others are kept.
         let conditions = raw.into_iter().flat_map(|raw| {
             Filter::parse(&[raw], LISTS[list]).map(|filter| filter.conditions)
         });
