@@ -16,8 +16,8 @@ typedef struct wit_string_t {
 
 // One complete JSON document (RFC 8259), UTF-8, no byte-order mark.
 // Values cross the boundary as text: copying text is far cheaper than
-// lifting a tree of records, and a guest that does not look inside a
-// value never pays for parsing it.
+// lifting a tree of records, and a guest that does not inspect a value
+// does not parse it.
 typedef wit_string_t perpend_evaluator_types_json_t;
 
 // Milliseconds since 1970-01-01T00:00:00Z.
@@ -44,9 +44,9 @@ typedef struct {
   wit_string_t val;
 } wit_option_string_t;
 
-// Where the recorded execution behind an item can be read from.
+// A reference to the recorded execution of an item.
 typedef struct perpend_evaluator_types_trace_ref_t {
-  // Identifier to hand to `trace-reader`.
+  // Identifier for `trace-reader`.
   wit_string_t   trace_id;
   // The observation that is being scored; absent when the whole trace
   // is the subject.
@@ -68,11 +68,11 @@ typedef struct {
   perpend_evaluator_types_trace_ref_t val;
 } perpend_evaluator_types_option_trace_ref_t;
 
-// What is being scored.
+// The item that is scored.
 // 
-// Only the parts that the evaluator asked for in `evaluator-info.needs`
-// are filled in. A part that was asked for and is absent in the data is
-// `none` as well; the JSON value null is `some(json("null"))`.
+// Only the parts in `evaluator-info.needs` of the evaluator are present.
+// A needed part that is absent in the data is `none` as well; the JSON
+// value null is `some(json("null"))`.
 typedef struct perpend_evaluator_types_item_t {
   // Stable identifier, unique inside one run. For log lines only; a
   // score must not depend on it.
@@ -116,17 +116,17 @@ typedef struct perpend_evaluator_types_score_t {
   wit_string_t   name;
   perpend_evaluator_types_score_value_t   value;
   // Attach the score to this observation of the item's trace. `none`
-  // attaches it to the subject of the evaluation, which is what nearly
-  // every evaluator wants.
+  // attaches it to the subject of the evaluation, which is right for
+  // nearly every evaluator.
   wit_option_string_t   observation_id;
-  // Short explanation for people: a rationale, a diff, a hint.
+  // Short explanation for users: a rationale, a diff, a hint.
   wit_option_string_t   comment;
-  // A JSON object with anything a program may want to read later.
+  // A JSON object with further data for programs.
   perpend_evaluator_types_option_json_t   metadata;
 } perpend_evaluator_types_score_t;
 
-// Why no score could be given. The case decides what the host does next;
-// the text is shown to people and never parsed.
+// The reason why there is no score. The case determines how the host
+// continues; the text is shown to users and never parsed.
 typedef struct perpend_evaluator_types_eval_error_t {
   uint8_t tag;
   union {
@@ -139,26 +139,26 @@ typedef struct perpend_evaluator_types_eval_error_t {
   } val;
 } perpend_evaluator_types_eval_error_t;
 
-// The configuration passed the schema and still cannot be used.
+// The configuration satisfies the schema and is invalid nevertheless.
 // Not retried. The evaluator is flagged, not only the item.
 #define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_INVALID_CONFIG 0
-// A part of the item that is needed is absent or has a wrong shape.
-// Not retried.
+// A needed part of the item is absent or has an invalid shape. Not
+// retried.
 #define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_INVALID_INPUT 1
 // There is nothing to measure for this item. Recorded as 'skipped',
 // never counted as a failure and never as zero.
 #define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_NOT_APPLICABLE 2
 // A host call (`model`, a reader, outgoing HTTP) failed and the
-// evaluator cannot go on without it. The host remembers the failure
-// it returned last and decides by that one whether to retry.
+// evaluator cannot continue without it. The last failure of a host
+// call determines whether the host retries.
 #define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_UPSTREAM 3
-// The evaluator judges that another attempt may work.
+// A transient failure: another attempt may succeed.
 #define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_TRANSIENT 4
-// Anything else. Not retried.
+// Any other failure. Not retried.
 #define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_INTERNAL 5
 
-// Parts of an item an evaluator reads. Parts that are not named are not
-// loaded from storage, which is what makes wide items cheap.
+// The parts of an item that an evaluator reads. Other parts are not
+// loaded from storage, which keeps wide items cheap.
 typedef uint8_t perpend_evaluator_types_item_parts_t;
 
 #define PERPEND_EVALUATOR_TYPES_ITEM_PARTS_INPUT (1 << 0)
@@ -185,7 +185,7 @@ typedef struct {
   size_t len;
 } wit_list_string_t;
 
-// What values a score may take.
+// The possible values of a score.
 typedef struct perpend_evaluator_types_score_domain_t {
   uint8_t tag;
   union {
@@ -206,7 +206,7 @@ typedef struct perpend_evaluator_types_score_spec_t {
   perpend_evaluator_types_score_domain_t   domain;
 } perpend_evaluator_types_score_spec_t;
 
-// What a model slot is used for.
+// The use of a model slot.
 typedef uint8_t perpend_evaluator_types_slot_kind_t;
 
 // `model.complete` and `model.complete-all`.
@@ -214,13 +214,13 @@ typedef uint8_t perpend_evaluator_types_slot_kind_t;
 // `model.embed`.
 #define PERPEND_EVALUATOR_TYPES_SLOT_KIND_EMBEDDING 1
 
-// A place where whoever configures the evaluator puts a model.
+// A slot for a model, which the configuration of an evaluator assigns.
 typedef struct perpend_evaluator_types_model_slot_t {
-  // What the plug-in passes as `slot`: 1 to 64 of `a-z`, `0-9` and `-`.
+  // The name for `set-slot`: 1 to 64 of `a-z`, `0-9` and `-`.
   wit_string_t   name;
   wit_string_t   description;
   perpend_evaluator_types_slot_kind_t   kind;
-  // When true the evaluator cannot be saved without a model here.
+  // When true, the evaluator cannot be saved without a model.
   bool   required;
 } perpend_evaluator_types_model_slot_t;
 
@@ -234,8 +234,8 @@ typedef struct {
   size_t len;
 } perpend_evaluator_types_list_score_spec_t;
 
-// One evaluator of a plug-in. A scorer library usually becomes one
-// plug-in with many evaluators, so that they share one compiled artifact.
+// One evaluator of a plug-in. A library of scorers is usually one
+// plug-in with many evaluators, which share one compiled artifact.
 typedef struct perpend_evaluator_types_evaluator_info_t {
   // Unique within the plug-in: 1 to 64 of `a-z`, `0-9` and `-`,
   // starting with a letter.
@@ -245,20 +245,20 @@ typedef struct perpend_evaluator_types_evaluator_info_t {
   // One or more paragraphs of plain text.
   wit_string_t   description;
   // JSON Schema (draft 2020-12) of the configuration object. The host
-  // checks every configuration against it and fills in `default`s
-  // before the plug-in sees it. `{"type":"object"}` when there is
-  // nothing to configure.
+  // validates every configuration against it and fills in `default`s
+  // before it calls the plug-in. `{"type":"object"}` for an evaluator
+  // without configuration.
   perpend_evaluator_types_json_t   config_schema;
   perpend_evaluator_types_item_parts_t   needs;
-  // The models it calls; empty for one that calls none. The first slot
-  // of a kind is the default slot of that kind.
+  // The slots of the models it calls; may be empty. The first slot of a
+  // kind is the default slot of that kind.
   perpend_evaluator_types_list_model_slot_t   slots;
   perpend_evaluator_types_list_score_spec_t   scores;
-  // Set when score names depend on the configuration or the data.
-  // Undeclared names are refused otherwise.
+  // True when score names depend on the configuration or the data.
+  // Otherwise undeclared names are refused.
   bool   dynamic_scores;
-  // True when equal item, configuration, seed and host answers always
-  // give equal scores. The host may then store and reuse results.
+  // True when scores depend on item, configuration, seed and host
+  // answers only. The host may then store and reuse results.
   bool   deterministic;
 } perpend_evaluator_types_evaluator_info_t;
 
@@ -267,7 +267,7 @@ typedef struct {
   size_t len;
 } perpend_evaluator_types_list_evaluator_info_t;
 
-// What `describe` returns.
+// The description of a plug-in.
 typedef struct perpend_evaluator_types_plugin_info_t {
   // `vendor/name`, both 1 to 64 of `a-z`, `0-9` and `-`.
   wit_string_t   name;
@@ -285,39 +285,39 @@ typedef uint8_t perpend_evaluator_model_role_t;
 #define PERPEND_EVALUATOR_MODEL_ROLE_SYSTEM 0
 #define PERPEND_EVALUATOR_MODEL_ROLE_USER 1
 #define PERPEND_EVALUATOR_MODEL_ROLE_ASSISTANT 2
-// Carries the results of tools.
+// The results of tools.
 #define PERPEND_EVALUATOR_MODEL_ROLE_TOOL 3
 
-// The model asks for a tool of `set-tools` to be used.
+// A call by the model of a tool from `set-tools`.
 typedef struct perpend_evaluator_model_tool_call_t {
-  // Set by the provider, or by the host where the provider has none.
-  // The result names it.
+  // Set by the provider, or by the host if the provider sets none.
+  // The result refers to it.
   wit_string_t   id;
   wit_string_t   name;
-  // A JSON object, written by a model: it need not fit the schema of
+  // A JSON object, written by a model: it may violate the schema of
   // the tool.
   perpend_evaluator_model_json_t   arguments;
 } perpend_evaluator_model_tool_call_t;
 
-// What came of a tool call.
+// The result of a tool call.
 typedef struct perpend_evaluator_model_tool_result_t {
   // `tool-call.id` of an earlier message of the same request.
   wit_string_t   call_id;
-  // What the model is to read, as text or as JSON text.
+  // The output for the model, as text or as JSON text.
   wit_string_t   content;
-  // The tool failed, and `content` says why.
+  // True when the tool failed; `content` is the reason.
   bool   is_error;
 } perpend_evaluator_model_tool_result_t;
 
-// A piece of a message.
+// A part of a message.
 // 
 // `image`, `audio` and `file` are identifiers of stored media of the
 // project: the `id` of a reference in the recorded data
 // (`@@@langfuseMedia:type=..|id=..|source=..@@@`). The host loads them and
 // sends them in the form of the provider; the bytes never enter the
-// plug-in. Only media that a trace which this call may read refers to can
-// be named, at most 16 in a request, 5 MiB together; anything else,
-// and a kind that the provider cannot take, is `invalid-request`.
+// plug-in. Only media that a readable trace of this call refers to are
+// allowed, at most 16 in a request, 5 MiB together; any other medium, and
+// a kind that the provider does not support, is `invalid-request`.
 typedef struct perpend_evaluator_model_part_t {
   uint8_t tag;
   union {
@@ -344,23 +344,23 @@ typedef struct {
   size_t len;
 } perpend_evaluator_model_list_part_t;
 
-// At most 1,000 messages make a request, of 10,000 parts together.
+// A request has at most 1,000 messages, with at most 10,000 parts.
 typedef struct perpend_evaluator_model_message_t {
   perpend_evaluator_model_role_t   role;
   perpend_evaluator_model_list_part_t   parts;
 } perpend_evaluator_model_message_t;
 
-// A function that the model may ask the plug-in to carry out.
+// A function of the plug-in that the model may call.
 typedef struct perpend_evaluator_model_tool_t {
   // 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`, unique in the request.
   wit_string_t   name;
-  // Tells the model when and how to use it.
+  // The description for the model: when and how to use the tool.
   wit_string_t   description;
-  // JSON Schema of the arguments, an object at its top.
+  // JSON Schema of the arguments, whose type is `object`.
   perpend_evaluator_model_json_t   parameters;
 } perpend_evaluator_model_tool_t;
 
-// Whether the model has to use a tool.
+// Whether the model must call a tool.
 typedef struct perpend_evaluator_model_tool_choice_t {
   uint8_t tag;
   union {
@@ -370,22 +370,22 @@ typedef struct perpend_evaluator_model_tool_choice_t {
 
 // The model decides.
 #define PERPEND_EVALUATOR_MODEL_TOOL_CHOICE_AUTO 0
-// It has to call one of them.
+// The model must call a tool.
 #define PERPEND_EVALUATOR_MODEL_TOOL_CHOICE_REQUIRED 1
-// It must not call any; results of earlier calls may still stand in
-// the messages.
+// The model must not call a tool; the messages may contain results of
+// earlier calls.
 #define PERPEND_EVALUATOR_MODEL_TOOL_CHOICE_NONE 2
-// It has to call the one of this name.
+// The model must call the tool of this name.
 #define PERPEND_EVALUATOR_MODEL_TOOL_CHOICE_NAMED 3
 
-// How the response cache takes part.
+// The use of the response cache.
 typedef uint8_t perpend_evaluator_model_cache_mode_t;
 
-// As the run is set up; this is the one to use.
+// As configured for the run; the recommended mode.
 #define PERPEND_EVALUATOR_MODEL_CACHE_MODE_STANDARD 0
-// Ask the model again and replace what is stored.
+// Call the model and replace the cached response.
 #define PERPEND_EVALUATOR_MODEL_CACHE_MODE_REFRESH 1
-// Neither read nor write.
+// Neither read nor write the cache.
 #define PERPEND_EVALUATOR_MODEL_CACHE_MODE_BYPASS 2
 
 typedef struct perpend_evaluator_model_own_request_t {
@@ -423,18 +423,18 @@ typedef struct {
 typedef struct perpend_evaluator_model_token_logprob_t {
   wit_string_t   token;
   float   logprob;
-  // Most likely first.
+  // Ordered by descending probability.
   perpend_evaluator_model_list_token_alternative_t   alternatives;
 } perpend_evaluator_model_token_logprob_t;
 
-// How probable one choice was.
+// The probability of one choice.
 typedef struct perpend_evaluator_model_share_t {
   wit_string_t   choice;
-  // 0 to 1; those of a distribution sum up to 1.
+  // 0 to 1; the sum over a distribution is 1.
   double   probability;
 } perpend_evaluator_model_share_t;
 
-// Where in an answer the choice stands.
+// The position of the choice in an answer.
 typedef struct perpend_evaluator_model_place_t {
   uint8_t tag;
   union {
@@ -443,12 +443,12 @@ typedef struct perpend_evaluator_model_place_t {
   } val;
 } perpend_evaluator_model_place_t;
 
-// The answer is the choice, and white space around it.
+// The answer is the choice, with optional white space around it.
 #define PERPEND_EVALUATOR_MODEL_PLACE_WHOLE 0
-// In the member of this name of a JSON object, the last one of the
-// name; a string, a boolean or a number.
+// The last member of this name of a JSON object: a string, a boolean
+// or a number.
 #define PERPEND_EVALUATOR_MODEL_PLACE_MEMBER 1
-// From this byte of `completion.text` on.
+// The choice begins at this byte of `completion.text`.
 #define PERPEND_EVALUATOR_MODEL_PLACE_OFFSET 2
 
 typedef struct {
@@ -457,12 +457,12 @@ typedef struct {
 } perpend_evaluator_model_list_share_t;
 
 typedef struct perpend_evaluator_model_distribution_t {
-  // One for each choice, in the order they were asked in.
+  // One for each choice, in the order of the argument.
   perpend_evaluator_model_list_share_t   shares;
-  // How far the most probable choice is ahead of the next one, 0 to 1.
+  // The probability of the first choice minus that of the second, 0 to 1.
   double   margin;
-  // The probability of all that was seen to begin one of the choices,
-  // 0 to 1. Below about 0.9 the shares say little.
+  // The total probability of the tokens that begin a choice, 0 to 1.
+  // Below about 0.9 the shares are not reliable.
   double   coverage;
 } perpend_evaluator_model_distribution_t;
 
@@ -490,8 +490,8 @@ typedef struct perpend_evaluator_model_model_error_t {
 
 // The slot is unknown or not granted to this evaluator.
 #define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_NOT_GRANTED 0
-// The request itself is wrong (no messages, a schema that is none,
-// over a size limit).
+// The request is invalid (no messages, an invalid schema, over a size
+// limit).
 #define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_INVALID_REQUEST 1
 // The budget of the run or of this call is spent.
 #define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_BUDGET_EXHAUSTED 2
@@ -626,7 +626,7 @@ typedef struct {
   uint64_t val;
 } wit_option_u64_t;
 
-// An observation without its bulky parts.
+// An observation without its large parts.
 typedef struct perpend_evaluator_trace_reader_observation_head_t {
   wit_string_t   id;
   wit_option_string_t   parent_id;
@@ -640,7 +640,7 @@ typedef struct perpend_evaluator_trace_reader_observation_head_t {
   wit_option_string_t   model;
   wit_option_u64_t   input_tokens;
   wit_option_u64_t   output_tokens;
-  // Sizes in bytes of what `read-*` would return.
+  // Sizes in bytes of the results of `read-*`.
   uint64_t   input_size;
   uint64_t   output_size;
 } perpend_evaluator_trace_reader_observation_head_t;
@@ -666,7 +666,7 @@ typedef struct {
 typedef struct perpend_evaluator_trace_reader_observation_page_t {
   // Ordered by start, then by identifier.
   perpend_evaluator_trace_reader_list_observation_head_t   observations;
-  // Hand this to the next call; absent on the last page.
+  // The cursor of the next page; absent on the last page.
   wit_option_string_t   next_cursor;
 } perpend_evaluator_trace_reader_observation_page_t;
 
@@ -683,8 +683,8 @@ typedef struct perpend_evaluator_trace_reader_trace_error_t {
 // Not a trace of this call, or the capability was not granted.
 #define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_NOT_GRANTED 0
 #define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_NOT_FOUND 1
-// The per-call allowance of bytes read is spent, or an argument is
-// over its limit.
+// The allowance of bytes to read of this call is spent, or an argument
+// is over its limit.
 #define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_TOO_LARGE 2
 #define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_UNAVAILABLE 3
 #define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_CANCELLED 4
@@ -700,15 +700,15 @@ typedef uint8_t perpend_evaluator_trace_reader_observation_part_t;
 typedef struct perpend_evaluator_trace_reader_outline_entry_t {
   wit_string_t   id;
   wit_option_string_t   parent_id;
-  // 0 for the observations at the top of what was asked for.
+  // 0 for the observations at the top of the requested tree.
   uint32_t   depth;
   perpend_evaluator_trace_reader_observation_kind_t   kind;
   wit_option_string_t   name;
   perpend_evaluator_trace_reader_severity_t   severity;
   perpend_evaluator_trace_reader_timestamp_ms_t   start;
-  // Absent while it has no end.
+  // Absent for an observation without end.
   wit_option_u64_t   duration_ms;
-  // Sizes in bytes of what `read-*` would return.
+  // Sizes in bytes of the results of `read-*`.
   uint64_t   input_size;
   uint64_t   output_size;
   // Direct children.
@@ -722,17 +722,17 @@ typedef struct {
 
 typedef struct perpend_evaluator_trace_reader_outline_page_t {
   perpend_evaluator_trace_reader_list_outline_entry_t   entries;
-  // Hand this to the next call; absent on the last page.
+  // The cursor of the next page; absent on the last page.
   wit_option_string_t   next_cursor;
 } perpend_evaluator_trace_reader_outline_page_t;
 
-// A place where a text was found.
+// An occurrence of a text.
 typedef struct perpend_evaluator_trace_reader_hit_t {
   wit_string_t   observation_id;
   perpend_evaluator_trace_reader_observation_part_t   part;
-  // Byte of the place in what `read-*` and `read-range` give.
+  // Byte offset in the part, as for `read-*` and `read-range`.
   uint64_t   offset;
-  // The place with about 100 bytes around it on each side, cut between
+  // The occurrence with about 100 bytes on each side, cut between
   // characters.
   wit_string_t   excerpt;
 } perpend_evaluator_trace_reader_hit_t;
@@ -740,12 +740,12 @@ typedef struct perpend_evaluator_trace_reader_hit_t {
 // A range of one part.
 typedef struct perpend_evaluator_trace_reader_slice_t {
   wit_string_t   text;
-  // Where it begins: the offset that was asked for, or a little before
-  // it, at the beginning of a character.
+  // The start: the requested offset, moved back to the beginning of a
+  // character.
   uint64_t   offset;
-  // Bytes of the whole part.
+  // The size of the whole part in bytes.
   uint64_t   total;
-  // The whole part is JSON, and not the text of a JSON string.
+  // True when the whole part is JSON, and not the text of a JSON string.
   bool   is_json;
 } perpend_evaluator_trace_reader_slice_t;
 
@@ -831,9 +831,9 @@ typedef struct perpend_evaluator_session_reader_session_info_t {
   uint32_t   trace_count;
   // Start of the first trace.
   perpend_evaluator_session_reader_timestamp_ms_t   start;
-  // When the last of its traces began.
+  // Start of the last trace.
   perpend_evaluator_session_reader_timestamp_ms_t   end;
-  // Whose it was, sorted; the first 100.
+  // The users of the session, sorted; the first 100.
   wit_list_string_t   user_ids;
 } perpend_evaluator_session_reader_session_info_t;
 
@@ -845,7 +845,7 @@ typedef struct {
 typedef struct perpend_evaluator_session_reader_trace_page_t {
   // Ordered by start, then by identifier.
   perpend_evaluator_session_reader_list_trace_info_t   traces;
-  // Hand this to the next call; absent on the last page.
+  // The cursor of the next page; absent on the last page.
   wit_option_string_t   next_cursor;
 } perpend_evaluator_session_reader_trace_page_t;
 
@@ -896,18 +896,18 @@ typedef struct {
   perpend_evaluator_run_reader_payload_t val;
 } perpend_evaluator_run_reader_option_payload_t;
 
-// What was recorded for one item of the dataset.
+// The recorded execution of one item of the dataset.
 typedef struct perpend_evaluator_run_reader_run_item_t {
   wit_string_t   id;
   wit_option_string_t   dataset_item_id;
   perpend_evaluator_run_reader_option_trace_ref_t   trace;
-  // What the dataset says, else what was recorded.
+  // The input in the dataset; if absent, the recorded one.
   perpend_evaluator_run_reader_option_payload_t   input;
-  // What was recorded: of the observation that stands for the item, or
-  // of the root of its trace.
+  // The recorded output of the observation of the item, or of the root of
+  // its trace.
   perpend_evaluator_run_reader_option_payload_t   output;
   perpend_evaluator_run_reader_option_payload_t   expected_output;
-  // Of the item of the dataset.
+  // The metadata of the item of the dataset.
   perpend_evaluator_run_reader_option_json_t   metadata;
 } perpend_evaluator_run_reader_run_item_t;
 
@@ -917,9 +917,9 @@ typedef struct {
 } perpend_evaluator_run_reader_list_run_item_t;
 
 typedef struct perpend_evaluator_run_reader_run_page_t {
-  // The newest first.
+  // Ordered by descending creation time.
   perpend_evaluator_run_reader_list_run_item_t   items;
-  // Hand this to the next call; absent on the last page.
+  // The cursor of the next page; absent on the last page.
   wit_option_string_t   next_cursor;
 } perpend_evaluator_run_reader_run_page_t;
 
@@ -981,32 +981,32 @@ typedef struct {
 // Imported Functions from `perpend:evaluator/model@1.0.0`
 extern perpend_evaluator_model_own_request_t perpend_evaluator_model_constructor_request(perpend_evaluator_model_list_message_t *messages);
 // A slot declared in `evaluator-info.slots`, for example `judge`.
-// Without it the default slot is used.
+// Defaults to the default slot.
 extern void perpend_evaluator_model_method_request_set_slot(perpend_evaluator_model_borrow_request_t self, wit_string_t *name);
-// JSON Schema of the wanted answer. With it, `completion.structured`
-// is a document that was checked against the schema; the host uses
-// the provider's own structured output where there is one, else asks
-// for JSON, checks, and asks again a limited number of times. An
-// answer that calls tools instead is handed over unchecked.
+// JSON Schema of the answer. With it, `completion.structured` is a
+// document that satisfies the schema: the host uses the structured
+// output of the provider if there is one; otherwise it requests JSON,
+// validates it and retries a limited number of times. An answer that
+// calls tools instead is returned unchecked.
 extern void perpend_evaluator_model_method_request_set_response_schema(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_json_t *schema);
 extern void perpend_evaluator_model_method_request_set_temperature(perpend_evaluator_model_borrow_request_t self, float temperature);
 extern void perpend_evaluator_model_method_request_set_top_p(perpend_evaluator_model_borrow_request_t self, float top_p);
 extern void perpend_evaluator_model_method_request_set_max_output_tokens(perpend_evaluator_model_borrow_request_t self, uint32_t limit);
-// Passed on where the provider has such a thing. Not defaulted: use
+// Sent if the provider supports seeds. There is no default: use
 // `context.seed` for a stable one.
 extern void perpend_evaluator_model_method_request_set_seed(perpend_evaluator_model_borrow_request_t self, uint64_t seed);
 // Texts that end the answer.
 extern void perpend_evaluator_model_method_request_set_stop(perpend_evaluator_model_borrow_request_t self, wit_list_string_t *texts);
-// Ask for log-probabilities with this many alternatives per token.
-// The answer has none when the provider offers none.
+// Request log-probabilities with this many alternatives per token.
+// The answer has none when the provider does not support them.
 extern void perpend_evaluator_model_method_request_set_top_logprobs(perpend_evaluator_model_borrow_request_t self, uint8_t alternatives);
 extern void perpend_evaluator_model_method_request_set_cache(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_cache_mode_t mode);
 // Provider-specific settings, a JSON object merged into the request
 // after everything else. The host drops members that would change the
 // model, the credentials, the address or the conversation.
 extern void perpend_evaluator_model_method_request_set_extra(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_json_t *settings);
-// What the model may ask for, at most 128 tools. The host carries out
-// none of it: answer `completion.tool-calls` with a further request
+// The tools that the model may call, at most 128. The host does not
+// execute them: answer `completion.tool-calls` with a further request
 // that has the calls in a message of the assistant, and a
 // `tool-result` for each in messages of the role `tool`.
 extern void perpend_evaluator_model_method_request_set_tools(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_list_tool_t *tools, perpend_evaluator_model_tool_choice_t *choice);
@@ -1016,28 +1016,28 @@ extern void perpend_evaluator_model_method_completion_text(perpend_evaluator_mod
 // tools instead.
 extern bool perpend_evaluator_model_method_completion_structured(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_json_t *ret);
 extern perpend_evaluator_model_finish_reason_t perpend_evaluator_model_method_completion_finish(perpend_evaluator_model_borrow_completion_t self);
-// Of all requests to the provider that this answer took.
+// The sum over all requests to the provider for this answer.
 extern void perpend_evaluator_model_method_completion_usage(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_token_usage_t *ret);
-// Empty unless asked for and offered.
+// Empty unless requested and supported by the provider.
 extern void perpend_evaluator_model_method_completion_logprobs(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_list_token_logprob_t *ret);
 // In the order of the model; empty unless `set-tools` was called.
 extern void perpend_evaluator_model_method_completion_tool_calls(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_list_tool_call_t *ret);
-// Identifier of the model that answered, for rationale and metadata.
+// Identifier of the model that answered, for comments and metadata.
 extern void perpend_evaluator_model_method_completion_model(perpend_evaluator_model_borrow_completion_t self, wit_string_t *ret);
 // True when no provider was called.
 extern bool perpend_evaluator_model_method_completion_from_cache(perpend_evaluator_model_borrow_completion_t self);
-// How probable each of `choices` was, from the log-probabilities of
-// the tokens that tell them apart. Choices are plain text: `yes` and
+// The probability of each of `choices`, from the log-probabilities of
+// the tokens that distinguish them. Choices are plain text: `yes` and
 // not `"yes"`, `true` for a boolean. Absent when the answer has no
-// log-probabilities or when none of the choices was begun there.
-// At most 256 choices of 1,024 bytes; more of either gives nothing.
+// log-probabilities, when no choice begins at the place, and beyond
+// 256 choices or 1,024 bytes of a choice.
 extern bool perpend_evaluator_model_method_completion_probabilities(perpend_evaluator_model_borrow_completion_t self, wit_list_string_t *choices, perpend_evaluator_model_place_t *place, perpend_evaluator_model_distribution_t *ret);
-// One chat completion. Suspends the plug-in until the answer is there.
-// The request is used up; for another try make another one.
+// One chat completion. Suspends the plug-in until the answer arrives.
+// The request is consumed; another attempt needs another request.
 extern bool perpend_evaluator_model_complete(perpend_evaluator_model_own_request_t request, perpend_evaluator_model_own_completion_t *ret, perpend_evaluator_model_model_error_t *err);
 // Many chat completions at once, for panels of judges and for repeated
-// sampling. The host runs them concurrently within its limits; answers
-// stand in the order of the requests. At most 64 requests.
+// sampling. The host runs them concurrently within its limits; the answers
+// are in the order of the requests. At most 64 requests.
 extern void perpend_evaluator_model_complete_all(perpend_evaluator_model_list_own_request_t *requests, perpend_evaluator_model_list_result_own_completion_model_error_t *ret);
 // One embedding vector per text, in order. At most 256 texts.
 extern bool perpend_evaluator_model_embed(wit_string_t *maybe_slot, wit_list_string_t *texts, wit_list_list_f32_t *ret, perpend_evaluator_model_model_error_t *err);
@@ -1049,21 +1049,21 @@ extern bool perpend_evaluator_trace_reader_list_observations(wit_string_t *trace
 extern bool perpend_evaluator_trace_reader_read_input(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_payload_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
 extern bool perpend_evaluator_trace_reader_read_output(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_payload_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
 extern bool perpend_evaluator_trace_reader_read_metadata(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_json_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
-// The tree of a trace, or what is below one observation of it: depth
+// The tree of a trace, or the subtree below one observation: depth
 // first, the children of one parent by start, then by identifier. An
-// observation whose parent is not in the trace stands at the top; parents
-// that form a circle are broken at its earliest member. `limit` is
+// observation whose parent is not in the trace is at the top; a cycle of
+// parents is broken at its earliest member. `limit` is
 // 1 to 500 and capped there. A trace of more than 50,000 observations has
 // no outline: `too-large`.
 extern bool perpend_evaluator_trace_reader_outline(wit_string_t *trace_id, wit_string_t *maybe_parent_id, wit_string_t *maybe_cursor, uint32_t limit, perpend_evaluator_trace_reader_outline_page_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
-// Where a text stands in the inputs, outputs and metadata of a trace:
-// literally, in upper or lower case, observation by observation in order
-// of start. `text` has 1 to 1,000 bytes; `limit` is 1 to 100 and capped
-// there. Where 256 MiB were looked through and more is left: `too-large`.
+// The occurrences of a text in the inputs, outputs and metadata of a
+// trace, ignoring case, by observation in order of start. `text` has 1 to
+// 1,000 bytes; `limit` is 1 to 100 and capped there. A search over more
+// than 256 MiB fails with `too-large`.
 extern bool perpend_evaluator_trace_reader_search(wit_string_t *trace_id, wit_string_t *text, uint32_t limit, perpend_evaluator_trace_reader_list_hit_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
-// `length` bytes of a part from byte `offset` on; both ends move back to
-// the beginning of a character. `length` is capped at 1 MiB. Empty text
-// from the end of the part on; `none` when the observation has no such
+// `length` bytes of a part from byte `offset`; both ends move back to
+// the beginning of a character. `length` is capped at 1 MiB. The text is
+// empty from the end of the part; `none` when the observation has no such
 // part.
 extern bool perpend_evaluator_trace_reader_read_range(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_observation_part_t part, uint64_t offset, uint32_t length, perpend_evaluator_trace_reader_option_slice_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
 
@@ -1074,21 +1074,21 @@ extern bool perpend_evaluator_session_reader_list_traces(wit_string_t *session_i
 
 // Imported Functions from `perpend:evaluator/run-reader@1.0.0`
 extern bool perpend_evaluator_run_reader_get_run(wit_string_t *run_id, perpend_evaluator_run_reader_run_info_t *ret, perpend_evaluator_run_reader_trace_error_t *err);
-// One page of its items; `limit` is 1 to 20 and capped there. The pages of
-// one list are as long as the first one, whatever later calls ask for.
+// One page of its items; `limit` is 1 to 20 and capped there. The limit of
+// the first page applies to all pages of a list.
 extern bool perpend_evaluator_run_reader_list_items(wit_string_t *run_id, wit_string_t *maybe_cursor, uint32_t limit, perpend_evaluator_run_reader_run_page_t *ret, perpend_evaluator_run_reader_trace_error_t *err);
 
 // Imported Functions from `perpend:evaluator/context@1.0.0`
 // A number derived from the plug-in digest, the evaluator, the
-// configuration and the item. Equal calls get equal seeds, on every
-// machine. Use it to seed any random generator.
+// configuration and the item. Equal calls have equal seeds, on every
+// machine. Use it to seed random generators.
 extern uint64_t perpend_evaluator_context_seed(void);
-// The moment the run started, the same for each item of the run and for
-// each retry. The WASI clocks of a plug-in stand still at this moment.
+// The start time of the run, the same for each item of the run and for
+// each retry. The WASI clocks of a plug-in always return this time.
 extern perpend_evaluator_context_timestamp_ms_t perpend_evaluator_context_run_time(void);
 
 // Imported Functions from `perpend:evaluator/log@1.0.0`
-// Adds a line to the log of this evaluation. Lines over 8 KiB are cut and
+// Adds a line to the log of this evaluation. Lines over 8 KiB are cut, and
 // lines after the 200th of one call are counted and dropped. Never fails.
 // `fields` is a JSON object.
 extern void perpend_evaluator_log_log(perpend_evaluator_log_level_t level, wit_string_t *message, perpend_evaluator_log_json_t *maybe_fields);

@@ -11,8 +11,8 @@ use super::bindings::perpend::evaluator::types as __with_name0;
 pub mod exports {
     pub mod perpend {
         pub mod evaluator {
-            /// Optional export for plug-ins that can share work between items: one model
-            /// request for many items, one parsed configuration, one built index.
+            /// Optional export for plug-ins that share work between items: one model
+            /// request for many items, one parsed configuration, one index.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod batch {
                 #[used]
@@ -854,9 +854,9 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// Scores many items with the same configuration. The answer has one entry
+                    /// Scores many items with the same configuration. The result has one entry
                     /// per item, in order. The host chooses the size (at most 64 items) and
-                    /// may fall back to `evaluate` at any time, so both must agree.
+                    /// may call `evaluate` instead at any time, so both must agree.
                     #[allow(async_fn_in_trait)]
                     fn evaluate_batch(
                         evaluator_id: _rt::String,

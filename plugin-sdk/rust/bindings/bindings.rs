@@ -16,8 +16,8 @@ pub mod perpend {
             use super::super::super::_rt;
             /// One complete JSON document (RFC 8259), UTF-8, no byte-order mark.
             /// Values cross the boundary as text: copying text is far cheaper than
-            /// lifting a tree of records, and a guest that does not look inside a
-            /// value never pays for parsing it.
+            /// lifting a tree of records, and a guest that does not inspect a value
+            /// does not parse it.
             pub type Json = _rt::String;
             /// Milliseconds since 1970-01-01T00:00:00Z.
             pub type TimestampMs = u64;
@@ -46,10 +46,10 @@ pub mod perpend {
                     }
                 }
             }
-            /// Where the recorded execution behind an item can be read from.
+            /// A reference to the recorded execution of an item.
             #[derive(Clone)]
             pub struct TraceRef {
-                /// Identifier to hand to `trace-reader`.
+                /// Identifier for `trace-reader`.
                 pub trace_id: _rt::String,
                 /// The observation that is being scored; absent when the whole trace
                 /// is the subject.
@@ -66,11 +66,11 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// What is being scored.
+            /// The item that is scored.
             ///
-            /// Only the parts that the evaluator asked for in `evaluator-info.needs`
-            /// are filled in. A part that was asked for and is absent in the data is
-            /// `none` as well; the JSON value null is `some(json("null"))`.
+            /// Only the parts in `evaluator-info.needs` of the evaluator are present.
+            /// A needed part that is absent in the data is `none` as well; the JSON
+            /// value null is `some(json("null"))`.
             #[derive(Clone)]
             pub struct Item {
                 /// Stable identifier, unique inside one run. For log lines only; a
@@ -143,12 +143,12 @@ pub mod perpend {
                 pub name: _rt::String,
                 pub value: ScoreValue,
                 /// Attach the score to this observation of the item's trace. `none`
-                /// attaches it to the subject of the evaluation, which is what nearly
-                /// every evaluator wants.
+                /// attaches it to the subject of the evaluation, which is right for
+                /// nearly every evaluator.
                 pub observation_id: ::core::option::Option<_rt::String>,
-                /// Short explanation for people: a rationale, a diff, a hint.
+                /// Short explanation for users: a rationale, a diff, a hint.
                 pub comment: ::core::option::Option<_rt::String>,
-                /// A JSON object with anything a program may want to read later.
+                /// A JSON object with further data for programs.
                 pub metadata: ::core::option::Option<Json>,
             }
             impl ::core::fmt::Debug for Score {
@@ -165,26 +165,26 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// Why no score could be given. The case decides what the host does next;
-            /// the text is shown to people and never parsed.
+            /// The reason why there is no score. The case determines how the host
+            /// continues; the text is shown to users and never parsed.
             #[derive(Clone)]
             pub enum EvalError {
-                /// The configuration passed the schema and still cannot be used.
+                /// The configuration satisfies the schema and is invalid nevertheless.
                 /// Not retried. The evaluator is flagged, not only the item.
                 InvalidConfig(_rt::String),
-                /// A part of the item that is needed is absent or has a wrong shape.
-                /// Not retried.
+                /// A needed part of the item is absent or has an invalid shape. Not
+                /// retried.
                 InvalidInput(_rt::String),
                 /// There is nothing to measure for this item. Recorded as 'skipped',
                 /// never counted as a failure and never as zero.
                 NotApplicable(_rt::String),
                 /// A host call (`model`, a reader, outgoing HTTP) failed and the
-                /// evaluator cannot go on without it. The host remembers the failure
-                /// it returned last and decides by that one whether to retry.
+                /// evaluator cannot continue without it. The last failure of a host
+                /// call determines whether the host retries.
                 Upstream(_rt::String),
-                /// The evaluator judges that another attempt may work.
+                /// A transient failure: another attempt may succeed.
                 Transient(_rt::String),
-                /// Anything else. Not retried.
+                /// Any other failure. Not retried.
                 Internal(_rt::String),
             }
             impl ::core::fmt::Debug for EvalError {
@@ -225,8 +225,8 @@ pub mod perpend {
             impl ::core::error::Error for EvalError {}
             wit_bindgen::rt::bitflags::bitflags! {
                 #[doc =
-                " Parts of an item an evaluator reads. Parts that are not named are not"]
-                #[doc = " loaded from storage, which is what makes wide items cheap."]
+                " The parts of an item that an evaluator reads. Other parts are not"]
+                #[doc = " loaded from storage, which keeps wide items cheap."]
                 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Clone, Copy)] pub
                 struct ItemParts : u8 { const INPUT = 1 << 0; const OUTPUT = 1 << 1;
                 const EXPECTED_OUTPUT = 1 << 2; const METADATA = 1 << 3; const TRACE = 1
@@ -253,7 +253,7 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// What values a score may take.
+            /// The possible values of a score.
             #[derive(Clone)]
             pub enum ScoreDomain {
                 Numeric(NumericRange),
@@ -298,7 +298,7 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// What a model slot is used for.
+            /// The use of a model slot.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum SlotKind {
@@ -333,14 +333,14 @@ pub mod perpend {
                     }
                 }
             }
-            /// A place where whoever configures the evaluator puts a model.
+            /// A slot for a model, which the configuration of an evaluator assigns.
             #[derive(Clone)]
             pub struct ModelSlot {
-                /// What the plug-in passes as `slot`: 1 to 64 of `a-z`, `0-9` and `-`.
+                /// The name for `set-slot`: 1 to 64 of `a-z`, `0-9` and `-`.
                 pub name: _rt::String,
                 pub description: _rt::String,
                 pub kind: SlotKind,
-                /// When true the evaluator cannot be saved without a model here.
+                /// When true, the evaluator cannot be saved without a model.
                 pub required: bool,
             }
             impl ::core::fmt::Debug for ModelSlot {
@@ -356,8 +356,8 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// One evaluator of a plug-in. A scorer library usually becomes one
-            /// plug-in with many evaluators, so that they share one compiled artifact.
+            /// One evaluator of a plug-in. A library of scorers is usually one
+            /// plug-in with many evaluators, which share one compiled artifact.
             #[derive(Clone)]
             pub struct EvaluatorInfo {
                 /// Unique within the plug-in: 1 to 64 of `a-z`, `0-9` and `-`,
@@ -368,20 +368,20 @@ pub mod perpend {
                 /// One or more paragraphs of plain text.
                 pub description: _rt::String,
                 /// JSON Schema (draft 2020-12) of the configuration object. The host
-                /// checks every configuration against it and fills in `default`s
-                /// before the plug-in sees it. `{"type":"object"}` when there is
-                /// nothing to configure.
+                /// validates every configuration against it and fills in `default`s
+                /// before it calls the plug-in. `{"type":"object"}` for an evaluator
+                /// without configuration.
                 pub config_schema: Json,
                 pub needs: ItemParts,
-                /// The models it calls; empty for one that calls none. The first slot
-                /// of a kind is the default slot of that kind.
+                /// The slots of the models it calls; may be empty. The first slot of a
+                /// kind is the default slot of that kind.
                 pub slots: _rt::Vec<ModelSlot>,
                 pub scores: _rt::Vec<ScoreSpec>,
-                /// Set when score names depend on the configuration or the data.
-                /// Undeclared names are refused otherwise.
+                /// True when score names depend on the configuration or the data.
+                /// Otherwise undeclared names are refused.
                 pub dynamic_scores: bool,
-                /// True when equal item, configuration, seed and host answers always
-                /// give equal scores. The host may then store and reuse results.
+                /// True when scores depend on item, configuration, seed and host
+                /// answers only. The host may then store and reuse results.
                 pub deterministic: bool,
             }
             impl ::core::fmt::Debug for EvaluatorInfo {
@@ -402,7 +402,7 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// What `describe` returns.
+            /// The description of a plug-in.
             #[derive(Clone)]
             pub struct PluginInfo {
                 /// `vendor/name`, both 1 to 64 of `a-z`, `0-9` and `-`.
@@ -431,10 +431,10 @@ pub mod perpend {
         /// Capability `model`.
         ///
         /// The plug-in names a slot, never a provider, an address or a key. The host
-        /// maps the slot to a model, adds the credentials, waits for a place in the
+        /// maps the slot to a model, adds the credentials, waits for a slot within the
         /// concurrency limit, charges the budget of the run, answers from the response
-        /// cache where it can, retries what is worth retrying and records each call.
-        /// What comes back as an error is what was left after all that.
+        /// cache where possible, retries transient failures and records each call.
+        /// A returned error is final: the host has already retried.
         ///
         /// Time that a call spends waiting here is counted neither against the CPU limit
         /// nor against the wall-clock limit of the evaluation.
@@ -451,7 +451,7 @@ pub mod perpend {
                 System,
                 User,
                 Assistant,
-                /// Carries the results of tools.
+                /// The results of tools.
                 Tool,
             }
             impl ::core::fmt::Debug for Role {
@@ -482,14 +482,14 @@ pub mod perpend {
                     }
                 }
             }
-            /// The model asks for a tool of `set-tools` to be used.
+            /// A call by the model of a tool from `set-tools`.
             #[derive(Clone)]
             pub struct ToolCall {
-                /// Set by the provider, or by the host where the provider has none.
-                /// The result names it.
+                /// Set by the provider, or by the host if the provider sets none.
+                /// The result refers to it.
                 pub id: _rt::String,
                 pub name: _rt::String,
-                /// A JSON object, written by a model: it need not fit the schema of
+                /// A JSON object, written by a model: it may violate the schema of
                 /// the tool.
                 pub arguments: Json,
             }
@@ -505,14 +505,14 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// What came of a tool call.
+            /// The result of a tool call.
             #[derive(Clone)]
             pub struct ToolResult {
                 /// `tool-call.id` of an earlier message of the same request.
                 pub call_id: _rt::String,
-                /// What the model is to read, as text or as JSON text.
+                /// The output for the model, as text or as JSON text.
                 pub content: _rt::String,
-                /// The tool failed, and `content` says why.
+                /// True when the tool failed; `content` is the reason.
                 pub is_error: bool,
             }
             impl ::core::fmt::Debug for ToolResult {
@@ -527,15 +527,15 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// A piece of a message.
+            /// A part of a message.
             ///
             /// `image`, `audio` and `file` are identifiers of stored media of the
             /// project: the `id` of a reference in the recorded data
             /// (`@@@langfuseMedia:type=..|id=..|source=..@@@`). The host loads them and
             /// sends them in the form of the provider; the bytes never enter the
-            /// plug-in. Only media that a trace which this call may read refers to can
-            /// be named, at most 16 in a request, 5 MiB together; anything else,
-            /// and a kind that the provider cannot take, is `invalid-request`.
+            /// plug-in. Only media that a readable trace of this call refers to are
+            /// allowed, at most 16 in a request, 5 MiB together; any other medium, and
+            /// a kind that the provider does not support, is `invalid-request`.
             #[derive(Clone)]
             pub enum Part {
                 Text(_rt::String),
@@ -566,7 +566,7 @@ pub mod perpend {
                     }
                 }
             }
-            /// At most 1,000 messages make a request, of 10,000 parts together.
+            /// A request has at most 1,000 messages, with at most 10,000 parts.
             #[derive(Clone)]
             pub struct Message {
                 pub role: Role,
@@ -583,14 +583,14 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// A function that the model may ask the plug-in to carry out.
+            /// A function of the plug-in that the model may call.
             #[derive(Clone)]
             pub struct Tool {
                 /// 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`, unique in the request.
                 pub name: _rt::String,
-                /// Tells the model when and how to use it.
+                /// The description for the model: when and how to use the tool.
                 pub description: _rt::String,
-                /// JSON Schema of the arguments, an object at its top.
+                /// JSON Schema of the arguments, whose type is `object`.
                 pub parameters: Json,
             }
             impl ::core::fmt::Debug for Tool {
@@ -605,17 +605,17 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// Whether the model has to use a tool.
+            /// Whether the model must call a tool.
             #[derive(Clone)]
             pub enum ToolChoice {
                 /// The model decides.
                 Auto,
-                /// It has to call one of them.
+                /// The model must call a tool.
                 Required,
-                /// It must not call any; results of earlier calls may still stand in
-                /// the messages.
+                /// The model must not call a tool; the messages may contain results of
+                /// earlier calls.
                 None,
-                /// It has to call the one of this name.
+                /// The model must call the tool of this name.
                 Named(_rt::String),
             }
             impl ::core::fmt::Debug for ToolChoice {
@@ -635,15 +635,15 @@ pub mod perpend {
                     }
                 }
             }
-            /// How the response cache takes part.
+            /// The use of the response cache.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum CacheMode {
-                /// As the run is set up; this is the one to use.
+                /// As configured for the run; the recommended mode.
                 Standard,
-                /// Ask the model again and replace what is stored.
+                /// Call the model and replace the cached response.
                 Refresh,
-                /// Neither read nor write.
+                /// Neither read nor write the cache.
                 Bypass,
             }
             impl ::core::fmt::Debug for CacheMode {
@@ -676,16 +676,16 @@ pub mod perpend {
                     }
                 }
             }
-            /// A chat completion that is wanted. What is not set is left to the model
-            /// that the slot was mapped to. A setter called again replaces what was
-            /// set; what is wrong with a value is said by `complete`.
+            /// A request for a chat completion. Settings that are not set have the
+            /// defaults of the model of the slot. A setter replaces the previous
+            /// value; `complete` reports invalid values.
             ///
             /// A resource, because a request will get further settings: a new method
-            /// breaks no plug-in, a new field of a record would break each of them.
+            /// breaks no plug-in, a new field of a record would break all of them.
             /// All requests and completions that a plug-in holds at a time, 500 at
-            /// most, take at most 32 MiB of the host. A request that goes over it
-            /// fails with `invalid-request` when it is completed, and an answer that
-            /// goes over it is `invalid-response`.
+            /// most, take at most 32 MiB of the host. A request beyond that limit
+            /// fails with `invalid-request` when it is completed, and an answer
+            /// beyond it is `invalid-response`.
             #[derive(Debug)]
             #[repr(transparent)]
             pub struct Request {
@@ -812,7 +812,7 @@ pub mod perpend {
             pub struct TokenLogprob {
                 pub token: _rt::String,
                 pub logprob: f32,
-                /// Most likely first.
+                /// Ordered by descending probability.
                 pub alternatives: _rt::Vec<TokenAlternative>,
             }
             impl ::core::fmt::Debug for TokenLogprob {
@@ -827,11 +827,11 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// How probable one choice was.
+            /// The probability of one choice.
             #[derive(Clone)]
             pub struct Share {
                 pub choice: _rt::String,
-                /// 0 to 1; those of a distribution sum up to 1.
+                /// 0 to 1; the sum over a distribution is 1.
                 pub probability: f64,
             }
             impl ::core::fmt::Debug for Share {
@@ -845,15 +845,15 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// Where in an answer the choice stands.
+            /// The position of the choice in an answer.
             #[derive(Clone)]
             pub enum Place {
-                /// The answer is the choice, and white space around it.
+                /// The answer is the choice, with optional white space around it.
                 Whole,
-                /// In the member of this name of a JSON object, the last one of the
-                /// name; a string, a boolean or a number.
+                /// The last member of this name of a JSON object: a string, a boolean
+                /// or a number.
                 Member(_rt::String),
-                /// From this byte of `completion.text` on.
+                /// The choice begins at this byte of `completion.text`.
                 Offset(u64),
             }
             impl ::core::fmt::Debug for Place {
@@ -874,12 +874,12 @@ pub mod perpend {
             }
             #[derive(Clone)]
             pub struct Distribution {
-                /// One for each choice, in the order they were asked in.
+                /// One for each choice, in the order of the argument.
                 pub shares: _rt::Vec<Share>,
-                /// How far the most probable choice is ahead of the next one, 0 to 1.
+                /// The probability of the first choice minus that of the second, 0 to 1.
                 pub margin: f64,
-                /// The probability of all that was seen to begin one of the choices,
-                /// 0 to 1. Below about 0.9 the shares say little.
+                /// The total probability of the tokens that begin a choice, 0 to 1.
+                /// Below about 0.9 the shares are not reliable.
                 pub coverage: f64,
             }
             impl ::core::fmt::Debug for Distribution {
@@ -894,8 +894,8 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// What a model answered. A resource for the reason that `request` is one.
-            /// Equal calls of its methods give equal answers.
+            /// The answer of a model. A resource for the same reason as `request`.
+            /// Equal calls of its methods have equal results.
             #[derive(Debug)]
             #[repr(transparent)]
             pub struct Completion {
@@ -939,8 +939,8 @@ pub mod perpend {
             pub enum ModelError {
                 /// The slot is unknown or not granted to this evaluator.
                 NotGranted(_rt::String),
-                /// The request itself is wrong (no messages, a schema that is none,
-                /// over a size limit).
+                /// The request is invalid (no messages, an invalid schema, over a size
+                /// limit).
                 InvalidRequest(_rt::String),
                 /// The budget of the run or of this call is spent.
                 BudgetExhausted(_rt::String),
@@ -1188,7 +1188,7 @@ pub mod perpend {
             impl Request {
                 #[allow(unused_unsafe, clippy::all)]
                 /// A slot declared in `evaluator-info.slots`, for example `judge`.
-                /// Without it the default slot is used.
+                /// Defaults to the default slot.
                 #[allow(async_fn_in_trait)]
                 pub fn set_slot(&self, name: &str) -> () {
                     unsafe {
@@ -1211,11 +1211,11 @@ pub mod perpend {
             }
             impl Request {
                 #[allow(unused_unsafe, clippy::all)]
-                /// JSON Schema of the wanted answer. With it, `completion.structured`
-                /// is a document that was checked against the schema; the host uses
-                /// the provider's own structured output where there is one, else asks
-                /// for JSON, checks, and asks again a limited number of times. An
-                /// answer that calls tools instead is handed over unchecked.
+                /// JSON Schema of the answer. With it, `completion.structured` is a
+                /// document that satisfies the schema: the host uses the structured
+                /// output of the provider if there is one; otherwise it requests JSON,
+                /// validates it and retries a limited number of times. An answer that
+                /// calls tools instead is returned unchecked.
                 #[allow(async_fn_in_trait)]
                 pub fn set_response_schema(&self, schema: &str) -> () {
                     unsafe {
@@ -1295,7 +1295,7 @@ pub mod perpend {
             }
             impl Request {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Passed on where the provider has such a thing. Not defaulted: use
+                /// Sent if the provider supports seeds. There is no default: use
                 /// `context.seed` for a stable one.
                 #[allow(async_fn_in_trait)]
                 pub fn set_seed(&self, seed: u64) -> () {
@@ -1359,8 +1359,8 @@ pub mod perpend {
             }
             impl Request {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Ask for log-probabilities with this many alternatives per token.
-                /// The answer has none when the provider offers none.
+                /// Request log-probabilities with this many alternatives per token.
+                /// The answer has none when the provider does not support them.
                 #[allow(async_fn_in_trait)]
                 pub fn set_top_logprobs(&self, alternatives: u8) -> () {
                     unsafe {
@@ -1424,8 +1424,8 @@ pub mod perpend {
             }
             impl Request {
                 #[allow(unused_unsafe, clippy::all)]
-                /// What the model may ask for, at most 128 tools. The host carries out
-                /// none of it: answer `completion.tool-calls` with a further request
+                /// The tools that the model may call, at most 128. The host does not
+                /// execute them: answer `completion.tool-calls` with a further request
                 /// that has the calls in a message of the assistant, and a
                 /// `tool-result` for each in messages of the role `tool`.
                 #[allow(async_fn_in_trait)]
@@ -1644,7 +1644,7 @@ pub mod perpend {
             }
             impl Completion {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Of all requests to the provider that this answer took.
+                /// The sum over all requests to the provider for this answer.
                 #[allow(async_fn_in_trait)]
                 pub fn usage(&self) -> TokenUsage {
                     unsafe {
@@ -1677,7 +1677,7 @@ pub mod perpend {
             }
             impl Completion {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Empty unless asked for and offered.
+                /// Empty unless requested and supported by the provider.
                 #[allow(async_fn_in_trait)]
                 pub fn logprobs(&self) -> _rt::Vec<TokenLogprob> {
                     unsafe {
@@ -1878,7 +1878,7 @@ pub mod perpend {
             }
             impl Completion {
                 #[allow(unused_unsafe, clippy::all)]
-                /// Identifier of the model that answered, for rationale and metadata.
+                /// Identifier of the model that answered, for comments and metadata.
                 #[allow(async_fn_in_trait)]
                 pub fn model(&self) -> _rt::String {
                     unsafe {
@@ -1939,11 +1939,11 @@ pub mod perpend {
             }
             impl Completion {
                 #[allow(unused_unsafe, clippy::all)]
-                /// How probable each of `choices` was, from the log-probabilities of
-                /// the tokens that tell them apart. Choices are plain text: `yes` and
+                /// The probability of each of `choices`, from the log-probabilities of
+                /// the tokens that distinguish them. Choices are plain text: `yes` and
                 /// not `"yes"`, `true` for a boolean. Absent when the answer has no
-                /// log-probabilities or when none of the choices was begun there.
-                /// At most 256 choices of 1,024 bytes; more of either gives nothing.
+                /// log-probabilities, when no choice begins at the place, and beyond
+                /// 256 choices or 1,024 bytes of a choice.
                 #[allow(async_fn_in_trait)]
                 pub fn probabilities(
                     &self,
@@ -2108,8 +2108,8 @@ pub mod perpend {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// One chat completion. Suspends the plug-in until the answer is there.
-            /// The request is used up; for another try make another one.
+            /// One chat completion. Suspends the plug-in until the answer arrives.
+            /// The request is consumed; another attempt needs another request.
             #[allow(async_fn_in_trait)]
             pub fn complete(
                 request: Request,
@@ -2315,8 +2315,8 @@ pub mod perpend {
             }
             #[allow(unused_unsafe, clippy::all)]
             /// Many chat completions at once, for panels of judges and for repeated
-            /// sampling. The host runs them concurrently within its limits; answers
-            /// stand in the order of the requests. At most 64 requests.
+            /// sampling. The host runs them concurrently within its limits; the answers
+            /// are in the order of the requests. At most 64 requests.
             #[allow(async_fn_in_trait)]
             pub fn complete_all(
                 requests: _rt::Vec<Request>,
@@ -2831,11 +2831,11 @@ pub mod perpend {
         /// Reads the recorded execution behind the item under evaluation, piece by
         /// piece. Capability `trace`.
         ///
-        /// A trace can be thousands of times larger than what an evaluator looks at,
-        /// so nothing of it is passed in; each call below loads one piece. Only the
-        /// trace of the current item can be read, and where the item is a session or a
-        /// run, each trace of that session or run. All that one call reads, whatever
-        /// the function, counts against one allowance of 64 MiB.
+        /// A trace can be thousands of times larger than the parts that an evaluator
+        /// reads, so it is not passed in; each function below loads one part. Only the
+        /// trace of the current item can be read, or each trace of the session or run
+        /// that the item is. The bytes that one call reads, with any of the functions,
+        /// count against one allowance of 64 MiB.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod trace_reader {
             #[used]
@@ -2985,7 +2985,7 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// An observation without its bulky parts.
+            /// An observation without its large parts.
             #[derive(Clone)]
             pub struct ObservationHead {
                 pub id: _rt::String,
@@ -3000,7 +3000,7 @@ pub mod perpend {
                 pub model: ::core::option::Option<_rt::String>,
                 pub input_tokens: ::core::option::Option<u64>,
                 pub output_tokens: ::core::option::Option<u64>,
-                /// Sizes in bytes of what `read-*` would return.
+                /// Sizes in bytes of the results of `read-*`.
                 pub input_size: u64,
                 pub output_size: u64,
             }
@@ -3050,7 +3050,7 @@ pub mod perpend {
             pub struct ObservationPage {
                 /// Ordered by start, then by identifier.
                 pub observations: _rt::Vec<ObservationHead>,
-                /// Hand this to the next call; absent on the last page.
+                /// The cursor of the next page; absent on the last page.
                 pub next_cursor: ::core::option::Option<_rt::String>,
             }
             impl ::core::fmt::Debug for ObservationPage {
@@ -3069,8 +3069,8 @@ pub mod perpend {
                 /// Not a trace of this call, or the capability was not granted.
                 NotGranted(_rt::String),
                 NotFound(_rt::String),
-                /// The per-call allowance of bytes read is spent, or an argument is
-                /// over its limit.
+                /// The allowance of bytes to read of this call is spent, or an argument
+                /// is over its limit.
                 TooLarge(_rt::String),
                 Unavailable(_rt::String),
                 Cancelled,
@@ -3153,15 +3153,15 @@ pub mod perpend {
             pub struct OutlineEntry {
                 pub id: _rt::String,
                 pub parent_id: ::core::option::Option<_rt::String>,
-                /// 0 for the observations at the top of what was asked for.
+                /// 0 for the observations at the top of the requested tree.
                 pub depth: u32,
                 pub kind: ObservationKind,
                 pub name: ::core::option::Option<_rt::String>,
                 pub severity: Severity,
                 pub start: TimestampMs,
-                /// Absent while it has no end.
+                /// Absent for an observation without end.
                 pub duration_ms: ::core::option::Option<u64>,
-                /// Sizes in bytes of what `read-*` would return.
+                /// Sizes in bytes of the results of `read-*`.
                 pub input_size: u64,
                 pub output_size: u64,
                 /// Direct children.
@@ -3190,7 +3190,7 @@ pub mod perpend {
             #[derive(Clone)]
             pub struct OutlinePage {
                 pub entries: _rt::Vec<OutlineEntry>,
-                /// Hand this to the next call; absent on the last page.
+                /// The cursor of the next page; absent on the last page.
                 pub next_cursor: ::core::option::Option<_rt::String>,
             }
             impl ::core::fmt::Debug for OutlinePage {
@@ -3204,14 +3204,14 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// A place where a text was found.
+            /// An occurrence of a text.
             #[derive(Clone)]
             pub struct Hit {
                 pub observation_id: _rt::String,
                 pub part: ObservationPart,
-                /// Byte of the place in what `read-*` and `read-range` give.
+                /// Byte offset in the part, as for `read-*` and `read-range`.
                 pub offset: u64,
-                /// The place with about 100 bytes around it on each side, cut between
+                /// The occurrence with about 100 bytes on each side, cut between
                 /// characters.
                 pub excerpt: _rt::String,
             }
@@ -3232,12 +3232,12 @@ pub mod perpend {
             #[derive(Clone)]
             pub struct Slice {
                 pub text: _rt::String,
-                /// Where it begins: the offset that was asked for, or a little before
-                /// it, at the beginning of a character.
+                /// The start: the requested offset, moved back to the beginning of a
+                /// character.
                 pub offset: u64,
-                /// Bytes of the whole part.
+                /// The size of the whole part in bytes.
                 pub total: u64,
-                /// The whole part is JSON, and not the text of a JSON string.
+                /// True when the whole part is JSON, and not the text of a JSON string.
                 pub is_json: bool,
             }
             impl ::core::fmt::Debug for Slice {
@@ -4602,10 +4602,10 @@ pub mod perpend {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The tree of a trace, or what is below one observation of it: depth
+            /// The tree of a trace, or the subtree below one observation: depth
             /// first, the children of one parent by start, then by identifier. An
-            /// observation whose parent is not in the trace stands at the top; parents
-            /// that form a circle are broken at its earliest member. `limit` is
+            /// observation whose parent is not in the trace is at the top; a cycle of
+            /// parents is broken at its earliest member. `limit` is
             /// 1 to 500 and capped there. A trace of more than 50,000 observations has
             /// no outline: `too-large`.
             #[allow(async_fn_in_trait)]
@@ -4961,10 +4961,10 @@ pub mod perpend {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Where a text stands in the inputs, outputs and metadata of a trace:
-            /// literally, in upper or lower case, observation by observation in order
-            /// of start. `text` has 1 to 1,000 bytes; `limit` is 1 to 100 and capped
-            /// there. Where 256 MiB were looked through and more is left: `too-large`.
+            /// The occurrences of a text in the inputs, outputs and metadata of a
+            /// trace, ignoring case, by observation in order of start. `text` has 1 to
+            /// 1,000 bytes; `limit` is 1 to 100 and capped there. A search over more
+            /// than 256 MiB fails with `too-large`.
             #[allow(async_fn_in_trait)]
             pub fn search(
                 trace_id: &str,
@@ -5180,9 +5180,9 @@ pub mod perpend {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// `length` bytes of a part from byte `offset` on; both ends move back to
-            /// the beginning of a character. `length` is capped at 1 MiB. Empty text
-            /// from the end of the part on; `none` when the observation has no such
+            /// `length` bytes of a part from byte `offset`; both ends move back to
+            /// the beginning of a character. `length` is capped at 1 MiB. The text is
+            /// empty from the end of the part; `none` when the observation has no such
             /// part.
             #[allow(async_fn_in_trait)]
             pub fn read_range(
@@ -5402,9 +5402,9 @@ pub mod perpend {
                 pub trace_count: u32,
                 /// Start of the first trace.
                 pub start: TimestampMs,
-                /// When the last of its traces began.
+                /// Start of the last trace.
                 pub end: TimestampMs,
-                /// Whose it was, sorted; the first 100.
+                /// The users of the session, sorted; the first 100.
                 pub user_ids: _rt::Vec<_rt::String>,
             }
             impl ::core::fmt::Debug for SessionInfo {
@@ -5425,7 +5425,7 @@ pub mod perpend {
             pub struct TracePage {
                 /// Ordered by start, then by identifier.
                 pub traces: _rt::Vec<TraceInfo>,
-                /// Hand this to the next call; absent on the last page.
+                /// The cursor of the next page; absent on the last page.
                 pub next_cursor: ::core::option::Option<_rt::String>,
             }
             impl ::core::fmt::Debug for TracePage {
@@ -6048,19 +6048,19 @@ pub mod perpend {
                         .finish()
                 }
             }
-            /// What was recorded for one item of the dataset.
+            /// The recorded execution of one item of the dataset.
             #[derive(Clone)]
             pub struct RunItem {
                 pub id: _rt::String,
                 pub dataset_item_id: ::core::option::Option<_rt::String>,
                 pub trace: ::core::option::Option<TraceRef>,
-                /// What the dataset says, else what was recorded.
+                /// The input in the dataset; if absent, the recorded one.
                 pub input: ::core::option::Option<Payload>,
-                /// What was recorded: of the observation that stands for the item, or
-                /// of the root of its trace.
+                /// The recorded output of the observation of the item, or of the root of
+                /// its trace.
                 pub output: ::core::option::Option<Payload>,
                 pub expected_output: ::core::option::Option<Payload>,
-                /// Of the item of the dataset.
+                /// The metadata of the item of the dataset.
                 pub metadata: ::core::option::Option<Json>,
             }
             impl ::core::fmt::Debug for RunItem {
@@ -6081,9 +6081,9 @@ pub mod perpend {
             }
             #[derive(Clone)]
             pub struct RunPage {
-                /// The newest first.
+                /// Ordered by descending creation time.
                 pub items: _rt::Vec<RunItem>,
-                /// Hand this to the next call; absent on the last page.
+                /// The cursor of the next page; absent on the last page.
                 pub next_cursor: ::core::option::Option<_rt::String>,
             }
             impl ::core::fmt::Debug for RunPage {
@@ -6328,8 +6328,8 @@ pub mod perpend {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// One page of its items; `limit` is 1 to 20 and capped there. The pages of
-            /// one list are as long as the first one, whatever later calls ask for.
+            /// One page of its items; `limit` is 1 to 20 and capped there. The limit of
+            /// the first page applies to all pages of a list.
             #[allow(async_fn_in_trait)]
             pub fn list_items(
                 run_id: &str,
@@ -6854,7 +6854,7 @@ pub mod perpend {
         /// Facts about the call in progress. Always granted.
         ///
         /// These are functions, and not fields of `item`, so that later minor versions
-        /// can add to them without changing a record.
+        /// can add functions without changing a record.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod context {
             #[used]
@@ -6863,8 +6863,8 @@ pub mod perpend {
             pub type TimestampMs = super::super::super::perpend::evaluator::types::TimestampMs;
             #[allow(unused_unsafe, clippy::all)]
             /// A number derived from the plug-in digest, the evaluator, the
-            /// configuration and the item. Equal calls get equal seeds, on every
-            /// machine. Use it to seed any random generator.
+            /// configuration and the item. Equal calls have equal seeds, on every
+            /// machine. Use it to seed random generators.
             #[allow(async_fn_in_trait)]
             pub fn seed() -> u64 {
                 unsafe {
@@ -6883,8 +6883,8 @@ pub mod perpend {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The moment the run started, the same for each item of the run and for
-            /// each retry. The WASI clocks of a plug-in stand still at this moment.
+            /// The start time of the run, the same for each item of the run and for
+            /// each retry. The WASI clocks of a plug-in always return this time.
             #[allow(async_fn_in_trait)]
             pub fn run_time() -> TimestampMs {
                 unsafe {
@@ -6903,7 +6903,7 @@ pub mod perpend {
                 }
             }
         }
-        /// Lines for the operator. Always granted.
+        /// The log for the operator. Always granted.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod log {
             #[used]
@@ -6947,7 +6947,7 @@ pub mod perpend {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Adds a line to the log of this evaluation. Lines over 8 KiB are cut and
+            /// Adds a line to the log of this evaluation. Lines over 8 KiB are cut, and
             /// lines after the 200th of one call are counted and dropped. Never fails.
             /// `fields` is a JSON object.
             #[allow(async_fn_in_trait)]
@@ -7011,7 +7011,7 @@ pub mod perpend {
 pub mod exports {
     pub mod perpend {
         pub mod evaluator {
-            /// What each plug-in exports.
+            /// The required export of a plug-in.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod evaluator {
                 #[used]
@@ -8301,18 +8301,18 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// Who this plug-in is and what it offers. Called once, when the plug-in
-                    /// is registered, with no capability granted: any host call made from here
+                    /// The description of the plug-in. Called once, when the plug-in is
+                    /// registered, with no capability granted: any host call from this function
                     /// fails. Must return the same value each time.
                     #[allow(async_fn_in_trait)]
                     fn describe() -> PluginInfo;
                     /// Scores one item with one evaluator of this plug-in.
                     ///
                     /// `config` is the checked configuration, defaults filled in. An empty
-                    /// list is a valid answer and means that there is nothing to report.
+                    /// list is a valid result and means that there is nothing to report.
                     ///
                     /// Every call starts from the state the component has right after
-                    /// instantiation: nothing kept in a global survives into the next call.
+                    /// instantiation: the values of globals are not kept for the next call.
                     #[allow(async_fn_in_trait)]
                     fn evaluate(
                         evaluator_id: _rt::String,

@@ -145,7 +145,7 @@ pub mod exports {
                 }
                 pub trait Guest {
                     /// Called with a configuration that satisfies the schema, without any
-                    /// capability. An empty list means that it is fine.
+                    /// capability. An empty list means that the configuration is valid.
                     #[allow(async_fn_in_trait)]
                     fn check_config(
                         evaluator_id: _rt::String,

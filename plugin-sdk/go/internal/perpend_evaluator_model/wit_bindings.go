@@ -18,29 +18,29 @@ const (
         RoleSystem uint8 = 0
 RoleUser uint8 = 1
 RoleAssistant uint8 = 2
-// Carries the results of tools.
+// The results of tools.
 RoleTool uint8 = 3
 )
 type Role = uint8
 
-// The model asks for a tool of `set-tools` to be used.
+// A call by the model of a tool from `set-tools`.
 type ToolCall struct {
-        // Set by the provider, or by the host where the provider has none.
-// The result names it.
+        // Set by the provider, or by the host if the provider sets none.
+        // The result refers to it.
 Id string
 Name string
-// A JSON object, written by a model: it need not fit the schema of
+// A JSON object, written by a model: it may violate the schema of
 // the tool.
 Arguments string
 }
 
-// What came of a tool call.
+// The result of a tool call.
 type ToolResult struct {
         // `tool-call.id` of an earlier message of the same request.
 CallId string
-// What the model is to read, as text or as JSON text.
+// The output for the model, as text or as JSON text.
 Content string
-// The tool failed, and `content` says why.
+// True when the tool failed; `content` is the reason.
 IsError bool
 }
 
@@ -55,15 +55,15 @@ PartToolCall uint8 = 4
 PartToolResult uint8 = 5
 )
 
-// A piece of a message.
+// A part of a message.
 // 
 // `image`, `audio` and `file` are identifiers of stored media of the
 // project: the `id` of a reference in the recorded data
 // (`@@@langfuseMedia:type=..|id=..|source=..@@@`). The host loads them and
 // sends them in the form of the provider; the bytes never enter the
-// plug-in. Only media that a trace which this call may read refers to can
-// be named, at most 16 in a request, 5 MiB together; anything else,
-// and a kind that the provider cannot take, is `invalid-request`.
+// plug-in. Only media that a readable trace of this call refers to are
+// allowed, at most 16 in a request, 5 MiB together; any other medium, and
+// a kind that the provider does not support, is `invalid-request`.
 type Part struct {
         tag uint8
         value any
@@ -131,35 +131,35 @@ func MakePartToolResult(value ToolResult) Part {
 
 
 
-// At most 1,000 messages make a request, of 10,000 parts together.
+// A request has at most 1,000 messages, with at most 10,000 parts.
 type Message struct {
         Role Role
 Parts []Part
 }
 
-// A function that the model may ask the plug-in to carry out.
+// A function of the plug-in that the model may call.
 type Tool struct {
         // 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`, unique in the request.
 Name string
-// Tells the model when and how to use it.
+// The description for the model: when and how to use the tool.
 Description string
-// JSON Schema of the arguments, an object at its top.
+// JSON Schema of the arguments, whose type is `object`.
 Parameters string
 }
 
 const (
 // The model decides.
 ToolChoiceAuto uint8 = 0
-// It has to call one of them.
+// The model must call a tool.
 ToolChoiceRequired uint8 = 1
-// It must not call any; results of earlier calls may still stand in
-// the messages.
+// The model must not call a tool; the messages may contain results of
+// earlier calls.
 ToolChoiceNone uint8 = 2
-// It has to call the one of this name.
+// The model must call the tool of this name.
 ToolChoiceNamed uint8 = 3
 )
 
-// Whether the model has to use a tool.
+// Whether the model must call a tool.
 type ToolChoice struct {
         tag uint8
         value any
@@ -192,29 +192,29 @@ func MakeToolChoiceNamed(value string) ToolChoice {
 
 
 const (
-        // As the run is set up; this is the one to use.
+        // As configured for the run; the recommended mode.
 CacheModeStandard uint8 = 0
-// Ask the model again and replace what is stored.
+// Call the model and replace the cached response.
 CacheModeRefresh uint8 = 1
-// Neither read nor write.
+// Neither read nor write the cache.
 CacheModeBypass uint8 = 2
 )
-// How the response cache takes part.
+// The use of the response cache.
 type CacheMode = uint8
 
 //go:wasmimport perpend:evaluator/model@1.0.0 [resource-drop]request
 func resourceDropRequest(handle int32)
 
-// A chat completion that is wanted. What is not set is left to the model
-// that the slot was mapped to. A setter called again replaces what was
-// set; what is wrong with a value is said by `complete`.
+// A request for a chat completion. Settings that are not set have the
+// defaults of the model of the slot. A setter replaces the previous
+// value; `complete` reports invalid values.
 // 
 // A resource, because a request will get further settings: a new method
-// breaks no plug-in, a new field of a record would break each of them.
+// breaks no plug-in, a new field of a record would break all of them.
 // All requests and completions that a plug-in holds at a time, 500 at
-// most, take at most 32 MiB of the host. A request that goes over it
-// fails with `invalid-request` when it is completed, and an answer that
-// goes over it is `invalid-response`.
+// most, take at most 32 MiB of the host. A request beyond that limit
+// fails with `invalid-request` when it is completed, and an answer
+// beyond it is `invalid-response`.
 type Request struct {
         handle *witRuntime.Handle
 }
@@ -279,28 +279,28 @@ Logprob float32
 type TokenLogprob struct {
         Token string
 Logprob float32
-// Most likely first.
+// Ordered by descending probability.
 Alternatives []TokenAlternative
 }
 
-// How probable one choice was.
+// The probability of one choice.
 type Share struct {
         Choice string
-// 0 to 1; those of a distribution sum up to 1.
+// 0 to 1; the sum over a distribution is 1.
 Probability float64
 }
 
 const (
-// The answer is the choice, and white space around it.
+// The answer is the choice, with optional white space around it.
 PlaceWhole uint8 = 0
-// In the member of this name of a JSON object, the last one of the
-// name; a string, a boolean or a number.
+// The last member of this name of a JSON object: a string, a boolean
+// or a number.
 PlaceMember uint8 = 1
-// From this byte of `completion.text` on.
+// The choice begins at this byte of `completion.text`.
 PlaceOffset uint8 = 2
 )
 
-// Where in an answer the choice stands.
+// The position of the choice in an answer.
 type Place struct {
         tag uint8
         value any
@@ -336,20 +336,20 @@ func MakePlaceOffset(value uint64) Place {
 
 
 type Distribution struct {
-        // One for each choice, in the order they were asked in.
+        // One for each choice, in the order of the argument.
 Shares []Share
-// How far the most probable choice is ahead of the next one, 0 to 1.
+// The probability of the first choice minus that of the second, 0 to 1.
 Margin float64
-// The probability of all that was seen to begin one of the choices,
-// 0 to 1. Below about 0.9 the shares say little.
+// The total probability of the tokens that begin a choice, 0 to 1.
+// Below about 0.9 the shares are not reliable.
 Coverage float64
 }
 
 //go:wasmimport perpend:evaluator/model@1.0.0 [resource-drop]completion
 func resourceDropCompletion(handle int32)
 
-// What a model answered. A resource for the reason that `request` is one.
-// Equal calls of its methods give equal answers.
+// The answer of a model. A resource for the same reason as `request`.
+// Equal calls of its methods have equal results.
 type Completion struct {
         handle *witRuntime.Handle
 }
@@ -394,8 +394,8 @@ func CompletionFromBorrowHandle(handleValue int32) *Completion {
 const (
 // The slot is unknown or not granted to this evaluator.
 ModelErrorNotGranted uint8 = 0
-// The request itself is wrong (no messages, a schema that is none,
-// over a size limit).
+// The request is invalid (no messages, an invalid schema, over a size
+// limit).
 ModelErrorInvalidRequest uint8 = 1
 // The budget of the run or of this call is spent.
 ModelErrorBudgetExhausted uint8 = 2

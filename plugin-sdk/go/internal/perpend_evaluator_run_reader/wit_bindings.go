@@ -27,25 +27,25 @@ Metadata witTypes.Option[string]
 ItemCount uint32
 }
 
-// What was recorded for one item of the dataset.
+// The recorded execution of one item of the dataset.
 type RunItem struct {
         Id string
 DatasetItemId witTypes.Option[string]
 Trace witTypes.Option[perpend_evaluator_types.TraceRef]
-// What the dataset says, else what was recorded.
+// The input in the dataset; if absent, the recorded one.
 Input witTypes.Option[perpend_evaluator_types.Payload]
-// What was recorded: of the observation that stands for the item, or
-// of the root of its trace.
+// The recorded output of the observation of the item, or of the root of
+// its trace.
 Output witTypes.Option[perpend_evaluator_types.Payload]
 ExpectedOutput witTypes.Option[perpend_evaluator_types.Payload]
-// Of the item of the dataset.
+// The metadata of the item of the dataset.
 Metadata witTypes.Option[string]
 }
 
 type RunPage struct {
-        // The newest first.
+        // Ordered by descending creation time.
 Items []RunItem
-// Hand this to the next call; absent on the last page.
+// The cursor of the next page; absent on the last page.
 NextCursor witTypes.Option[string]
 }
 

@@ -22,16 +22,16 @@ type SessionInfo struct {
 TraceCount uint32
 // Start of the first trace.
 Start uint64
-// When the last of its traces began.
+// Start of the last trace.
 End uint64
-// Whose it was, sorted; the first 100.
+// The users of the session, sorted; the first 100.
 UserIds []string
 }
 
 type TracePage struct {
         // Ordered by start, then by identifier.
 Traces []perpend_evaluator_trace_reader.TraceInfo
-// Hand this to the next call; absent on the last page.
+// The cursor of the next page; absent on the last page.
 NextCursor witTypes.Option[string]
 }
 

@@ -50,7 +50,7 @@ Metadata witTypes.Option[string]
 ObservationCount uint32
 }
 
-// An observation without its bulky parts.
+// An observation without its large parts.
 type ObservationHead struct {
         Id string
 ParentId witTypes.Option[string]
@@ -64,7 +64,7 @@ StatusMessage witTypes.Option[string]
 Model witTypes.Option[string]
 InputTokens witTypes.Option[uint64]
 OutputTokens witTypes.Option[uint64]
-// Sizes in bytes of what `read-*` would return.
+// Sizes in bytes of the results of `read-*`.
 InputSize uint64
 OutputSize uint64
 }
@@ -80,7 +80,7 @@ Name witTypes.Option[string]
 type ObservationPage struct {
         // Ordered by start, then by identifier.
 Observations []ObservationHead
-// Hand this to the next call; absent on the last page.
+// The cursor of the next page; absent on the last page.
 NextCursor witTypes.Option[string]
 }
 
@@ -88,8 +88,8 @@ const (
 // Not a trace of this call, or the capability was not granted.
 TraceErrorNotGranted uint8 = 0
 TraceErrorNotFound uint8 = 1
-// The per-call allowance of bytes read is spent, or an argument is
-// over its limit.
+// The allowance of bytes to read of this call is spent, or an argument
+// is over its limit.
 TraceErrorTooLarge uint8 = 2
 TraceErrorUnavailable uint8 = 3
 TraceErrorCancelled uint8 = 4
@@ -159,15 +159,15 @@ type ObservationPart = uint8
 type OutlineEntry struct {
         Id string
 ParentId witTypes.Option[string]
-// 0 for the observations at the top of what was asked for.
+// 0 for the observations at the top of the requested tree.
 Depth uint32
 Kind ObservationKind
 Name witTypes.Option[string]
 Severity Severity
 Start uint64
-// Absent while it has no end.
+// Absent for an observation without end.
 DurationMs witTypes.Option[uint64]
-// Sizes in bytes of what `read-*` would return.
+// Sizes in bytes of the results of `read-*`.
 InputSize uint64
 OutputSize uint64
 // Direct children.
@@ -176,17 +176,17 @@ ChildCount uint32
 
 type OutlinePage struct {
         Entries []OutlineEntry
-// Hand this to the next call; absent on the last page.
+// The cursor of the next page; absent on the last page.
 NextCursor witTypes.Option[string]
 }
 
-// A place where a text was found.
+// An occurrence of a text.
 type Hit struct {
         ObservationId string
 Part ObservationPart
-// Byte of the place in what `read-*` and `read-range` give.
+// Byte offset in the part, as for `read-*` and `read-range`.
 Offset uint64
-// The place with about 100 bytes around it on each side, cut between
+// The occurrence with about 100 bytes on each side, cut between
 // characters.
 Excerpt string
 }
@@ -194,12 +194,12 @@ Excerpt string
 // A range of one part.
 type Slice struct {
         Text string
-// Where it begins: the offset that was asked for, or a little before
-// it, at the beginning of a character.
+// The start: the requested offset, moved back to the beginning of a
+// character.
 Offset uint64
-// Bytes of the whole part.
+// The size of the whole part in bytes.
 Total uint64
-// The whole part is JSON, and not the text of a JSON string.
+// True when the whole part is JSON, and not the text of a JSON string.
 IsJson bool
 }
 

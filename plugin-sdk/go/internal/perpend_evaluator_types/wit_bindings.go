@@ -11,8 +11,8 @@ import (
 
 // One complete JSON document (RFC 8259), UTF-8, no byte-order mark.
 // Values cross the boundary as text: copying text is far cheaper than
-// lifting a tree of records, and a guest that does not look inside a
-// value never pays for parsing it.
+// lifting a tree of records, and a guest that does not inspect a value
+// does not parse it.
 type Json = string
 // Milliseconds since 1970-01-01T00:00:00Z.
 type TimestampMs = uint64
@@ -58,20 +58,20 @@ func MakePayloadJson(value string) Payload {
 
 
 
-// Where the recorded execution behind an item can be read from.
+// A reference to the recorded execution of an item.
 type TraceRef struct {
-        // Identifier to hand to `trace-reader`.
+        // Identifier for `trace-reader`.
 TraceId string
 // The observation that is being scored; absent when the whole trace
 // is the subject.
 ObservationId witTypes.Option[string]
 }
 
-// What is being scored.
+// The item that is scored.
 // 
-// Only the parts that the evaluator asked for in `evaluator-info.needs`
-// are filled in. A part that was asked for and is absent in the data is
-// `none` as well; the JSON value null is `some(json("null"))`.
+// Only the parts in `evaluator-info.needs` of the evaluator are present.
+// A needed part that is absent in the data is `none` as well; the JSON
+// value null is `some(json("null"))`.
 type Item struct {
         // Stable identifier, unique inside one run. For log lines only; a
 // score must not depend on it.
@@ -148,37 +148,37 @@ type Score struct {
 Name string
 Value ScoreValue
 // Attach the score to this observation of the item's trace. `none`
-// attaches it to the subject of the evaluation, which is what nearly
-// every evaluator wants.
+// attaches it to the subject of the evaluation, which is right for
+// nearly every evaluator.
 ObservationId witTypes.Option[string]
-// Short explanation for people: a rationale, a diff, a hint.
+// Short explanation for users: a rationale, a diff, a hint.
 Comment witTypes.Option[string]
-// A JSON object with anything a program may want to read later.
+// A JSON object with further data for programs.
 Metadata witTypes.Option[string]
 }
 
 const (
-// The configuration passed the schema and still cannot be used.
+// The configuration satisfies the schema and is invalid nevertheless.
 // Not retried. The evaluator is flagged, not only the item.
 EvalErrorInvalidConfig uint8 = 0
-// A part of the item that is needed is absent or has a wrong shape.
-// Not retried.
+// A needed part of the item is absent or has an invalid shape. Not
+// retried.
 EvalErrorInvalidInput uint8 = 1
 // There is nothing to measure for this item. Recorded as 'skipped',
 // never counted as a failure and never as zero.
 EvalErrorNotApplicable uint8 = 2
 // A host call (`model`, a reader, outgoing HTTP) failed and the
-// evaluator cannot go on without it. The host remembers the failure
-// it returned last and decides by that one whether to retry.
+// evaluator cannot continue without it. The last failure of a host
+// call determines whether the host retries.
 EvalErrorUpstream uint8 = 3
-// The evaluator judges that another attempt may work.
+// A transient failure: another attempt may succeed.
 EvalErrorTransient uint8 = 4
-// Anything else. Not retried.
+// Any other failure. Not retried.
 EvalErrorInternal uint8 = 5
 )
 
-// Why no score could be given. The case decides what the host does next;
-// the text is shown to people and never parsed.
+// The reason why there is no score. The case determines how the host
+// continues; the text is shown to users and never parsed.
 type EvalError struct {
         tag uint8
         value any
@@ -254,8 +254,8 @@ ItemPartsMetadata uint8 = 1 << 3
 ItemPartsTrace uint8 = 1 << 4
 )
 
-// Parts of an item an evaluator reads. Parts that are not named are not
-// loaded from storage, which is what makes wide items cheap.
+// The parts of an item that an evaluator reads. Other parts are not
+// loaded from storage, which keeps wide items cheap.
 type ItemParts = uint8
 
 // Range of a numeric score; both ends belong to it.
@@ -273,7 +273,7 @@ ScoreDomainBoolean uint8 = 1
 ScoreDomainCategorical uint8 = 2
 )
 
-// What values a score may take.
+// The possible values of a score.
 type ScoreDomain struct {
         tag uint8
         value any
@@ -321,21 +321,21 @@ SlotKindChat uint8 = 0
 // `model.embed`.
 SlotKindEmbedding uint8 = 1
 )
-// What a model slot is used for.
+// The use of a model slot.
 type SlotKind = uint8
 
-// A place where whoever configures the evaluator puts a model.
+// A slot for a model, which the configuration of an evaluator assigns.
 type ModelSlot struct {
-        // What the plug-in passes as `slot`: 1 to 64 of `a-z`, `0-9` and `-`.
+        // The name for `set-slot`: 1 to 64 of `a-z`, `0-9` and `-`.
 Name string
 Description string
 Kind SlotKind
-// When true the evaluator cannot be saved without a model here.
+// When true, the evaluator cannot be saved without a model.
 Required bool
 }
 
-// One evaluator of a plug-in. A scorer library usually becomes one
-// plug-in with many evaluators, so that they share one compiled artifact.
+// One evaluator of a plug-in. A library of scorers is usually one
+// plug-in with many evaluators, which share one compiled artifact.
 type EvaluatorInfo struct {
         // Unique within the plug-in: 1 to 64 of `a-z`, `0-9` and `-`,
 // starting with a letter.
@@ -345,24 +345,24 @@ Title string
 // One or more paragraphs of plain text.
 Description string
 // JSON Schema (draft 2020-12) of the configuration object. The host
-// checks every configuration against it and fills in `default`s
-// before the plug-in sees it. `{"type":"object"}` when there is
-// nothing to configure.
+// validates every configuration against it and fills in `default`s
+// before it calls the plug-in. `{"type":"object"}` for an evaluator
+// without configuration.
 ConfigSchema string
 Needs ItemParts
-// The models it calls; empty for one that calls none. The first slot
-// of a kind is the default slot of that kind.
+// The slots of the models it calls; may be empty. The first slot of a
+// kind is the default slot of that kind.
 Slots []ModelSlot
 Scores []ScoreSpec
-// Set when score names depend on the configuration or the data.
-// Undeclared names are refused otherwise.
+// True when score names depend on the configuration or the data.
+// Otherwise undeclared names are refused.
 DynamicScores bool
-// True when equal item, configuration, seed and host answers always
-// give equal scores. The host may then store and reuse results.
+// True when scores depend on item, configuration, seed and host
+// answers only. The host may then store and reuse results.
 Deterministic bool
 }
 
-// What `describe` returns.
+// The description of a plug-in.
 type PluginInfo struct {
         // `vendor/name`, both 1 to 64 of `a-z`, `0-9` and `-`.
 Name string

@@ -1,7 +1,7 @@
-// Package runtime gives the generated bindings memory.
+// Package runtime allocates memory for the generated bindings.
 //
-// The collector is off: an instance lives for one call, and a collection that begins while the host asks
-// for memory cannot be left again.
+// The garbage collector is disabled: an instance lives for one call, and a collection that starts during an
+// allocation for the host would never finish.
 package runtime
 
 import (
@@ -12,12 +12,12 @@ import (
 
 func init() { debug.SetGCPercent(-1) }
 
-// Allocate gives memory that stays where it is while the pinner holds it. Every alignment of the
+// Allocate returns memory that does not move while the pinner holds it. Every alignment of the
 // canonical ABI divides 8.
 func Allocate(pinner *runtime.Pinner, size, _ uintptr) unsafe.Pointer {
 	if size == 0 {
-		// Any address does for nothing.
-		return unsafe.Pointer(&nothing)
+		// Any valid address is suitable for an empty allocation.
+		return unsafe.Pointer(&empty)
 	}
 	words := make([]uint64, (size+7)/8)
 	at := unsafe.Pointer(unsafe.SliceData(words))
@@ -25,10 +25,10 @@ func Allocate(pinner *runtime.Pinner, size, _ uintptr) unsafe.Pointer {
 	return at
 }
 
-var nothing uint64
+var empty uint64
 
-// What the host asked memory for, until the bindings have read it.
-var lent runtime.Pinner
+// The allocations for the host, until the bindings have read them.
+var hostMemory runtime.Pinner
 
-// Unpin ends the time of what the host asked memory for: the bindings hold it now.
-func Unpin() { lent.Unpin() }
+// Unpin releases the allocations for the host after the bindings have read them.
+func Unpin() { hostMemory.Unpin() }

@@ -2,14 +2,14 @@ package runtime
 
 import "unsafe"
 
-// Called by the host for what a call brings in.
+// Called by the host to allocate the arguments of a call.
 //
 //go:wasmexport cabi_realloc
 func realloc(old unsafe.Pointer, oldSize, align, size uint32) unsafe.Pointer {
 	if oldSize != 0 && size <= oldSize {
 		return old
 	}
-	at := Allocate(&lent, uintptr(size), uintptr(align))
+	at := Allocate(&hostMemory, uintptr(size), uintptr(align))
 	if oldSize != 0 {
 		copy(unsafe.Slice((*byte)(at), size), unsafe.Slice((*byte)(old), oldSize))
 	}

@@ -1,7 +1,7 @@
-// Package types has the generic types that the generated bindings name.
+// Package types has the generic types of the generated bindings.
 package types
 
-// Whether an Option holds a value.
+// The tags of an Option.
 const (
 	OptionNone uint8 = iota
 	OptionSome
@@ -13,16 +13,16 @@ type Option[T any] struct {
 	value T
 }
 
-// None is absent.
+// None returns an empty Option.
 func None[T any]() Option[T] { return Option[T]{} }
 
-// Some is there.
+// Some returns an Option with a value.
 func Some[T any](value T) Option[T] { return Option[T]{OptionSome, value} }
 
 // Tag is OptionNone or OptionSome.
 func (o Option[T]) Tag() uint8 { return o.tag }
 
-// Some is the value; asking for one that is absent is a mistake.
+// Some returns the value. It panics if the Option is empty.
 func (o Option[T]) Some() T {
 	if o.tag != OptionSome {
 		panic("the option is empty")
@@ -30,7 +30,7 @@ func (o Option[T]) Some() T {
 	return o.value
 }
 
-// Which case a Result holds.
+// The tags of a Result.
 const (
 	ResultOk uint8 = iota
 	ResultErr
@@ -43,16 +43,16 @@ type Result[T, E any] struct {
 	err   E
 }
 
-// Ok is a value.
+// Ok returns a successful Result.
 func Ok[T, E any](value T) Result[T, E] { return Result[T, E]{tag: ResultOk, value: value} }
 
-// Err is an error.
+// Err returns a failed Result.
 func Err[T, E any](err E) Result[T, E] { return Result[T, E]{tag: ResultErr, err: err} }
 
 // Tag is ResultOk or ResultErr.
 func (r Result[T, E]) Tag() uint8 { return r.tag }
 
-// Ok is the value; asking an error for it is a mistake.
+// Ok returns the value. It panics if the Result is an error.
 func (r Result[T, E]) Ok() T {
 	if r.tag != ResultOk {
 		panic("the result is an error")
@@ -60,7 +60,7 @@ func (r Result[T, E]) Ok() T {
 	return r.value
 }
 
-// Err is the error; asking a value for it is a mistake.
+// Err returns the error. It panics if the Result is a value.
 func (r Result[T, E]) Err() E {
 	if r.tag != ResultErr {
 		panic("the result is a value")
