@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tests_examples_becomes_what_builds_pages() {
+    fn arguments_of_doc_tests_become_arguments_of_rustdoc() {
         let all = |text: &str| -> Vec<OsString> { text.split(' ').map(OsString::from).collect() };
         let tested = all("--edition=2024 --test src/lib.rs --test-run-directory here --extern a=b");
         let built = building(&tested, Path::new("doc")).unwrap();

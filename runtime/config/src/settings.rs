@@ -15,7 +15,7 @@ pub(super) struct Setting {
     pub(super) default: &'static str,
     /// The version that introduced it.
     pub(super) since: &'static str,
-    /// For people.
+    /// Description in help and on the reference page.
     pub(super) text: &'static str,
     /// Validates and sets a value; the error states the expectation.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
@@ -69,7 +69,7 @@ macro_rules! rate_limit {
     };
 }
 
-/// Far beyond what one server answers.
+/// Far above the capacity of one server.
 const MAX_PER_MINUTE: u64 = 10_000_000;
 
 /// Every setting, in the order of the reference page.
@@ -92,9 +92,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: Some("public-url"),
         default: "",
         since: "0.1",
-        text: "How browsers reach the server, when it runs behind a proxy. Used in printed links and in those of \
-               answers, such as upload links. Without it, answers use the Host header where that is an IP address, \
-               localhost or a single label, and else the address of server.listen.",
+        text: "URL under which browsers reach a server behind a proxy. Used in printed links and in links of responses, \
+               such as upload links. Without it, responses use the `Host` header if that is an IP address, localhost \
+               or a single label, otherwise the address of `server.listen`.",
         set: |config, text| {
             let is_http = text.starts_with("http://") || text.starts_with("https://");
             if !text.is_empty() && !is_http {
@@ -109,10 +109,10 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "0",
         since: "0.1",
-        text: "Connections that may be open at a time. When another one comes, the one that has been idle longest \
-               is closed; when none is idle, the new one waits to be accepted. 0: as many as the limit of open \
-               files allows, less a reserve for database, workers and files, at most 8192. The reserve is kept \
-               for every value; the server raises its soft limit of open files to the hard one.",
+        text: "Maximum number of open connections. At the maximum, a new connection closes the one that has been \
+               idle longest; if none is idle, it waits to be accepted. 0: as many as the limit of open files allows, \
+               less a reserve for database, workers and files, at most 8192. The reserve applies to every value; \
+               the server raises its soft limit of open files to the hard limit.",
         set: |config, text| {
             config.max_connections = number(text, 0, 1 << 20)? as usize;
             Ok(())
@@ -123,12 +123,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "",
         since: "0.1",
-        text: "Addresses of the proxies before the server, comma-separated, single or in CIDR notation such as \
-               `10.1.0.0/16`. From these alone `Forwarded` and `X-Forwarded-For` say which client sent a request: \
-               the rightmost address that is not in the list. A proxy has to write one of the two and remove or \
-               replace what a client sent in the other: where they differ, the client has the address of the proxy. \
-               Without this list every client behind a proxy has that address, in the log and where wrong secrets \
-               are counted. A list of everything is refused.",
+        text: "Addresses of trusted proxies, comma-separated, single or in CIDR notation such as `10.1.0.0/16`. Only \
+               from these are `Forwarded` and `X-Forwarded-For` used: the client address is the rightmost address \
+               that is not in the list. A proxy must write one of the two headers and remove or replace the other; \
+               if they differ, the address of the proxy is used. Without this list every client behind a proxy has \
+               the address of the proxy, in the log and in the count of wrong secrets. A list of all addresses is \
+               rejected.",
         set: |config, text| {
             config.trusted_proxies = text.parse()?;
             Ok(())
@@ -139,7 +139,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "20",
         since: "0.1",
-        text: "How long requests and evaluations under way may take after SIGTERM or SIGINT.",
+        text: "Time for running requests and evaluations to finish after SIGTERM or SIGINT.",
         set: |config, text| {
             config.shutdown_grace = Duration::from_secs(number(text, 0, 3_600)?);
             Ok(())
@@ -151,10 +151,10 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "perpend-data",
         since: "0.1",
         text: "Directory of this installation: the SQLite database and the cache of compiled plug-ins. \
-               Made when it is missing.",
+               Created if missing.",
         set: |config, text| {
             if text.is_empty() {
-                return Err("a directory is needed".to_owned());
+                return Err("must be a directory, got an empty text".to_owned());
             }
             config.data_dir = text.into();
             Ok(())
@@ -204,8 +204,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "5",
         since: "0.1",
-        text: "How long a statement waits for a lock or a connection. Afterwards the client gets 503 \
-               and may send again.",
+        text: "Maximum wait of a statement for a lock or a connection. After it the response is 503 \
+               and the client may retry.",
         set: |config, text| {
             config.database_wait = Duration::from_secs(number(text, 1, 600)?);
             Ok(())
@@ -222,7 +222,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             let filter = tracing_subscriber::EnvFilter::try_new(text);
             filter.map_err(|error| format!("{text:?} is not a log filter: {error}"))?;
             if text.is_empty() {
-                return Err("a level is needed, such as info".to_owned());
+                return Err("must be a level such as `info`, got an empty text".to_owned());
             }
             config.log_level = text.to_owned();
             Ok(())
@@ -249,7 +249,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "64",
         since: "0.1",
-        text: "Largest OTLP body, on the wire and again decoded. Beyond it the answer is 413, and \
+        text: "Maximum size of an OTLP body, both on the wire and decoded. Above it the response is 413 and \
                clients drop the batch: a protection, not a quota.",
         set: |config, text| {
             config.ingest.max_body_bytes = (number(text, 1, 1_024)? as usize) << 20;
@@ -261,10 +261,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "256",
         since: "0.1",
-        text: "The bodies of all requests in memory together, as they came and decoded. Beyond it the answer is \
-               503 with `Retry-After`. An eighth is kept for requests that need at most 256 KiB, so that they \
-               are answered while large ones fill the rest. A body counts as its bytes arrive, not when they \
-               are announced.",
+        text: "Memory for the bodies of all requests, encoded and decoded. Above it the response is 503 with \
+               `Retry-After`. An eighth is reserved for requests that need at most 256 KiB, so that large requests \
+               do not block them. A body is charged as its bytes arrive, not by its `Content-Length`.",
         set: |config, text| {
             config.ingest.max_in_flight_bytes = (number(text, 1, 65_536)? as usize) << 20;
             Ok(())
@@ -275,9 +274,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "50",
         since: "0.1",
-        text: "How much of `ingest.max_in_flight_mib` the requests of one key may hold. Beyond it this key gets \
-               503 with `Retry-After`, and others are served. A single request may hold more, else it could \
-               never be answered.",
+        text: "Share of `ingest.max_in_flight_mib` for the requests of one key. Above it, requests of this key get \
+               503 with `Retry-After` and other keys are served. A single request may exceed the share, otherwise it \
+               could never succeed.",
         set: |config, text| {
             config.ingest.max_key_share_percent = number(text, 1, 100)? as usize;
             Ok(())
@@ -288,8 +287,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "30",
         since: "0.1",
-        text: "How long a sender may pause inside a body, or take for the head of a request or between two \
-               requests, before the connection is given up.",
+        text: "Maximum pause within a body, time for the head of a request, and idle time between two requests; \
+               after it the connection is closed.",
         set: |config, text| {
             config.ingest.read_timeout = Duration::from_secs(number(text, 1, 600)?);
             Ok(())
@@ -300,10 +299,10 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "16",
         since: "0.1",
-        text: "The rate that the sender of a body keeps up. Who falls behind it by more than \
+        text: "Minimum rate of a request body. A client that falls behind it by more than \
                `ingest.read_timeout_seconds` gets 408, on the OTLP paths 503 with `Retry-After`, because OTLP \
-               clients send nothing again after 408. The built-in value is a tenth of what a poor mobile \
-               connection reaches; a few bytes now and then are not enough to hold memory.",
+               clients do not retry after 408. The built-in value is a tenth of the rate of a poor mobile \
+               connection, and keeps slow clients from holding memory.",
         set: |config, text| {
             config.ingest.min_body_bytes_per_second = (number(text, 1, 1 << 20)? as u32) << 10;
             Ok(())
@@ -314,8 +313,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "900",
         since: "0.1",
-        text: "How long a whole body may take. With the built-in value a medium of 100 MiB needs a megabit per \
-               second. A body that takes longer is refused like one that is too slow: with 408, or 503 on the OTLP \
+        text: "Maximum time for a whole body. With the built-in value a media file of 100 MiB needs a megabit per \
+               second. A body that takes longer is rejected like one that is too slow: with 408, or 503 on the OTLP \
                paths.",
         set: |config, text| {
             config.ingest.body_deadline = Duration::from_secs(number(text, 1, 86_400)?);
@@ -327,8 +326,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "32768",
         since: "0.1",
-        text: "Spans in one OTLP request; resources and scopes together, and log records of spans, may be as \
-               many. Beyond it the answer is 413 and nothing of the request is stored.",
+        text: "Maximum number of spans in one OTLP request; the same maximum applies to resources and scopes \
+               together, and to log records of spans. Above it the response is 413 and nothing of the request is stored.",
         set: |config, text| {
             config.ingest.span.max_spans = number(text, 1, 1 << 30)? as usize;
             Ok(())
@@ -339,9 +338,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "100000",
         since: "0.1",
-        text: "Values that one span may hold: attributes, the members of their lists and maps, and of JSON that \
-               they hold as text. An attribute beyond it is dropped and counted in the metadata, JSON text \
-               beyond it is kept as text.",
+        text: "Maximum number of values in one span: attributes, the members of their lists and maps, and of JSON \
+               that they hold as text. Further attributes are dropped and counted in the metadata, further JSON \
+               text is stored as text.",
         set: |config, text| {
             config.ingest.span.max_values = number(text, 1, 10_000_000)? as usize;
             Ok(())
@@ -352,28 +351,28 @@ pub(super) const SETTINGS: &[Setting] = &[
         "2048",
         max_attributes,
         1,
-        "Attributes on a span; the rest is dropped and counted in its metadata."
+        "Attributes of a span; further ones are dropped and counted in its metadata."
     ),
     span_limit!(
         "ingest.max_content_kib",
         "10240",
         max_content_bytes,
         1 << 10,
-        "Input or output of an observation; beyond it text is cut, which its metadata says."
+        "Input or output of an observation; longer text is truncated and its metadata records that."
     ),
     span_limit!(
         "ingest.max_metadata_value_kib",
         "64",
         max_metadata_value_bytes,
         1 << 10,
-        "One metadata value; beyond it it is cut."
+        "One metadata value; a longer one is truncated."
     ),
     span_limit!(
         "ingest.max_metadata_kib",
         "1024",
         max_metadata_bytes,
         1 << 10,
-        "All metadata of an observation; beyond it the largest attributes go first."
+        "All metadata of an observation; above it the largest attributes are dropped first."
     ),
     span_limit!("ingest.max_name_chars", "1024", max_name_chars, 1, "Characters of a name."),
     span_limit!(
@@ -383,8 +382,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         1,
         "Characters of a status message."
     ),
-    span_limit!("ingest.max_events", "64", max_events, 1, "Span events kept in metadata."),
-    span_limit!("ingest.max_links", "128", max_links, 1, "Links kept in metadata."),
+    span_limit!("ingest.max_events", "64", max_events, 1, "Span events stored in metadata."),
+    span_limit!("ingest.max_links", "128", max_links, 1, "Links stored in metadata."),
     span_limit!(
         "ingest.max_media_mib",
         "20",
@@ -397,9 +396,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "128",
         since: "0.1",
-        text: "Memory for all answers together: rows that are read for them, and bytes that clients have not taken yet. \
-               Half of it is for one project, an eighth for answers of at most 256 KiB. Beyond it the answer is 503 with \
-               `Retry-After`, or 422 where one answer alone would need more.",
+        text: "Memory for all responses: rows read for them, and bytes that clients have not received yet. One project \
+               may use half of it; an eighth is reserved for responses of at most 256 KiB. Above it the response is 503 \
+               with `Retry-After`, or 422 if one response alone needs more.",
         set: |config, text| {
             config.answers.max_in_flight_bytes = (number(text, 8, 65_536)? as usize) << 20;
             Ok(())
@@ -410,8 +409,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "20",
         since: "0.1",
-        text: "How long a request may read. Afterwards the answer is 422, which names what would need less time. Lists \
-               with a cursor end their page in time instead.",
+        text: "Maximum time for reading in one request. After it the response is 422 and suggests a narrower request. \
+               Lists with a cursor return a shorter page instead.",
         set: |config, text| {
             config.answers.timeout = Duration::from_secs(number(text, 1, 3_600)?);
             Ok(())
@@ -422,7 +421,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "60",
         since: "0.1",
-        text: "How long a client may take nothing of an answer before its connection is closed.",
+        text: "Time without progress of a client in receiving a response, after which its connection is closed.",
         set: |config, text| {
             config.answers.pause = Duration::from_secs(number(text, 1, 600)?);
             Ok(())
@@ -433,7 +432,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "4",
         since: "0.1",
-        text: "The rate at which a client takes an answer. A connection that falls behind it by more than \
+        text: "Minimum rate at which a client receives a response. A connection that falls behind it by more than \
                `answers.pause_seconds` is closed.",
         set: |config, text| {
             config.answers.min_bytes_per_second = (number(text, 1, 1 << 20)? as u32) << 10;
@@ -445,8 +444,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "3600",
         since: "0.1",
-        text: "How long a client may take for a whole answer before its connection is closed. Time in which the server \
-               makes the answer does not count.",
+        text: "Maximum time for a client to receive a whole response, after which its connection is closed. Time in \
+               which the server produces the response does not count.",
         set: |config, text| {
             config.answers.deadline = Duration::from_secs(number(text, 1, 86_400)?);
             Ok(())
@@ -457,8 +456,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "4608",
         since: "0.1",
-        text: "Largest body of the other requests; beyond it the answer is 413. Components of plug-ins \
-               may be up to 64 MiB for every value.",
+        text: "Maximum size of the body of other requests; above it the response is 413. Components of plug-ins \
+               may always have up to 64 MiB.",
         set: |config, text| {
             config.api_max_body_bytes = (number(text, 1, 1 << 20)? as usize) << 10;
             Ok(())
@@ -469,8 +468,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "500000",
         since: "0.1",
-        text: "JSON values in the body of such a request: texts, numbers, lists and so on. Beyond it the answer is \
-               413.",
+        text: "Maximum number of JSON values in the body of such a request: strings, numbers, arrays and so on. Above \
+               it the response is 413.",
         set: |config, text| {
             config.api_max_body_values = number(text, 1, 100_000_000)? as usize;
             Ok(())
@@ -479,10 +478,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     rate_limit!(
         "limits.ingestion_per_minute",
         ingestion,
-        "Requests with telemetry, batches of events or scores that one key may make per minute; all of them \
-         may come at once. 0: any number. Beyond it the answer is 429 with `Retry-After`. The answers say in \
-         `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` the state of the key. Each server \
-         counts for itself."
+        "Maximum number of requests with telemetry, batches of events or scores per key and minute; a burst of \
+         all of them is allowed. 0: unlimited. Above it the response is 429 with `Retry-After`. The headers \
+         `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` have the state of the key. Each \
+         server counts separately."
     ),
     rate_limit!(
         "limits.datasets_per_minute",
@@ -518,8 +517,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "best-effort",
         since: "0.1",
         text: "`best-effort`: the processes that run and compile plug-ins, and check schemas, are confined as far as the platform \
-               can, and start-up says what it lacks. `required`: without all of it the server does not \
-               start.",
+               supports it, and the log at start-up names the missing measures. `required`: if a measure is missing, \
+               the server does not start.",
         set: |config, text| {
             config.evaluation.confinement = match text {
                 "best-effort" => Confinement::BestEffort,
@@ -534,7 +533,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "4096",
         since: "0.1",
-        text: "A worker process with more memory in use is replaced; the evaluations it had are made again.",
+        text: "A worker process that uses more memory is replaced; its evaluations run again.",
         set: |config, text| {
             config.evaluation.worker_memory_bytes = number(text, 256, 1 << 20)? << 20;
             Ok(())
@@ -545,8 +544,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "128",
         since: "0.1",
-        text: "Memory of the server for targets and items that are evaluated at a time. Beyond it evaluations wait, one \
-               project after the other; those of one project take at most half. A single item may take more.",
+        text: "Memory of the server for targets and items under evaluation. Above it evaluations wait, with projects \
+               in turn; one project may use at most half. A single item may use more.",
         set: |config, text| {
             config.evaluation.memory_bytes = (number(text, 16, 1 << 20)? as usize) << 20;
             Ok(())
@@ -572,8 +571,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "30",
         since: "0.1",
-        text: "For so long a reply of a model answers equal requests of its project: trials, targets that are scored again, and \
-               live scoring at temperature 0. 0 turns this off and forgets what is stored.",
+        text: "Days for which a reply of a model is reused for equal requests of its project: trials, targets that are \
+               scored again, and live scoring at temperature 0. 0 disables the cache and deletes its entries.",
         set: |config, text| {
             config.evaluation.reply_lifetime_ms = number(text, 0, 3_650)? as i64 * 86_400_000;
             Ok(())
@@ -584,7 +583,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "256",
         since: "0.1",
-        text: "What stored replies of a project may take up, compressed; the oldest go first. It may be more for ten minutes.",
+        text: "Compressed size of the cached replies of a project; the oldest are deleted first, at least every ten minutes.",
         set: |config, text| {
             config.evaluation.max_reply_bytes = number(text, 1, 1 << 20)? << 20;
             Ok(())
@@ -595,10 +594,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "",
         since: "0.1",
-        text: "Hosts, between commas, that exports to buckets and calls of models may reach although their addresses \
-               are not public: `minio:9000`, or `store.lan` for any port. Names below them count too. `10.0.0.7` and `::1` are \
-               addresses in place of a host. `10.1.0.0/16` lets any host have an address in that range. Without it, whoever may set up an export could have the server speak \
-               with its own network.",
+        text: "Hosts with private addresses, comma-separated, that exports to buckets and model calls may connect to: \
+               `minio:9000`, or `store.lan` for any port, both with their subdomains; `10.0.0.7` and `::1` are \
+               addresses in place of a host; `10.1.0.0/16` allows any host with an address in that range. All other \
+               private addresses are blocked, so that a user who may create an export cannot reach the network of \
+               the server.",
         set: |config, text| {
             let hosts = text.split(',').map(str::trim).filter(|host| !host.is_empty());
             let hosts: Vec<String> = hosts.map(str::to_ascii_lowercase).collect();
@@ -616,7 +616,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "256",
         since: "0.1",
-        text: "An exported file that is larger, before it is compressed, is followed by a second one.",
+        text: "Maximum size of an exported file before compression; a larger export has several files.",
         set: |config, text| {
             config.exports.max_file_bytes = (number(text, 1, 4_096)? as usize) << 20;
             Ok(())
@@ -629,9 +629,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         since: "0.1",
         text: "Key that encrypts stored secrets, such as those of LLM connections: 32 bytes in base64, as \
                `openssl rand -base64 32` prints them. Every server on one database needs the same. When \
-               it is empty, `secrets.key` in the data directory holds one, made at the first start. Keep a copy of \
-               it apart from the backups; `perpend backup --with-keys` includes it. With another key, or without \
-               the file, the next start is refused; `perpend secrets reset` is for a key that is lost for good.",
+               it is empty, the key is in `secrets.key` in the data directory, created at the first start. Store a copy \
+               of it apart from the backups; `perpend backup --with-keys` includes it. With another key, or without \
+               the file, the server does not start; `perpend secrets reset` is for a key that is permanently lost.",
         set: |config, text| {
             if !text.is_empty() {
                 perpend_http_client::parse_key(text).map_err(|error| error.to_string())?;
@@ -647,11 +647,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         since: "0.1",
         text: "Key of the administrator of this installation, at least 24 characters: sent both as \
                `Authorization: Bearer KEY` and as `x-perpend-admin-api-key: KEY`, with the id of a project in \
-               `x-perpend-project-id`, it opens that project like a key pair of its own. When it is empty, \
-               nobody has this right.",
+               `x-perpend-project-id`, it has the rights of a key pair of that project. When empty, there is \
+               no administrator.",
         set: |config, text| {
             if !text.is_empty() && text.chars().count() < 24 {
-                return Err("a key that opens every project has at least 24 characters".to_owned());
+                return Err("must have at least 24 characters".to_owned());
             }
             config.admin.api_key = some_text(text);
             Ok(())
@@ -662,9 +662,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "",
         since: "0.1",
-        text: "Public half of the first key pair, any text without a colon: keys of an old installation \
-               keep working. Made at each start where it is not there; a pair that was deleted is not made \
-               again, which the start warns of. Needs `init.secret_key`.",
+        text: "Public half of the first key pair, any text without a colon, such as a key of an old \
+               installation. Created at each start if missing; a deleted pair is not created again, and the log \
+               has a warning. Requires `init.secret_key`.",
         set: |config, text| {
             config.init.public_key = public_key(text)?;
             Ok(())
@@ -675,7 +675,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "",
         since: "0.1",
-        text: "Secret half of the first key pair, any text. Needs `init.public_key`.",
+        text: "Secret half of the first key pair, any text. Requires `init.public_key`.",
         set: |config, text| {
             config.init.secret_key = some_text(text);
             Ok(())
@@ -687,9 +687,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "",
         since: "0.1",
         text: "Public half of a key pair of the organization, which manages its projects, their keys and its \
-               members and reads no data. Made sure of at each start; a pair that was deleted is not made again, \
-               which the start warns of. Needs `init.org_secret_key`; `perpend \
-               organization-key` makes further ones.",
+               members and reads no data. Created at each start if missing; a deleted pair is not created \
+               again, and the log has a warning. Requires `init.org_secret_key`; `perpend organization-key` creates \
+               further ones.",
         set: |config, text| {
             config.init.org_public_key = public_key(text)?;
             Ok(())
@@ -700,7 +700,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "",
         since: "0.1",
-        text: "Secret half of that key pair, any long random text. Needs `init.org_public_key`.",
+        text: "Secret half of that key pair, any long random text. Requires `init.org_public_key`.",
         set: |config, text| {
             config.init.org_secret_key = some_text(text);
             Ok(())
@@ -711,7 +711,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "My project",
         since: "0.1",
-        text: "Name of the project that the first start makes.",
+        text: "Name of the project that is created at the first start.",
         set: |config, text| {
             config.init.project_name = name(text)?;
             Ok(())
@@ -722,7 +722,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "My organization",
         since: "0.1",
-        text: "Name of the organization that the first start makes.",
+        text: "Name of the organization that is created at the first start.",
         set: |config, text| {
             config.init.org_name = name(text)?;
             Ok(())

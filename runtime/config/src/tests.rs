@@ -43,7 +43,7 @@ fn flags_win_over_the_environment_and_the_environment_over_the_file() {
 }
 
 #[test]
-fn an_unknown_key_stops_the_start_with_its_name_and_the_nearest_known_one() {
+fn an_unknown_key_is_an_error_with_the_nearest_known_key() {
     let error = from_file("[server]\nlisten_on = \"127.0.0.1:1\"").unwrap_err();
     let text = error.to_string();
     assert!(text.contains("server.listen_on"), "{text}");
@@ -59,7 +59,7 @@ fn an_unknown_key_stops_the_start_with_its_name_and_the_nearest_known_one() {
 }
 
 #[test]
-fn a_bad_value_stops_the_start_with_key_place_and_what_would_be_right() {
+fn an_invalid_value_is_an_error_with_key_location_and_expectation() {
     for (text, parts) in [
         ("[server]\nlisten = \"localhost\"", ["server.listen", "127.0.0.1:4717"]),
         ("[ingest]\nmax_body_mib = 0", ["ingest.max_body_mib", "1 to 1024"]),

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_members_are_left_out_and_the_rest_says_so() {
+    fn the_largest_members_are_dropped_and_recorded() {
         let small = json!({ "a": 1, "b": { "c": "d" } });
         let mut metadata = small.as_object().unwrap().clone();
         limit_metadata(&mut metadata);

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_says_nothing_new_changes_nothing() {
+    fn a_write_without_a_change_keeps_the_version() {
         let item = DatasetItem::new("i".to_owned(), &dataset(), ItemPatch::default(), at(0));
         assert_eq!(item.patched(ItemPatch::default(), at(5)), item);
         let input = ItemPatch { input: Some(json!({ "q": 1 })), ..ItemPatch::default() };

@@ -268,7 +268,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn filters_that_differ_in_order_and_repeats_only_ask_the_same() {
+    fn filters_that_differ_only_in_order_and_repeats_are_equal() {
         let any_of = |values: &[&str]| json!({ "type": "stringOptions", "column": "type", "operator": "any of", "value": values });
         let named = |name: &str| json!({ "type": "string", "column": "name", "operator": "=", "value": name });
         let parse = |raw: &[serde_json::Value]| Filter::parse(raw, RULE_OBSERVATION).unwrap();

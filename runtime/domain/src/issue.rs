@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_is_said_before_the_message_and_left_out_for_the_whole() {
+    fn display_prefixes_the_path_except_for_the_root() {
         let of = |path: Value| Issue {
             path: path.as_array().cloned().unwrap_or_default(),
             message: "is wrong".to_owned(),

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_get_their_type_and_keep_what_else_they_have() {
+    fn messages_get_their_type_and_keep_other_members() {
         let body = chat(json!([
             { "role": "system", "content": "Hi {{name}}", "tool_calls": [1] },
             { "type": "placeholder", "name": "history" },

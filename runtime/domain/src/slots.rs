@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_reads_with_its_defaults_and_refuses_what_it_does_not_know() {
+    fn slot_deserialization_applies_defaults_and_rejects_unknown_members() {
         let slot: Slot = serde_json::from_value(json!({ "name": "judge" })).unwrap();
         assert_eq!((slot.model, slot.limits.reasks), (None, 2));
         let unknown = json!({ "name": "judge", "limits": { "retries": 3 } });
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_hides_no_failure_that_passes_and_that_none_to_be_put_right() {
+    fn failures_that_require_action_take_precedence_over_transient_then_permanent() {
         let notes = ModelNotes::default();
         let failed = |class| {
             notes.failed(ModelFailure::new(class, ""));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_of_a_connection_comes_from_a_class_that_pauses() {
+    fn every_connection_reason_belongs_to_a_pausing_class() {
         let all = [
             FailureClass::AuthInvalid,
             FailureClass::BillingExhausted,

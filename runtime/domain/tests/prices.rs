@@ -53,7 +53,7 @@ fn per_million(entry: &PriceEntry, bucket: &str) -> Option<String> {
 }
 
 #[test]
-fn names_of_today_cost_what_the_public_price_lists_say() {
+fn current_models_have_the_published_prices() {
     let (table, facts) = (PriceTable::built_in(), facts());
     assert!(facts.len() >= 150, "{}", facts.len());
     let mut faults = Vec::new();
@@ -81,7 +81,7 @@ fn names_of_today_cost_what_the_public_price_lists_say() {
 }
 
 #[test]
-fn every_entry_is_found_at_its_seller_under_its_own_name_and_tells_its_source() {
+fn every_entry_is_found_by_seller_and_name_and_has_a_source() {
     let table = PriceTable::built_in();
     for entry in table.entries() {
         let listing = listing(entry);
@@ -120,7 +120,7 @@ fn no_vendors_own_price_is_free_and_each_of_the_ten_vendors_has_some() {
 }
 
 #[test]
-fn only_local_runners_and_names_that_say_free_cost_nothing() {
+fn only_local_runners_and_free_variants_cost_nothing() {
     let table = PriceTable::built_in();
     let is_zero = |entry: &&PriceEntry| entry.view().prices.values().all(|price| *price == 0.0);
     for entry in table.entries().iter().filter(is_zero) {

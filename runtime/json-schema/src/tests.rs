@@ -9,7 +9,7 @@ fn faults(schema: &Value, value: &Value) -> Vec<Violation> {
 }
 
 #[test]
-fn a_fault_has_its_place_its_kind_and_a_message() {
+fn a_violation_has_a_pointer_a_kind_and_a_message() {
     let schema = json!({
         "type": "object",
         "properties": { "q": { "type": "array", "items": { "type": "string" } } },
@@ -27,7 +27,7 @@ fn a_fault_has_its_place_its_kind_and_a_message() {
 }
 
 #[test]
-fn of_several_forms_the_one_that_is_meant_is_spoken_of_and_of_several_values_all() {
+fn any_of_reports_the_closest_branch_and_enum_all_values() {
     let of_kind = |kind: &str, more: Value| {
         let mut form = json!({
             "type": "object", "properties": { "kind": { "const": kind } }, "required": ["kind"],
@@ -62,7 +62,7 @@ fn of_several_forms_the_one_that_is_meant_is_spoken_of_and_of_several_values_all
 }
 
 #[test]
-fn older_drafts_are_understood_where_they_are_asked_for() {
+fn older_drafts_are_selected_by_the_schema_keyword() {
     let four = json!({
         "$schema": "http://json-schema.org/draft-04/schema#",
         "properties": { "n": { "minimum": 1, "exclusiveMinimum": true } },
@@ -75,7 +75,7 @@ fn older_drafts_are_understood_where_they_are_asked_for() {
 }
 
 #[test]
-fn what_is_no_schema_or_reaches_out_is_refused() {
+fn an_invalid_schema_or_external_reference_is_rejected() {
     let cases = [
         json!(1),
         json!({ "type": "objekt" }),
@@ -93,7 +93,7 @@ fn what_is_no_schema_or_reaches_out_is_refused() {
 }
 
 #[test]
-fn names_are_names_wherever_they_stand_and_patterns_may_look_around() {
+fn keywords_as_property_names_and_lookaround_patterns_are_supported() {
     let named = json!({
         "$ref": "#/components/schemas/type",
         "components": { "schemas": { "type": { "const": { "$ref": "#/default/x" } } } },

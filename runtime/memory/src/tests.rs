@@ -148,7 +148,7 @@ fn a_large_reservation_waits_and_is_not_overtaken_for_ever() {
 }
 
 #[test]
-fn a_wait_that_is_dropped_holds_up_nobody() {
+fn a_dropped_wait_does_not_block_later_ones() {
     let budget = Budget::new(8 * MIB, 8 * MIB);
     let held = budget.try_reserve("a", 7 * MIB).unwrap();
     let mut gone = Box::pin(budget.reserve("b", 7 * MIB));

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_over_when_it_is_told() {
+    fn an_event_ends_at_its_start_or_report_time() {
         let reported_at = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
         let started_at = Timestamp::parse("2026-03-01T09:00:00Z").unwrap();
         let without = patch("event-create", json!({ "id": "o" }));

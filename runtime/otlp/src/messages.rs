@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_beside_the_content_of_a_part_stays_in_the_part() {
+    fn other_members_of_a_content_part_are_kept() {
         let entries = [
             ("m.0.message.role", "assistant"),
             ("m.0.message.contents.0.message_content.type", "tool_use"),

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_facts_are_cut_at_a_character_and_facts_say_so() {
+    fn names_and_facts_are_truncated_at_a_character_and_facts_are_noted() {
         let length = |text: String, id: &str| {
             let mut name = text;
             Notes::default().limit_name("name", &mut name, 1_024, id);

@@ -96,7 +96,7 @@ fn output(observation: &Observation) -> Value {
 }
 
 #[test]
-fn every_rule_of_the_type_table_answers_in_order() {
+fn the_rules_of_the_type_table_apply_in_order() {
     let cases = [
         (
             json!({ "langfuse.observation.type": "ToOl", "openinference.span.kind": "LLM" }),
@@ -360,7 +360,7 @@ fn metadata_values_are_decoded_only_for_sdks_that_encode_them() {
 }
 
 #[test]
-fn what_no_rule_consumed_stays_under_attributes() {
+fn unconsumed_attributes_stay_under_attributes() {
     let metadata = one(json!({ "http.method": "GET", "input.value": "secret", "numbers": vec![1; 300], "scope": "mine", "langfuse.observation.metadata.scope": "user key" })).content.metadata;
     assert_eq!(
         metadata["attributes"],
@@ -435,7 +435,7 @@ fn pending_spans_are_noise_and_own_parents_are_none() {
 }
 
 #[test]
-fn limits_cut_at_characters_and_say_so() {
+fn limits_truncate_at_characters_and_add_a_note() {
     let limits = Limits {
         max_content_bytes: 5,
         max_metadata_value_bytes: 10,
@@ -516,7 +516,7 @@ fn cost_of_mlflow_is_read_from_attributes_of_its_own() {
 }
 
 #[test]
-fn leftovers_keep_the_prefix_they_were_sent_with_and_what_no_rule_reads() {
+fn unconsumed_attributes_keep_the_prefix_of_the_sender() {
     let observation = one(json!({
         "perpend.own": 1, "langfuse.theirs": 2, "prompt": "p", "events": 3, "metadata": "words",
     }));
@@ -545,7 +545,7 @@ fn a_tool_without_arguments_has_an_empty_object_as_input() {
 }
 
 #[test]
-fn tools_stand_in_the_order_of_their_numbers_and_may_be_json_text() {
+fn tools_are_ordered_by_their_numbers_and_may_be_json_text() {
     let tools = one(json!({
         "llm.tools.10.tool.json_schema": "{\"name\":\"last\"}",
         "llm.tools.2.tool.json_schema": "{\"name\":\"first\"}",

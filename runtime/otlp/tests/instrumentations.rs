@@ -280,7 +280,7 @@ fn older_conventions_still_give_content_and_cost() {
 }
 
 #[test]
-fn a_source_that_says_nothing_leaves_the_place_to_the_next() {
+fn an_empty_source_falls_back_to_the_next_one() {
     check(&[
         Case {
             scope: "ai",

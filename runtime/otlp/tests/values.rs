@@ -112,7 +112,7 @@ fn all_attributes_of_a_content_event_are_taken_and_json_held_as_text_is_json() {
 }
 
 #[test]
-fn log_records_of_one_request_stand_in_the_order_of_their_nanoseconds() {
+fn log_records_of_one_request_are_ordered_by_their_nanoseconds() {
     let record = |nanos: u64, text: &str| {
         json!({
             "traceId": TRACE, "spanId": SPAN, "eventName": "gen_ai.user.message",
@@ -132,7 +132,7 @@ fn log_records_of_one_request_stand_in_the_order_of_their_nanoseconds() {
 }
 
 #[test]
-fn log_records_on_the_path_of_traces_are_called_what_they_are() {
+fn log_records_on_the_path_of_traces_are_named_in_the_error() {
     let logs = include_bytes!("../../../tests/corpus/otlp/otel-openai-v2-logs.pb");
     let mut batch = Batch::default();
     let mut read = |body| read_traces(body, Encoding::Protobuf, &Context::default(), &mut batch);

@@ -138,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_computed_is_an_error_that_says_why() {
+fn an_undefined_result_is_an_error_with_a_reason() {
     let options = bootstrap::Options { seed: 1, resamples: 10, level: 0.95 };
     assert_eq!(reducers::reduce(&[], Reducer::Mean).unwrap_err(), Error::Empty);
     assert_eq!(

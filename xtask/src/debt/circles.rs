@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_name_each_other_are_a_circle_whatever_the_way() {
+    fn files_that_reference_each_other_are_a_cycle_by_any_path() {
         let files = [
             file(&[], "mod a;\nmod b;\nmod c;\npub use a::A;"),
             file(&["a"], "use crate::b::{self, B};\npub struct A;"),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_face_that_only_hands_on_is_in_no_circle() {
+    fn a_module_that_only_reexports_is_in_no_cycle() {
         let files = [
             file(&[], "mod a;"),
             file(&["a"], "mod b;\nmod c;\npub(crate) use b::B;"),

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_on_a_telemetry_table_is_counted_where_it_stands() {
+    fn a_statement_on_a_telemetry_table_is_counted_in_its_file() {
         let code =
             "// FROM traces\nconst A: &str = \"\n SELECT 1 FROM traces t\";\n\"INSERT INTO rules\"";
         assert_eq!(telemetry_statements(&[file(code)]), ["runtime/server/src/lib.rs:3: traces"]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_carries_an_old_modules_name_is_counted() {
+    fn a_function_with_the_prefix_of_an_old_module_is_counted() {
         let code = "fn older(a: u8) {}\nfn folder() {}\npub(crate) fn view_older<T>() {}";
         assert_eq!(old_names(&[file(code)]).len(), 2);
     }

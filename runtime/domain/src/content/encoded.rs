@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bytes_tell_the_type() {
+    fn the_type_is_detected_from_the_first_bytes() {
         let data = ["iVBORw0KGgoAAAANSUhEUg", "/9j/4AAQSkZJRg", "UklGRiQAAABXQVZF"];
         let found = data.map(sniffed);
         assert_eq!(found, [Some("image/png"), Some("image/jpeg"), Some("audio/wav")]);

@@ -55,7 +55,7 @@ fn threads_events_and_answers_are_messages() {
 }
 
 #[test]
-fn requests_of_google_say_their_instructions_and_tools_beside_the_messages() {
+fn instructions_and_tools_of_google_requests_are_read() {
     let tools = json!([{"function_declarations": [{"name": "f"}]}]);
     let sent = json!({"model": "m", "contents": [{"role": "user", "parts": [{"text": "hi"}]}], "config": {
         "temperature": 1, "system_instruction": "s", "tools": tools,
@@ -75,7 +75,7 @@ fn requests_of_google_say_their_instructions_and_tools_beside_the_messages() {
 }
 
 #[test]
-fn calls_among_what_else_a_message_was_sent_with_are_its_calls() {
+fn calls_in_additional_kwargs_are_calls_of_the_message() {
     let calls = json!([{"id": "c", "function": {"name": "f", "arguments": "{}"}}]);
     let sent = json!([{"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": calls, "x": 1}}]);
     let made = unified(sent);

@@ -17,7 +17,7 @@ fn types(mut value: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_small_medium_is_found_where_a_shape_has_one() {
+fn small_media_are_found_at_the_positions_of_each_shape() {
     for data in [PNG, SHORT] {
         for value in [
             json!({"role": "user", "images": [data]}),
@@ -36,7 +36,7 @@ fn a_small_medium_is_found_where_a_shape_has_one() {
 }
 
 #[test]
-fn a_small_medium_in_a_text_is_told_by_its_first_bytes() {
+fn small_media_in_text_are_detected_by_their_first_bytes() {
     assert_eq!(types(json!({"anything": format!("see {PNG}.")})), ["image/png"]);
     let gif = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7";
     assert_eq!(types(json!([gif])), ["image/gif"]);

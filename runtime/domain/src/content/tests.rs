@@ -120,7 +120,7 @@ fn the_turns_of_pydantic_ai_are_a_message_for_each_role() {
 }
 
 #[test]
-fn chunks_are_one_answer_with_all_that_they_say() {
+fn chunks_are_merged_into_one_message() {
     let chunk = |delta: Value, more: Value| json!({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": more}]});
     let call = |id: Value, arguments: &str| json!({"tool_calls": [{"index": 0, "id": id, "function": {"arguments": arguments}}]});
     let sent = json!([
@@ -149,7 +149,7 @@ fn chunks_are_one_answer_with_all_that_they_say() {
 }
 
 #[test]
-fn what_only_looks_alike_and_what_a_tool_is_called_with_stays() {
+fn similar_objects_and_tool_arguments_are_unchanged() {
     for value in [
         json!([["user", "a"], ["b", "c"]]),
         json!([["user"], ["user", "a", "b"]]),
@@ -273,7 +273,7 @@ fn leaves(value: &Value, into: &mut Vec<String>) {
 
 proptest! {
     #[test]
-    fn every_text_of_any_value_is_still_there(value in any_value()) {
+    fn unification_keeps_every_text(value in any_value()) {
         let mut before = Vec::new();
         leaves(&value, &mut before);
         let made = unified(value.clone());

@@ -94,7 +94,7 @@ fn a_fixed_time_fires_once_for_each_time_on_the_wall_and_at_once_after_a_gap() {
 }
 
 #[test]
-fn a_start_within_the_second_pass_never_leads_back() {
+fn a_start_within_the_repeated_hour_never_yields_an_earlier_time() {
     let schedule = schedule("30 1 * * *", "America/New_York");
     // 01:10 for the second time: the fire of the first pass is over.
     assert_eq!(fires(&schedule, "2026-11-01T06:10:00Z", 1), ["2026-11-02T06:30Z"]);
@@ -132,7 +132,7 @@ fn the_rarest_day_is_found() {
 }
 
 #[test]
-fn what_is_written_wrongly_is_refused_by_name() {
+fn an_invalid_schedule_is_rejected_and_the_field_named() {
     let refused = |expression: &str, timezone: &str| {
         Schedule::parse(expression, timezone).unwrap_err().to_string()
     };
@@ -182,7 +182,7 @@ fn names_and_blanks_are_free() {
 
 /// The vectors of `tests/corpus/eval`.
 #[test]
-fn schedules_of_the_corpus_fire_when_it_says() {
+fn schedules_of_the_corpus_fire_at_the_expected_times() {
     let path = std::path::absolute("../../tests/corpus/eval/cron.json").unwrap();
     let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let cases = file["cases"].as_array().unwrap();

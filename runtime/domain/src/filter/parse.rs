@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_answer_to_their_aliases() {
+    fn columns_are_found_by_their_aliases() {
         let raw = json!({"type": "number", "column": "tokens", "operator": ">", "value": 5});
         let filter = Filter::parse(&[raw], TRACES).unwrap();
         assert_eq!(filter.conditions[0].column.unwrap().id, "totalTokens");

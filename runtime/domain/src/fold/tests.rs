@@ -86,7 +86,7 @@ fn folded(mut set: Vec<Observation>) -> Trace {
 }
 
 #[test]
-fn the_record_of_a_trace_holds_for_what_it_says_and_the_root_for_the_rest() {
+fn the_trace_record_takes_precedence_over_the_root() {
     let root = observation("a", None, 100, |o| {
         o.name = "root".to_owned();
         o.environment = "prod".to_owned();
@@ -321,7 +321,7 @@ fn of_two_versions_the_later_end_then_the_richer_one_stays() {
 }
 
 #[test]
-fn a_trace_tells_what_its_steps_are_and_use_once_each_and_in_order() {
+fn observation_kinds_and_models_of_a_trace_are_unique_and_sorted() {
     let step = |id: &str, kind, model: &str, prompt: &str| {
         observation(id, None, 0, |o| {
             o.kind = kind;

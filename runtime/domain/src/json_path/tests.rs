@@ -168,7 +168,7 @@ const PATHS: &[&str] = &[
 ];
 
 #[test]
-fn paths_select_what_rfc_9535_says() {
+fn paths_select_the_nodes_of_rfc_9535() {
     let value = store();
     let mut wrong = Vec::new();
     for path in PATHS {

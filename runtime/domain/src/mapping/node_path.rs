@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_normalized_is_refused() {
+    fn a_path_that_is_not_normalized_is_rejected() {
         for raw in [
             "",
             "a",

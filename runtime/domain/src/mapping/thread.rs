@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_turn_repeats_of_those_before_is_in_the_conversation_once() {
+    fn repeated_history_is_in_the_conversation_once() {
         let system = ("system", "Be kind.");
         let first = generation(&[system, ("user", "Hi")], "Hello");
         let whole = [system, ("user", "Hi"), ("assistant", "Hello"), ("user", "Bye")];
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_tools_that_are_not_sent_along_are_kept_and_parts_are_the_same_as_their_text() {
+    fn omitted_tool_calls_are_kept_and_parts_equal_their_text() {
         let call = ("assistant", "[search]");
         let tools = [("user", "Where?"), call, ("tool", "here")];
         let first = generation(&tools, "It is here.");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_tools_tell_messages_without_a_text_apart() {
+    fn messages_without_text_differ_by_their_tool_calls() {
         let call = |order: u32| {
             let arguments = json!({ "order": order }).to_string();
             let function = json!({ "name": "look_up", "arguments": arguments });
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_is_asked_again_is_in_it_again() {
+    fn a_repeated_question_is_in_the_conversation_again() {
         let turns = [
             generation(&[("user", "Where?")], "There."),
             generation(&[("user", "Where?")], "Here."),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn another_message_of_the_system_is_kept_where_it_stands() {
+    fn a_later_system_message_keeps_its_position() {
         let first = generation(&[("system", "Be kind."), ("user", "Hi")], "Hello");
         let second = generation(&[("system", "Be brief."), ("user", "Bye")], "Ciao");
         let want = ["Be kind.", "Hi", "Hello", "Be brief.", "Bye", "Ciao"];
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_without_end_is_refused_and_not_held() {
+    fn an_oversized_conversation_is_rejected_before_it_is_built() {
         let large = "x".repeat(MAX_BYTES / 2 + 1);
         let mut conversation = Conversation::default();
         assert_eq!(conversation.add(&generation(&[("user", &large)], "1")), Ok(()));

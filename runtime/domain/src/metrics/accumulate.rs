@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn each_aggregation_gives_what_its_name_says() {
+    fn each_aggregation_computes_its_function() {
         let values = [4.0, 1.0, 3.0, 2.0, f64::NAN];
         for (aggregation, expected) in [
             (Aggregation::Sum, json!(10)),

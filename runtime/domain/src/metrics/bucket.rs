@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_begin_where_people_expect_them_to() {
+    fn buckets_begin_at_calendar_boundaries() {
         let moment = at("2026-03-18T10:20:30.5Z"); // a Wednesday
         for (granularity, start, next) in [
             (Granularity::Minute, "2026-03-18T10:20:00Z", "2026-03-18T10:21:00Z"),

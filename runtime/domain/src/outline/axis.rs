@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_lie_where_the_step_ran_and_never_leave_the_axis() {
+    fn bars_match_the_interval_of_the_observation_within_the_axis() {
         let at = |ms: i64| Timestamp::from_millis(1_772_359_200_000 + ms);
         let axis = Axis::new(at(0), at(1_000));
         let half = axis.bar(at(250), Some(at(750)), Some(at(375)));

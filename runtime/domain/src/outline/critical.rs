@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_ran_side_by_side_the_last_to_end_was_waited_for() {
+    fn of_concurrent_children_the_last_to_end_is_critical() {
         let outline = Outline::new(vec![
             observation("root", None, 0, 100),
             observation("search", Some("root"), 10, 40),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_ends_together_the_first_to_begin_was_waited_for() {
+    fn of_children_with_equal_end_the_first_to_start_is_critical() {
         let outline = Outline::new(vec![
             observation("root", None, 0, 100),
             observation("long", Some("root"), 0, 100),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_outlives_its_parent_is_cut_off() {
+    fn children_are_clipped_at_the_end_of_their_parent() {
         let outline = Outline::new(vec![
             observation("root", None, 0, 50),
             observation("child", Some("root"), 40, 90),

@@ -170,7 +170,7 @@ fn a_chain_of_any_length_is_walked() {
 }
 
 #[test]
-fn what_was_closed_by_hand_stays_closed_whatever_is_selected() {
+fn a_collapsed_row_stays_collapsed_for_any_selection() {
     let outline = chain(300);
     let closed =
         |id: &str| outline.toggled(Folds::default(), Some(250), FoldTarget::Row(id.to_owned()));
@@ -197,7 +197,7 @@ fn what_was_closed_by_hand_stays_closed_whatever_is_selected() {
 }
 
 #[test]
-fn a_chain_opened_row_by_row_is_one_mark_and_stays_open_above_what_is_closed() {
+fn a_chain_expanded_row_by_row_is_one_mark_and_stays_expanded_above_collapsed_rows() {
     let outline = chain(1_500);
     let row = |at: usize| FoldTarget::Row(format!("o{at}"));
     let n_lines = |folds: &Folds| outline.view(folds, None).len();
@@ -217,7 +217,7 @@ fn a_chain_opened_row_by_row_is_one_mark_and_stays_open_above_what_is_closed() {
 }
 
 #[test]
-fn of_more_than_fifty_rows_apart_the_first_is_folded_again_and_that_is_known() {
+fn above_fifty_marks_the_oldest_is_dropped_and_reported() {
     let mut observations = vec![observation("root", None, 0)];
     for at in 0..80 {
         let id = |kind: &str| format!("{kind}{at}");
@@ -265,7 +265,7 @@ fn chunks(n: usize) -> Outline {
 }
 
 #[test]
-fn neighbours_that_look_alike_are_one_line_until_it_is_opened() {
+fn similar_adjacent_rows_are_one_group_until_it_is_expanded() {
     let outline = chunks(4_000);
     let run = &outline.runs()[0];
     assert_eq!((outline.runs().len(), run.n, run.n_errors, run.tokens), (1, 4_000, 4, Some(8_000)));
@@ -340,7 +340,7 @@ fn forests() -> impl Strategy<Value = (Outline, Folds, Option<usize>)> {
 
 proptest! {
     #[test]
-    fn of_a_level_what_has_it_and_what_leads_there_is_kept_and_the_rest_is_counted(
+    fn a_level_filter_keeps_matches_and_ancestors_and_counts_the_rest(
         (outline, by_hand, _) in forests()
     ) {
         let folds = Folds { min: Some(Level::Error), closed: Vec::new(), ..by_hand };
@@ -354,7 +354,7 @@ proptest! {
     }
 
     #[test]
-    fn of_some_kinds_each_of_the_level_is_kept_with_what_leads_there(
+    fn a_kind_and_level_filter_keeps_matches_and_ancestors(
         (outline, by_hand, _) in forests(), n in 1_u32..4
     ) {
         // Every n-th row is of the kind.
@@ -394,7 +394,7 @@ proptest! {
     }
 
     #[test]
-    fn windows_put_together_are_the_whole((outline, folds, selected) in forests(), n in 1_usize..50) {
+    fn consecutive_windows_cover_the_outline((outline, folds, selected) in forests(), n in 1_usize..50) {
         let view = outline.view(&folds, selected);
         let starts = (0..view.len()).step_by(n);
         let windows: Vec<OutlineLine> = starts.flat_map(|at| view.window(at, n).to_vec()).collect();
@@ -409,7 +409,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_closed_line_hides_is_what_is_below_it((outline, folds, selected) in forests()) {
+    fn a_collapsed_group_hides_its_descendants((outline, folds, selected) in forests()) {
         let view = outline.view(&folds, selected);
         let lines = view.window(0, usize::MAX);
         let mut expected = 0;
@@ -428,7 +428,7 @@ proptest! {
     }
 
     #[test]
-    fn closing_a_row_hides_exactly_what_is_below_it((outline, _, _) in forests(), at in 0_usize..70) {
+    fn collapsing_a_row_hides_exactly_its_descendants((outline, _, _) in forests(), at in 0_usize..70) {
         let ungrouped = Folds { is_ungrouped: true, ..Folds::default() };
         let all = outline.rows().iter().map(|row| FoldTarget::Row(row.id().to_owned())).collect();
         let open = Folds { open: all, ..ungrouped };
@@ -446,7 +446,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_toggled_changes_alone_and_toggled_again_is_as_it_was(
+    fn toggling_a_row_changes_it_alone_and_toggling_twice_changes_nothing(
         (outline, folds, selected) in forests(), nth in any::<prop::sample::Index>()
     ) {
         let lines = outline.view(&folds, selected).window(0, usize::MAX).to_vec();
@@ -500,7 +500,7 @@ proptest! {
 }
 
 #[test]
-fn what_should_have_a_cost_is_told_from_what_costs_nothing() {
+fn a_missing_cost_differs_from_a_cost_of_zero() {
     let mut observations: Vec<ObservationSummary> =
         [("agent", None), ("call", Some("agent")), ("tool", Some("agent"))]
             .into_iter()
@@ -524,7 +524,7 @@ fn what_should_have_a_cost_is_told_from_what_costs_nothing() {
 }
 
 #[test]
-fn the_cost_of_a_group_counts_what_has_no_price() {
+fn the_cost_of_a_group_counts_missing_prices() {
     let n = i64::try_from(GROUPED_ABOVE).unwrap() + 1;
     let call = |at: i64| ObservationSummary {
         name: "call".to_owned(),

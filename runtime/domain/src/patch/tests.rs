@@ -15,7 +15,7 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 #[test]
-fn later_words_win_absent_ones_say_nothing_and_the_first_write_fixes_the_place() {
+fn later_fields_win_absent_fields_change_nothing_and_the_first_write_sets_the_position() {
     let mut create = patch("1", 10, false);
     create.name = Some("first".to_owned());
     create.trace_id = Some(TraceId::new("t").unwrap());
@@ -50,7 +50,7 @@ fn later_words_win_absent_ones_say_nothing_and_the_first_write_fixes_the_place()
 }
 
 #[test]
-fn of_a_tag_the_last_word_holds_and_a_bookmark_is_set_and_cleared() {
+fn the_last_tag_operation_wins_and_a_bookmark_is_set_and_cleared() {
     let trace = TraceId::new("t").unwrap();
     let mark = |event: &str, at: i64, marks: &TraceMarks| {
         Patch::marking(&trace, marks, event.to_owned(), Timestamp::from_millis(at)).unwrap()
@@ -80,7 +80,7 @@ fn of_a_tag_the_last_word_holds_and_a_bookmark_is_set_and_cleared() {
 }
 
 #[test]
-fn what_many_parts_add_is_bounded_and_the_metadata_say_so() {
+fn accumulated_content_is_bounded_and_truncation_is_recorded() {
     let parts = (0..50).map(|n| {
         let mut part = patch(&n.to_string(), n, true);
         part.tags = (0..100).map(|tag| format!("{n:02}-{tag}")).collect();
@@ -108,7 +108,7 @@ fn what_many_parts_add_is_bounded_and_the_metadata_say_so() {
 }
 
 #[test]
-fn of_events_of_one_time_the_one_that_arrived_later_holds() {
+fn of_events_with_equal_time_the_later_arrival_wins() {
     let named = |event: &str, arrival: (i64, u32)| {
         let mut patch = patch(event, 5, true);
         patch.name = Some(event.to_owned());
@@ -123,7 +123,7 @@ fn of_events_of_one_time_the_one_that_arrived_later_holds() {
 }
 
 #[test]
-fn what_came_whole_and_what_many_parts_became_both_speak() {
+fn complete_and_accumulated_values_are_merged() {
     let mut parts: Vec<Patch> = (0..4)
         .map(|n| {
             let mut part = patch(&n.to_string(), n, false);

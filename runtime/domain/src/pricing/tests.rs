@@ -46,7 +46,7 @@ fn find<'t>(table: &'t PriceTable, model: &str, provider: Option<&str>) -> Optio
 }
 
 #[test]
-fn the_shipped_table_loads_and_knows_the_models_of_the_corpus() {
+fn the_built_in_table_has_the_models_of_the_corpus() {
     let shipped = PriceTable::built_in();
     assert!(shipped.len() > 3_000);
     let expected = [
@@ -239,7 +239,7 @@ fn decimal_arithmetic_gives_the_example_of_the_specification() {
 }
 
 #[test]
-fn the_tier_of_a_computed_cost_is_known_while_its_prices_stand() {
+fn the_tier_of_a_computed_cost_is_found_while_its_prices_are_valid() {
     let table = |input: &str| {
         let line = format!("m openai own {input},4 batch:1 >100:6");
         table(&[line.as_str()])

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_asked_for_level_by_level() {
+    fn missing_references_are_requested_level_by_level() {
         let root = part("root", &format!("{} and {}", include("a"), include("b")));
         let Err(ComposeError::Needs(missing)) = compose(&root, &HashMap::new()) else {
             panic!("nothing is known yet");

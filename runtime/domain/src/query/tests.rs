@@ -23,7 +23,7 @@ fn own(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn the_examples_of_the_documentation_mean_what_they_say() {
+fn the_examples_of_the_documentation_parse_as_described() {
     let text = "level:ERROR,WARNING latency:>2 -name:~healthcheck tags:all(vip,beta) \
                 metadata.tier:gold score.accuracy:<0.5 score.\"answer is long enough\":=1 \
                 sessionId:set \"refund policy\"";
@@ -45,7 +45,7 @@ fn the_examples_of_the_documentation_mean_what_they_say() {
 }
 
 #[test]
-fn columns_answer_to_the_headings_of_their_lists_in_any_case() {
+fn columns_are_found_by_the_headings_of_their_lists_in_any_case() {
     let of = |text: &str, columns| {
         let tests = tests_of(text, columns).into_iter();
         tests.map(|(id, _)| id).collect::<Vec<_>>()
@@ -218,7 +218,7 @@ const FAULTS: [(&str, &str, &str, &[&str]); 24] = [
 ];
 
 #[test]
-fn faults_stand_at_their_place_and_say_what_may_stand_there() {
+fn faults_have_a_position_and_name_the_alternatives() {
     for (written, place, message, allowed) in FAULTS {
         let text = format!("level:ERROR {written} ");
         let parsed = parse(text.trim_end(), OBSERVATIONS);
@@ -232,7 +232,7 @@ fn faults_stand_at_their_place_and_say_what_may_stand_there() {
 }
 
 #[test]
-fn more_terms_than_are_read_are_one_fault_and_the_others_hold() {
+fn terms_above_the_limit_are_one_fault_and_the_others_apply() {
     let text = vec!["a"; MAX_TERMS + 10].join(" ");
     let parsed = parse(&text, OBSERVATIONS);
     assert_eq!(parsed.filter.conditions.len(), MAX_TERMS);
@@ -242,7 +242,7 @@ fn more_terms_than_are_read_are_one_fault_and_the_others_hold() {
 }
 
 #[test]
-fn the_terms_beside_a_fault_still_apply() {
+fn the_other_terms_of_a_query_with_a_fault_still_apply() {
     let parsed = parse("it\"s nme:\"a b\" tags:all(a b level:ERROR -x latency:>2", OBSERVATIONS);
     let is_fault: Vec<(&str, bool)> =
         parsed.terms.iter().map(|term| (term.text.as_str(), term.outcome.is_err())).collect();
@@ -273,7 +273,7 @@ fn words_need_a_column_of_text_and_the_length_has_a_limit() {
 }
 
 #[test]
-fn what_has_no_text_is_left_out() {
+fn conditions_without_query_syntax_are_omitted() {
     let named = |column, test| Condition { column, test };
     let name = find(TRACES, "name");
     let filter = Filter {

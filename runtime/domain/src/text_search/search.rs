@@ -341,7 +341,7 @@ mod tests {
         }
 
         #[test]
-        fn as_many_are_counted_as_do_not_overlap(whole in "[abA]{0,60}", text in "[ab]{1,4}") {
+        fn matches_that_do_not_overlap_are_counted(whole in "[abA]{0,60}", text in "[ab]{1,4}") {
             let counted = TextPattern::new(&text).unwrap().place(SearchField::Input, &whole);
             let expected = whole.to_lowercase().matches(&text).count() as u64;
             proptest::prop_assert_eq!(counted.map_or(0, |place| place.n), expected);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_found_in_any_case_with_what_is_around_it() {
+    fn matches_ignore_case_and_include_their_context() {
         let long = "x".repeat(500);
         let whole = format!("{long} ÄPFEL und Birnen {long} äpfel");
         let sought = TextPattern::new("äpfel").unwrap();

@@ -4,7 +4,7 @@ use super::extents::N_ESCAPES;
 use super::*;
 
 #[test]
-fn text_that_is_json_is_kept_compact_and_otherwise_as_it_stands() {
+fn json_text_is_compacted_and_other_text_unchanged() {
     let json = |text: &str| Payload::Json(text.to_owned());
     assert_eq!(payload(" {\"a\" : [1, 2.50, \"x y\"]} "), json("{\"a\":[1,2.50,\"x y\"]}"));
     assert_eq!(payload("[9223372036854775808, -0.0]"), json("[9223372036854775808,-0.0]"));
@@ -25,7 +25,7 @@ fn text_that_is_json_is_kept_compact_and_otherwise_as_it_stands() {
 }
 
 #[test]
-fn what_cannot_be_stored_is_repaired_inside_json_text() {
+fn characters_that_cannot_be_stored_are_repaired_inside_json_text() {
     assert_eq!(
         compact(r#"["a\u0000b","\ud83d","\ud83d\ude00","\udc00x"]"#).unwrap(),
         "[\"ab\",\"\u{fffd}\",\"\\ud83d\\ude00\",\"\u{fffd}x\"]"
@@ -123,7 +123,7 @@ fn long_values_are_found_among_short_ones() {
 }
 
 #[test]
-fn a_special_byte_is_seen_wherever_it_stands_in_a_word() {
+fn a_special_byte_is_found_at_any_position_of_a_word() {
     for special in [b'"', b'\\', 0, b'\n', 0x1f] {
         for at in 0..8 {
             let mut word = *b"plain \xc3\xa9";

@@ -140,7 +140,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn every_filter_is_what_its_text_and_its_json_say(
+    fn every_filter_round_trips_through_text_and_json(
         (raw, list) in (0..LISTS.len()).prop_flat_map(|list| {
             (prop::collection::vec(condition(LISTS[list]), 1..4), Just(list))
         })
