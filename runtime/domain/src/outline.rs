@@ -261,7 +261,7 @@ impl Outline {
     /// Microseconds of an ended row during which none of its children ran; `None` for an open row and for a row without
     /// children.
     #[must_use]
-    pub fn own_us(&self, at: usize) -> Option<i64> {
+    pub fn self_time_us(&self, at: usize) -> Option<i64> {
         let row = self.rows.get(at).filter(|row| row.n_below > 0)?;
         let end = row.end?.max(row.start);
         let within = |time: Timestamp| time.clamp(row.start, end);

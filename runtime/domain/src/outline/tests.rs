@@ -113,7 +113,7 @@ fn own_time_is_what_no_child_covers() {
         open,
         lasting("leaf", None, 0, 100),
     ]);
-    let own = |id: &str| outline.own_us(outline.find(id).unwrap());
+    let own = |id: &str| outline.self_time_us(outline.find(id).unwrap());
     assert_eq!(own("root"), Some(50_000));
     assert_eq!(own("a"), Some(30_000));
     assert_eq!(own("busy"), Some(80_000));

@@ -250,7 +250,7 @@ fn of_row(input: &RowsInput<'_>, line: &OutlineLine, axis: Axis) -> Row {
     let (mark, mark_class) = mark(row, is_closed);
     let id = Some(row.id().to_owned());
     let took = row.end.map(|end| end.micros_since(row.start));
-    let below = outline.own_us(at);
+    let below = outline.self_time_us(at);
     // The self time of a leaf is its duration.
     let own = below.or(took.filter(|_| row.n_below == 0));
     Row {
