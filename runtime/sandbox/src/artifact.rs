@@ -1,8 +1,8 @@
-//! Compiled components: as files of a folder, and as the open descriptor a worker is handed.
+//! Compiled components, as files of a folder or as sealed files that a worker receives.
 //!
-//! Invariant: nothing is mapped as native code before the sum of these very bytes was checked. A folder
-//! belongs to the server alone, its files are replaced by rename and never changed in place, and the file
-//! that was checked is the one that is mapped. What a worker gets is sealed: nobody can change it any more.
+//! Invariant: a file is mapped as native code only after its checksum was verified. Only the server can write to the folder.
+//! Files are replaced by rename and never changed in place, and the verified file is the mapped one. The files of workers
+//! are sealed against changes.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
@@ -22,23 +22,23 @@ use wasmtime::component::Component;
 /// Why an artifact cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
-    /// There is none.
+    /// The component was not compiled.
     #[error("not compiled yet")]
     Missing,
-    /// The sum does not match, or parts are missing.
+    /// The checksum does not match, or the file is incomplete.
     #[error(transparent)]
     IntegrityError(#[from] IntegrityError),
-    /// The description cannot be read.
+    /// The description is invalid.
     #[error("the artifact is damaged: its description cannot be read")]
     Description,
-    /// The engine does not take it.
-    #[error("the engine refuses the artifact: {0}")]
+    /// The engine rejects it.
+    #[error("the engine rejects the artifact: {0}")]
     Refused(String),
-    /// The folder is not safe.
+    /// The folder is not protected against other users.
     #[error("{0}")]
     Folder(String),
     /// Reading or writing failed.
-    #[error("reading or writing an artifact: {0}")]
+    #[error("cannot read or write an artifact: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -47,11 +47,11 @@ pub enum ArtifactError {
 pub struct Artifacts {
     folder: PathBuf,
     engine_key: String,
-    /// Files whose sum was checked, as long as they are those files.
+    /// Files whose checksum was verified.
     checked: Arc<Mutex<HashMap<Digest, Stamp>>>,
 }
 
-/// Tells one state of a file from another.
+/// Identifies the state of a file.
 type Stamp = [i64; 6];
 
 fn stamp(metadata: &fs::Metadata) -> Stamp {
@@ -65,15 +65,15 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
     ]
 }
 
-/// The contract that the description in an artifact was made by.
+/// The contract on which the description in an artifact is based.
 const CONTRACT: [&str; 3] = [
     include_str!("../../../plugin-sdk/wit/host.wit"),
     include_str!("../../../plugin-sdk/wit/types.wit"),
     include_str!("../../../plugin-sdk/wit/world.wit"),
 ];
 
-/// Which artifacts fit an engine: its version and a hash of settings, target, processor features and the contract. A
-/// component that fitted an earlier contract is asked to describe itself anew, and refused if it cannot.
+/// Identifies compatible artifacts: the version of the engine and a hash of its settings, target, processor features and the
+/// contract. After a change of the contract, components are compiled and described again.
 pub(crate) fn engine_key(engine: &Engine) -> String {
     let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
     engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -82,28 +82,28 @@ pub(crate) fn engine_key(engine: &Engine) -> String {
 }
 
 impl Artifacts {
-    /// Opens the folder, or makes it, for its owner only.
+    /// Opens the folder; creates it if it does not exist.
     ///
     /// # Errors
-    /// When it is not ours alone.
+    /// When other users can write to the folder.
     pub(crate) fn open(folder: &Path, engine: &Engine) -> Result<Self, ArtifactError> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let metadata = fs::metadata(folder)?;
-        let refuse = |why: &str| {
+        let error = |reason: &str| {
             let folder = folder.display();
-            Err(ArtifactError::Folder(format!("the cache folder {folder} {why}")))
+            Err(ArtifactError::Folder(format!("the cache folder {folder} {reason}")))
         };
         if metadata.mode() & 0o022 != 0 {
-            return refuse("can be written by others: set its mode to 0700");
+            return error("can be written by others: set its mode to 0700");
         }
         if metadata.uid() != rustix::process::geteuid().as_raw() {
-            return refuse("belongs to another user");
+            return error("belongs to another user");
         }
-        Ok(Self { folder: folder.to_owned(), ..Self::nowhere(engine) })
+        Ok(Self { folder: folder.to_owned(), ..Self::without_folder(engine) })
     }
 
-    /// No folder: components come as open files.
-    pub(crate) fn nowhere(engine: &Engine) -> Self {
+    /// Without a folder, for sealed files.
+    pub(crate) fn without_folder(engine: &Engine) -> Self {
         Self { folder: PathBuf::new(), engine_key: engine_key(engine), checked: Arc::default() }
     }
 
@@ -111,14 +111,14 @@ impl Artifacts {
         &self.engine_key
     }
 
-    /// Where the artifact of a component is.
+    /// The path of the artifact of a component.
     #[must_use]
     pub fn path(&self, digest: Digest) -> PathBuf {
         self.folder.join(format!("{digest}-{}.cwasm", self.engine_key))
     }
 
-    /// Writes an artifact so that it is there whole or not at all.
-    pub(crate) fn put(
+    /// Writes an artifact atomically.
+    pub(crate) fn write(
         &self,
         digest: Digest,
         image: &[u8],
@@ -128,7 +128,7 @@ impl Artifacts {
         let mut tail = TailBuilder::default();
         tail.add(image);
         let tail = tail.finish(&description);
-        // Its own name for every writer: the same component may be compiled twice at once.
+        // A name per writer, because a component may be compiled twice concurrently.
         let mut file = NamedTempFile::new_in(&self.folder)?;
         file.write_all(image)?;
         file.write_all(&tail)?;
@@ -138,7 +138,7 @@ impl Artifacts {
         Ok(())
     }
 
-    /// The component, mapped, with its description. The sum of a file is checked once in a process.
+    /// Maps the component and reads its description. The checksum of a file is verified once per process.
     pub(crate) fn load(
         &self,
         engine: &Engine,
@@ -150,20 +150,19 @@ impl Artifacts {
             }
             other => other?,
         };
-        let known = || self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = || self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         let metadata = file.metadata()?;
         let stamp = stamp(&metadata);
-        let was_checked = known().get(&digest) == Some(&stamp);
+        let was_checked = checked().get(&digest) == Some(&stamp);
         if !was_checked {
             artifact::check(metadata.size(), &file, |_| Ok(()))?;
-            known().insert(digest, stamp);
+            checked().insert(digest, stamp);
         }
         map(engine, &file)
     }
 }
 
-/// The component in a file that nobody can change any more, as the server hands it to a worker after it
-/// checked the sum.
+/// Loads a component from a sealed file. The server verified its checksum.
 pub(crate) fn load_sealed(
     engine: &Engine,
     file: &File,
@@ -180,7 +179,7 @@ pub(crate) fn load_sealed(
     map(engine, file)
 }
 
-/// Maps the image of a file whose sum was checked.
+/// Maps the image of a verified file.
 fn map(engine: &Engine, file: &File) -> Result<(Component, PluginInfo), ArtifactError> {
     let length = file.metadata()?.len();
     let at = length
@@ -192,24 +191,22 @@ fn map(engine: &Engine, file: &File) -> Result<(Component, PluginInfo), Artifact
     let mut json = vec![0; description];
     file.read_exact_at(&mut json, image)?;
     let info = serde_json::from_slice(&json).map_err(|_| ArtifactError::Description)?;
-    // The engine opens paths only. This one is the descriptor itself, whatever stands at the file's name
-    // by now; in a confined process the trap handler answers it (`confine`), as no path can be opened.
+    // The engine accepts only a path. This one refers to the descriptor, even if the file was replaced. A confined process
+    // cannot open paths; its trap handler handles this one (`confine`).
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     #[expect(
         unsafe_code,
-        reason = "the image is native code. Its sum was checked, and only our own server writes sums: \
-                  the folder is writable by its owner alone (checked in `open`), and what comes over \
-                  the socket was checked and sealed by the server. So the bytes are what our own \
-                  compiler made. The engine itself checks that version, settings and processor \
-                  features fit. A file of the folder is never changed in place, and a seal forbids \
-                  it, so the mapping stays as it was checked"
+        reason = "the image is native code of our own compiler: its checksum was verified, the folder is \
+                  writable by its owner only (checked in `open`), and the server verified and sealed the \
+                  files that it sends. The engine checks version, settings and processor features. A \
+                  file of the folder is never changed in place, and a sealed file cannot be changed"
     )]
     let component = unsafe { Component::deserialize_file(engine, &path) };
     let component = component.map_err(|error| ArtifactError::Refused(format!("{error:#}")))?;
     Ok((component, info))
 }
 
-/// A hash that is the same in every process and build, which the standard one does not promise.
+/// FNV-1a: a hash that is stable across processes and builds, unlike the standard one.
 struct Fnv(u64);
 
 impl Hasher for Fnv {

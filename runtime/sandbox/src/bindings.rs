@@ -1,7 +1,6 @@
-//! Rust forms of the WIT contract, generated, and the crossing between them and the domain's words.
+//! Generated Rust types of the WIT contract, and conversions between them and the types of the domain.
 //!
-//! The generated names stay inside this crate; other rooms see `perpend_domain::plugin` and
-//! `perpend_worker_protocol` only.
+//! The generated types are private to this crate. Other crates use `perpend_domain::plugin` and `perpend_worker_protocol`.
 
 mod generated {
     wasmtime::component::bindgen!({
@@ -10,8 +9,8 @@ mod generated {
         imports: { default: async | trappable },
         exports: { default: async },
         with: {
-            "perpend:evaluator/model.request": crate::held::HeldRequest,
-            "perpend:evaluator/model.completion": crate::held::HeldCompletion,
+            "perpend:evaluator/model.request": crate::handles::HeldRequest,
+            "perpend:evaluator/model.completion": crate::handles::HeldCompletion,
         },
     });
 }
@@ -49,14 +48,14 @@ pub(crate) fn payload(payload: Payload) -> types::Payload {
     }
 }
 
-/// The description as the guest gave it, unchecked.
+/// Converts a description without validating it.
 pub(crate) fn plugin_info(info: types::PluginInfo) -> domain::PluginInfo {
     domain::PluginInfo {
         name: info.name,
         version: info.version,
         description: info.description,
         evaluators: info.evaluators.into_iter().map(evaluator_info).collect(),
-        // Seen in the component, not said by it.
+        // Determined from the component, not from its description.
         capabilities: domain::Grants::NONE,
         checks_config: false,
     }

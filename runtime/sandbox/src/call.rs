@@ -1,4 +1,4 @@
-//! One call: a fresh instance, its limits, its answer.
+//! Runs one call in an instance of its own.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,23 +13,25 @@ use perpend_worker_protocol::{Port, Tenant};
 use wasmtime::{Store, UpdateDeadline};
 
 use crate::bindings::{self, JudgePre, types};
-use crate::checks;
-use crate::ending::{CpuLimit, End, ended_early, judged, refused, reported, stopped};
+use crate::ending::{
+    CpuLimit, End, config_failure, engine_failure, failed_result, plugin_failure, stop_failure,
+};
 use crate::guest::ConfigProblem;
 use crate::host::{Host, Plugin};
-use crate::meter::{Bounded, Meter};
-use crate::pressure::Turn;
+use crate::meter::{LimitedCall, Meter};
+use crate::pressure::MemoryTurn;
 use crate::processors::Slot;
+use crate::score_check::check_scores;
 use crate::state::{DenyAllPort, MemoryLimits, State, TimedPort, failure};
 
-/// What a guest gave back.
+/// The return value of a guest.
 enum Answer {
     Scores(Result<Vec<types::Score>, types::EvalError>),
     Problems(Vec<ConfigProblem>),
 }
 
 impl Host {
-    /// As [`Self::evaluate_for`], where no projects share the processors.
+    /// Like [`Self::evaluate_for`], for a host without tenants.
     pub async fn evaluate(
         &self,
         plugin: &Plugin,
@@ -39,7 +41,7 @@ impl Host {
         self.evaluate_for(0, plugin, call, port).await
     }
 
-    /// Makes one call in a fresh instance. Never fails as such: what goes wrong is in the outcome.
+    /// Runs one call in an instance of its own. Failures are part of the result.
     pub async fn evaluate_for(
         &self,
         tenant: Tenant,
@@ -49,7 +51,7 @@ impl Host {
     ) -> CallResult {
         let Some(evaluator) = plugin.evaluator(&call.evaluator_id) else {
             let message = format!("the plug-in has no evaluator {:?}", call.evaluator_id);
-            return refused(failure(FailureClass::InvalidConfig, message));
+            return failed_result(failure(FailureClass::InvalidConfig, message));
         };
         let port: Arc<dyn Port> = match call.purpose {
             Purpose::Evaluate => port,
@@ -63,7 +65,7 @@ impl Host {
             evaluator_id, config, item, seed, run_time_ms, limits, purpose, ..
         } = call;
         let memory = MemoryLimits::new(limits.memory_bytes);
-        let turn = Turn::new(&self.pressure, memory.holds());
+        let turn = MemoryTurn::new(&self.pressure, memory.memory_bytes());
         let port = Arc::new(TimedPort { port, meter: Arc::clone(&meter) });
         let state = State::new(seed, run_time_ms, memory, port);
         let mut store = self.store(state, &limits, &meter);
@@ -88,50 +90,52 @@ impl Host {
             }
         };
         let waits = (slot, turn);
-        let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
+        let end = self.limited(&meter, waits, &limits, pin!(guest)).await;
         let outcome = outcome(end, store.data(), evaluator, &limits);
         let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
         CallResult { outcome, cpu_us, log: store.into_data().into_log(), ..CallResult::empty() }
     }
 
-    /// Asks a component what it is, with everything denied. The instance is made here, so each export
-    /// of the contract was looked up with its type.
+    /// Calls `describe` of a component and denies all host calls. Instantiation checks the type of each export of the
+    /// contract.
     pub(crate) async fn describe(
         &self,
         pre: &JudgePre<State>,
     ) -> Result<(PluginInfo, Vec<LogLine>), Failure> {
         let mut slot = self.processors.guest(0, 1);
         poll_fn(|cx| slot.poll_running(cx, false)).await;
-        // What it may need is CPU time. How long it takes to get that is the machine's affair.
+        // CPU time is limited. The time to get it depends on the machine.
         let limits = Limits::default();
         let meter = Arc::new(Meter::new());
         let memory = MemoryLimits::new(limits.memory_bytes);
-        let turn = Turn::new(&self.pressure, memory.holds());
+        let turn = MemoryTurn::new(&self.pressure, memory.memory_bytes());
         let mut state = State::new(0, 0, memory, Arc::new(DenyAllPort));
-        state.describing = true;
+        state.is_describing = true;
         let mut store = self.store(state, &limits, &meter);
         let guest = async {
             let judge = pre.instantiate_async(&mut store).await?;
             judge.perpend_evaluator_evaluator().call_describe(&mut store).await
         };
         let waits = (slot, turn);
-        let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
+        let end = self.limited(&meter, waits, &limits, pin!(guest)).await;
         match end {
             End::Answer(info) => Ok((bindings::plugin_info(info), store.into_data().into_log())),
-            End::Error(error) => Err(stopped(&error, store.data().limits.refused, &limits)),
-            End::Stopped(stop) => Err(ended_early(&stop, &limits)),
+            End::Error(error) => {
+                Err(engine_failure(&error, store.data().limits.was_refused, &limits))
+            }
+            End::Stopped(stop) => Err(stop_failure(&stop, &limits)),
         }
     }
 
-    async fn bounded<T>(
+    async fn limited<T>(
         &self,
         meter: &Meter,
-        waits: (Slot<'_>, Turn<'_>),
+        waits: (Slot<'_>, MemoryTurn<'_>),
         limits: &Limits,
         guest: std::pin::Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
     ) -> End<T> {
         let wall = Duration::from_millis(limits.wall_ms.into());
-        match Bounded::new(meter, &self.ticker, waits, wall, guest).await {
+        match LimitedCall::new(meter, &self.ticker, waits, wall, guest).await {
             Ok(Ok(answer)) => End::Answer(answer),
             Ok(Err(error)) => End::Error(error),
             Err(stop) => End::Stopped(stop),
@@ -149,8 +153,8 @@ impl Host {
             if allowed < meter.spent_so_far() {
                 return Err(CpuLimit.into());
             }
-            // At each tick the others get their turn: beside endless loops short calls stay short.
-            meter.yields_at_tick();
+            // Yields at each tick, so that long calls do not delay short ones.
+            meter.yield_at_tick();
             Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
         store
@@ -166,11 +170,11 @@ fn outcome(
     match end {
         End::Answer(Answer::Scores(Ok(scores))) => {
             let scores = scores.into_iter().map(bindings::score).collect();
-            checks::scores(scores, evaluator, limits)
+            check_scores(scores, evaluator, limits)
         }
-        End::Answer(Answer::Scores(Err(error))) => Err(reported(error, state.last_upstream)),
-        End::Answer(Answer::Problems(problems)) => judged(&problems).map(|()| Vec::new()),
-        End::Error(error) => Err(stopped(&error, state.limits.refused, limits)),
-        End::Stopped(stop) => Err(ended_early(&stop, limits)),
+        End::Answer(Answer::Scores(Err(error))) => Err(plugin_failure(error, state.last_upstream)),
+        End::Answer(Answer::Problems(problems)) => config_failure(&problems).map(|()| Vec::new()),
+        End::Error(error) => Err(engine_failure(&error, state.limits.was_refused, limits)),
+        End::Stopped(stop) => Err(stop_failure(&stop, limits)),
     }
 }

@@ -1,5 +1,5 @@
-//! What the short-lived children of a server have in common: they read what is asked of them from standard
-//! input, and lower their limits before they look at what somebody else wrote.
+//! Shared code of the short-lived child processes. They read a request from standard input, and lower their resource limits
+//! before they process untrusted input.
 
 use std::io::{self, Read, Write as _};
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::confine;
 
-/// Runs a child that answers one request: what went wrong instead is its last word.
+/// Runs a child process that answers one request. Writes an error to standard error.
 pub(crate) fn main(name: &str, answer_request: fn() -> io::Result<()>) -> ExitCode {
     confine::close_inherited();
     match answer_request() {
@@ -21,7 +21,7 @@ pub(crate) fn main(name: &str, answer_request: fn() -> io::Result<()>) -> ExitCo
     }
 }
 
-/// One frame.
+/// Reads one frame.
 pub(crate) fn read_frame<T: DeserializeOwned>(stdin: &mut impl Read) -> io::Result<T> {
     let mut prefix = [0; perpend_worker_protocol::PREFIX_BYTES];
     stdin.read_exact(&mut prefix)?;
@@ -31,15 +31,15 @@ pub(crate) fn read_frame<T: DeserializeOwned>(stdin: &mut impl Read) -> io::Resu
     perpend_worker_protocol::read_frame(&frame).map_err(io::Error::other)
 }
 
-/// Sets the soft and the hard limit, neither above the hard one that stands.
+/// Sets the soft and the hard limit, neither above the current hard limit.
 pub(crate) fn limit(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
-    let standing = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-    let maximum = maximum.min(standing);
+    let hard_limit = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let maximum = maximum.min(hard_limit);
     let limit = Rlimit { current: Some(current.min(maximum)), maximum: Some(maximum) };
     Ok(setrlimit(resource, limit)?)
 }
 
-/// Who uses more is ended by a signal of its own: at the hard limit it would be killed without a reason.
+/// Limits CPU time. The soft limit is lower, because its signal identifies the cause; the hard limit sends `SIGKILL`.
 pub(crate) fn limit_cpu(seconds: u64) -> io::Result<()> {
     limit(Resource::Cpu, seconds, seconds + 1)
 }

@@ -1,7 +1,6 @@
-//! Registration of a component: shape, compilation, imports, exports, description.
+//! Checks, compiles and describes a component.
 //!
-//! Runs in a child process of its own ([`compile_main`]): a small component can make the compiler ask
-//! for any amount of memory.
+//! Runs in a child process ([`compile_main`]), because a small component can make the compiler use unbounded memory.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -22,20 +21,20 @@ use crate::confine::{Role, confine};
 use crate::host::Host;
 use crate::{info, names};
 
-/// The largest component.
+/// Maximum size of a component.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
-/// Address space until a guest runs, and memory that can be written to after that too.
+/// Address space until a guest runs. Afterwards it limits writable memory.
 const COMPILE_MEMORY: u64 = 2 << 30;
 const COMPILE_CPU_SECONDS: u64 = 60;
-/// A fresh memory reserves 4 GiB of addresses.
+/// Each memory reserves 4 GiB of addresses.
 const DESCRIBE_ADDRESS_SPACE: u64 = 64 << 30;
 
 const CONTRACT: &str = "perpend:evaluator/";
-const OFFERED: &str = "1.0.0";
+const VERSION: &str = "1.0.0";
 const INERT_WASI: [&str; 6] = ["cli", "io", "clocks", "random", "filesystem", "sockets"];
 
-/// What `perpend compile` runs: reads a [`CompileRequest`] and a component from standard input, confines
-/// itself, and writes a [`CompileHead`], the image and a [`CompileAnswer`] to standard output.
+/// The command `perpend compile`: reads a [`CompileRequest`] from standard input, confines itself, reads the component, and
+/// writes a [`CompileHead`], the image and a [`CompileAnswer`] to standard output.
 #[must_use]
 pub fn compile_main() -> ExitCode {
     child::main("perpend compile", answer_request)
@@ -49,12 +48,12 @@ fn answer_request() -> io::Result<()> {
     limit(Resource::As, COMPILE_MEMORY, DESCRIBE_ADDRESS_SPACE)?;
     limit(Resource::Data, COMPILE_MEMORY, COMPILE_MEMORY)?;
     limit_cpu(COMPILE_CPU_SECONDS)?;
-    // Before a byte of the component is read.
+    // Before the component is read.
     confine(Role::Compiler, request.require_all_layers).map_err(io::Error::other)?;
     let mut bytes = Vec::new();
     stdin.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let host = Host::on_demand().map_err(io::Error::other)?;
-    let (image, made) = match compiled(&host, &bytes, request.grants) {
+    let (image, compiled) = match compile_checked(&host, &bytes, request.grants) {
         Ok((component, image)) => (image, Ok(component)),
         Err(problems) => (Vec::new(), Err(problems)),
     };
@@ -64,55 +63,54 @@ fn answer_request() -> io::Result<()> {
     };
     let mut frame = Vec::new();
     perpend_worker_protocol::write_frame(&head, &mut frame).map_err(io::Error::other)?;
-    // The server has the whole image before a guest runs here: whatever that may break, it cannot change
-    // native code that is out already.
+    // The image is sent before the guest runs, so that the guest cannot modify it.
     let mut stdout = io::stdout().lock();
     stdout.write_all(&frame)?;
     stdout.write_all(&image)?;
     stdout.flush()?;
     drop(image);
     limit(Resource::As, DESCRIBE_ADDRESS_SPACE, DESCRIBE_ADDRESS_SPACE)?;
-    let answer: CompileAnswer = made.and_then(|component| describe(&host, &component));
+    let answer: CompileAnswer = compiled.and_then(|component| describe(&host, &component));
     serde_json::to_writer(&mut stdout, &answer).map_err(io::Error::other)?;
     stdout.flush()
 }
 
-/// Registers a component in this process, for tests, benchmarks and offline checks.
+/// Compiles a component in this process, for tests, benchmarks and offline checks.
 ///
 /// # Errors
-/// Every problem of the first step that found any.
+/// All problems of the first step that fails.
 pub fn compile(bytes: &[u8], cache_dir: &Path, grants: Grants) -> CompileAnswer {
     let host = Host::on_demand()
         .map_err(|error| vec![ComponentProblem::new("host", error.to_string())])?;
     let cache = |error: ArtifactError| vec![ComponentProblem::new("cache", error.to_string())];
     let artifacts = Artifacts::open(cache_dir, host.engine()).map_err(cache)?;
-    let (component, image) = compiled(&host, bytes, grants)?;
+    let (component, image) = compile_checked(&host, bytes, grants)?;
     let info = describe(&host, &component)?;
-    artifacts.put(Digest::of(bytes), &image, &info).map_err(cache)?;
+    artifacts.write(Digest::of(bytes), &image, &info).map_err(cache)?;
     Ok(info)
 }
 
-/// The component and its image, when shape, imports and exports are right. Runs no guest code.
-fn compiled(
+/// Compiles a component and checks its format, imports and exports. Does not run guest code.
+fn compile_checked(
     host: &Host,
     bytes: &[u8],
     grants: Grants,
 ) -> Result<(Component, Vec<u8>), Vec<ComponentProblem>> {
-    check_shape(bytes).map_err(|message| vec![ComponentProblem::new("file", message)])?;
-    let wrong =
+    check_format(bytes).map_err(|message| vec![ComponentProblem::new("file", message)])?;
+    let compile_problem =
         |error: wasmtime::Error| vec![ComponentProblem::new("compile", format!("{error:#}"))];
-    let bytes = names::without_many(bytes);
-    let component = Component::from_binary(host.engine(), &bytes).map_err(wrong)?;
+    let bytes = names::strip_if_large(bytes);
+    let component = Component::from_binary(host.engine(), &bytes).map_err(compile_problem)?;
     let mut problems = check_imports(&component, grants, host);
     problems.extend(check_exports(&component, host));
     if !problems.is_empty() {
         return Err(problems);
     }
-    let image = component.serialize().map_err(wrong)?;
+    let image = component.serialize().map_err(compile_problem)?;
     Ok((component, image))
 }
 
-fn check_shape(bytes: &[u8]) -> Result<(), String> {
+fn check_format(bytes: &[u8]) -> Result<(), String> {
     if MAX_COMPONENT_BYTES < bytes.len() {
         return Err("larger than 64 MiB".into());
     }
@@ -143,8 +141,9 @@ fn check_imports(component: &Component, grants: Grants, host: &Host) -> Vec<Comp
     if problems.is_empty()
         && let Err(error) = host.linker().instantiate_pre(component)
     {
-        // All names are known, so a function or a type in one of them is not what is offered.
-        let message = format!("{error:#}; offered is {CONTRACT}*@{OFFERED} and inert WASI 0.2");
+        // All interfaces are known, so a function or a type in one of them differs.
+        let message =
+            format!("{error:#}; this server provides {CONTRACT}*@{VERSION} and inert WASI 0.2");
         problems.push(ComponentProblem::new("import", message));
     }
     problems
@@ -154,12 +153,14 @@ fn check_import(name: &str, grants: Grants) -> Result<(), String> {
     let (path, version) = name.split_once('@').unwrap_or((name, ""));
     if let Some(interface) = path.strip_prefix(CONTRACT) {
         if version.split('.').next() != Some("1") {
-            return Err(format!("version {version:?} was asked for, offered is {OFFERED}"));
+            return Err(format!(
+                "version {version:?} was asked for; this server provides {VERSION}"
+            ));
         }
         let needs = |granted: bool, capability: &str| {
             let message = format!(
                 "needs the capability `{capability}`, which was not granted to this plug-in: an \
-                 administrator has to grant it"
+                 administrator must grant it"
             );
             if granted { Ok(()) } else { Err(message) }
         };
@@ -167,7 +168,7 @@ fn check_import(name: &str, grants: Grants) -> Result<(), String> {
             "context" | "log" | "types" => Ok(()),
             "model" => needs(grants.model, "model"),
             "trace-reader" | "session-reader" | "run-reader" => needs(grants.trace_reader, "trace"),
-            _ => Err(format!("no such interface in {CONTRACT}*@{OFFERED}")),
+            _ => Err(format!("no such interface in {CONTRACT}*@{VERSION}")),
         };
     }
     if let Some(wasi) = path.strip_prefix("wasi:") {
@@ -179,24 +180,27 @@ fn check_import(name: &str, grants: Grants) -> Result<(), String> {
             return Err("not part of the inert WASI 0.2 that plug-ins get".into());
         }
         if !version.starts_with("0.2.") {
-            return Err(format!("version {version:?} was asked for, offered is WASI 0.2"));
+            return Err(format!(
+                "version {version:?} was asked for; this server provides WASI 0.2"
+            ));
         }
         return Ok(());
     }
     Err(format!(
         "unknown: plug-ins may import {CONTRACT}{{context, log, model, trace-reader, session-reader, \
-         run-reader}}@{OFFERED} and inert WASI 0.2"
+         run-reader}}@{VERSION} and inert WASI 0.2"
     ))
 }
 
 fn check_exports(component: &Component, host: &Host) -> Vec<ComponentProblem> {
-    let name = format!("{CONTRACT}evaluator@{OFFERED}");
+    let name = format!("{CONTRACT}evaluator@{VERSION}");
     let at = format!("export {name}");
-    let kind = component.component_type();
+    let component_type = component.component_type();
     let Some(ComponentItem::ComponentInstance(instance)) =
-        kind.get_export(host.engine(), &name).map(|export| export.ty)
+        component_type.get_export(host.engine(), &name).map(|export| export.ty)
     else {
-        let others: Vec<&str> = kind.exports(host.engine()).map(|(name, _)| name).take(8).collect();
+        let others: Vec<&str> =
+            component_type.exports(host.engine()).map(|(name, _)| name).take(8).collect();
         let message = format!("missing; the component exports {others:?}");
         return vec![ComponentProblem::new(at, message)];
     };
@@ -220,7 +224,7 @@ fn describe(host: &Host, component: &Component) -> CompileAnswer {
     let (mut info, _log) = runtime.block_on(host.describe(&pre)).map_err(|failure| {
         vec![ComponentProblem::new("describe", format!("{}: {}", failure.class, failure.message))]
     })?;
-    info::add_seen(&mut info, component, host.engine());
-    let problems = info::problems(&info);
+    info::add_capabilities(&mut info, component, host.engine());
+    let problems = info::find_problems(&info);
     if problems.is_empty() { Ok::<PluginInfo, _>(info) } else { Err(problems) }
 }

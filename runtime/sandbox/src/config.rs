@@ -1,37 +1,36 @@
-//! Checks a configuration against the JSON Schema of its evaluator and fills in the defaults.
+//! Checks a configuration against the JSON Schema of its evaluator and fills in the deviolations.
 
 use perpend_json_schema::Schema;
 use perpend_worker_protocol::Mismatch;
 use serde_json::{Map, Value};
 
-use crate::faults::{MAX_LISTED, mismatch};
+use crate::mismatch::{MAX_LISTED, mismatch};
 
-/// Defaults are not followed deeper than this: a schema may refer to itself.
+/// Maximum depth of defaults, because a schema may refer to itself.
 const MAX_DEPTH: u32 = 32;
 
-/// The configuration as an evaluator gets it: checked, with the defaults of the schema filled in.
+/// Validates a configuration and fills in the defaults of the schema.
 ///
-/// As much work as the schema asks for: where others wrote it, this belongs behind
-/// [`check_main`](crate::check_main).
+/// Unbounded in time and memory: for untrusted schemas, use the process of [`check_main`](crate::check_main).
 ///
 /// # Errors
-/// Every problem, each with the JSON Pointer of the value at fault.
+/// All mismatches, each with a JSON Pointer.
 pub fn check_config(schema: &str, config: Value) -> Result<Value, Vec<Mismatch>> {
-    let broken = |why: String| {
+    let unusable = |why: String| {
         let message = format!("the evaluator's schema cannot be used: {why}");
         vec![Mismatch::whole(message)]
     };
-    let schema: Value = serde_json::from_str(schema).map_err(|why| broken(why.to_string()))?;
-    let compiled = Schema::of_2020_12(&schema).map_err(|why| broken(why.to_string()))?;
+    let schema: Value = serde_json::from_str(schema).map_err(|why| unusable(why.to_string()))?;
+    let compiled = Schema::of_2020_12(&schema).map_err(|why| unusable(why.to_string()))?;
     let mut config = config;
     fill_defaults(&schema, &schema, &mut config, MAX_DEPTH);
-    let faults = compiled.violations(&config, MAX_LISTED);
-    if faults.is_empty() && !config.is_object() {
+    let violations = compiled.violations(&config, MAX_LISTED);
+    if violations.is_empty() && !config.is_object() {
         return Err(vec![Mismatch::whole("an object is expected")]);
     }
-    match faults.is_empty() {
+    match violations.is_empty() {
         true => Ok(config),
-        false => Err(faults.into_iter().map(mismatch).collect()),
+        false => Err(violations.into_iter().map(mismatch).collect()),
     }
 }
 
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_filled_in_at_every_level_and_given_values_stay() {
+    fn defaults_are_filled_in_at_every_level_and_existing_values_are_kept() {
         let schema = json!({
             "$defs": { "inner": { "type": "object", "properties": { "n": { "default": 1 } } } },
             "type": "object",
@@ -96,16 +95,16 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_listed_with_its_pointer() {
+    fn each_problem_is_listed_with_its_pointer() {
         let schema = json!({
             "type": "object",
             "properties": { "min": { "type": "integer" }, "mode": { "enum": ["a", "b"] } },
             "required": ["mode"],
             "additionalProperties": false,
         });
-        let issues =
+        let mismatches =
             check_config(&schema.to_string(), json!({ "min": "x", "maxx": 1 })).unwrap_err();
-        let text = format!("{issues:?}");
+        let text = format!("{mismatches:?}");
         for part in ["/min", "maxx", "mode"] {
             assert!(text.contains(part), "{text}");
         }
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_refers_to_itself_ends() {
+    fn a_recursive_schema_terminates() {
         let schema = json!({
             "$defs": { "a": { "properties": { "x": { "$ref": "#/$defs/a", "default": {} } } } },
             "$ref": "#/$defs/a",
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_cannot_reach_a_file_or_the_network() {
+    fn a_schema_cannot_access_files_or_the_network() {
         for reference in ["file:///etc/passwd", "http://127.0.0.1:1/schema.json"] {
             let schema = json!({ "$ref": reference }).to_string();
             assert!(check_config(&schema, json!({})).is_err(), "{reference}");

@@ -1,8 +1,8 @@
-//! The second sandbox layer: before it runs a guest, a process gives up all rights that it does not need.
+//! Confinement: a process gives up all rights that it does not need before it runs a guest.
 //!
 //! Invariants:
-//! - **Before threads.** User, Landlock and the system-call filter belong to a thread and are handed down
-//!   to those it starts. They are set while there is only one.
+//! - **Before threads.** User, Landlock and the system-call filter belong to a thread and are inherited by
+//!   the threads that it starts. They are set while there is only one.
 //! - **Best effort, and reported.** Each layer is tried. The server is told which layers the platform lacks or
 //!   provides in part, and logs them when it starts. Where all layers are required, the process ends instead.
 //! - **Permanent.** This process cannot undo any of it.
@@ -68,9 +68,9 @@ mod required {
         let layers = [
             whole,
             layer("landlock", Ok(part)),
-            layer("other user", Err::<Enforcement, _>("root stays root".into())),
+            layer("other user", Err::<Enforcement, _>("cannot leave root".into())),
         ];
         let error = check_complete(&layers).unwrap_err();
-        assert!(error.ends_with("landlock: TCP ports; other user: root stays root"), "{error}");
+        assert!(error.ends_with("landlock: TCP ports; other user: cannot leave root"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the end of a call means: its class, and a sentence for people.
+//! Classes and messages of failed calls.
 
 use perpend_domain::plugin::{CallResult, Failure, FailureClass, Limits};
 
@@ -8,7 +8,7 @@ use crate::meter::Stop;
 use crate::state::{MAX_HANDLES, failure};
 use wasmtime::component::ResourceTableError;
 
-/// Problems of a configuration that are listed.
+/// Maximum number of configuration problems that are listed.
 const MAX_PROBLEMS: usize = 50;
 
 /// The CPU limit was reached.
@@ -16,41 +16,41 @@ const MAX_PROBLEMS: usize = 50;
 #[error("the CPU limit was reached")]
 pub(crate) struct CpuLimit;
 
-/// How a guest call ended, before it is put into words.
+/// The outcome of a guest call.
 pub(crate) enum End<T> {
     Answer(T),
     Error(wasmtime::Error),
     Stopped(Stop),
 }
 
-pub(crate) fn refused(failure: Failure) -> CallResult {
+pub(crate) fn failed_result(failure: Failure) -> CallResult {
     CallResult { outcome: Err(failure), ..CallResult::empty() }
 }
 
-pub(crate) fn ended_early(stop: &Stop, limits: &Limits) -> Failure {
+pub(crate) fn stop_failure(stop: &Stop, limits: &Limits) -> Failure {
     match stop {
         Stop::WallLimit => {
             let message = format!("no answer within {} ms", limits.wall_ms);
             failure(FailureClass::WallTimeout, message)
         }
-        Stop::Crowded(crowded) => {
-            let held = crowded.held_bytes >> 20;
+        Stop::Evicted(eviction) => {
+            let used_mib = eviction.used_bytes >> 20;
             let message = format!(
-                "the worker had no memory for all of its calls, and this one held {held} MiB: it can be made \
-                 again"
+                "the worker had too little memory for all of its calls, and this one used {used_mib} MiB; the call can \
+                 be repeated"
             );
             failure(FailureClass::WorkerFull, message)
         }
     }
 }
 
-/// The plug-in itself says why there are no scores.
-pub(crate) fn reported(error: EvalError, last_upstream: Option<FailureClass>) -> Failure {
+/// The failure for an error that the plug-in returned.
+pub(crate) fn plugin_failure(error: EvalError, last_upstream: Option<FailureClass>) -> Failure {
     let (class, message) = match error {
         EvalError::InvalidConfig(text) => (FailureClass::InvalidConfig, text),
         EvalError::InvalidInput(text) => (FailureClass::InvalidInput, text),
         EvalError::NotApplicable(text) => (FailureClass::NotApplicable, text),
-        // Without a failed host call there is no reason to believe it.
+        // Accepted only after a host call failed.
         EvalError::Upstream(text) => (last_upstream.unwrap_or(FailureClass::PluginError), text),
         EvalError::Transient(text) => (FailureClass::Transient, text),
         EvalError::Internal(text) => (FailureClass::PluginError, text),
@@ -58,8 +58,12 @@ pub(crate) fn reported(error: EvalError, last_upstream: Option<FailureClass>) ->
     failure(class, message)
 }
 
-/// The engine stopped the call.
-pub(crate) fn stopped(error: &wasmtime::Error, memory_refused: bool, limits: &Limits) -> Failure {
+/// The failure for an error of the engine.
+pub(crate) fn engine_failure(
+    error: &wasmtime::Error,
+    was_memory_refused: bool,
+    limits: &Limits,
+) -> Failure {
     let names = innermost_functions(error);
     if error.downcast_ref::<CpuLimit>().is_some() {
         let message = format!("more than {} ms of CPU time{names}", limits.cpu_ms);
@@ -72,10 +76,10 @@ pub(crate) fn stopped(error: &wasmtime::Error, memory_refused: bool, limits: &Li
     let text = error.root_cause().to_string();
     if text.contains("fuel allocated for hostcalls") {
         let limit = limits.output_bytes;
-        let message = format!("more than {limit} bytes handed over in one call{names}");
+        let message = format!("more than {limit} bytes passed in one call{names}");
         return failure(FailureClass::OutputLimit, message);
     }
-    if memory_refused {
+    if was_memory_refused {
         let limit = limits.memory_bytes >> 20;
         let message = format!(
             "more than {limit} MiB of memory or too many table elements, then: {text}{names}"
@@ -86,7 +90,7 @@ pub(crate) fn stopped(error: &wasmtime::Error, memory_refused: bool, limits: &Li
         return failure(FailureClass::PluginTrap, format!("{trap}{names}"));
     }
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
-        let message = format!("the plug-in ended itself with exit code {}{names}", exit.0);
+        let message = format!("the plug-in exited with code {}{names}", exit.0);
         return failure(FailureClass::PluginTrap, message);
     }
     if error.is::<wasmtime::PoolConcurrencyLimitError>() {
@@ -99,7 +103,7 @@ pub(crate) fn stopped(error: &wasmtime::Error, memory_refused: bool, limits: &Li
     failure(FailureClass::PluginTrap, format!("{text}{names}"))
 }
 
-/// ` in a, called by b`, when the component has names.
+/// The functions of the backtrace, as ` in a, called by b`. Empty when the component has no names.
 fn innermost_functions(error: &wasmtime::Error) -> String {
     let Some(backtrace) = error.downcast_ref::<wasmtime::WasmBacktrace>() else {
         return String::new();
@@ -111,8 +115,8 @@ fn innermost_functions(error: &wasmtime::Error) -> String {
     if names.is_empty() { String::new() } else { format!(" in {}", names.join(", called by ")) }
 }
 
-/// A plug-in's own judgement of a configuration: one line for each problem, the pointer first.
-pub(crate) fn judged(problems: &[ConfigProblem]) -> Result<(), Failure> {
+/// The failure for problems that `check-config` found: a line per problem, with its pointer first.
+pub(crate) fn config_failure(problems: &[ConfigProblem]) -> Result<(), Failure> {
     if problems.is_empty() {
         return Ok(());
     }

@@ -1,5 +1,4 @@
-//! The engine: which WebAssembly is accepted, how instances are made cheap, and the tick that stops
-//! runaways.
+//! Configuration of the engine, and the ticker that interrupts guests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,27 +9,27 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 
 use crate::pressure::Pressure;
 
-/// Guest code looks at the clock this often, and lets others run.
+/// Interval at which guests check their CPU limit and yield.
 pub(crate) const TICK: Duration = Duration::from_millis(5);
 const WASM_STACK: usize = 1 << 20;
-/// Bytes of an instance's memory that are reset in place instead of being given back to the kernel.
+/// Bytes of the memory of an instance that are reset in place instead of being returned to the kernel.
 const KEEP_RESIDENT: usize = 4 << 20;
-/// Interpreters packed into a component need 20 to 32 core instances.
+/// Components with an interpreter need 20 to 32 core instances.
 pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
 pub(crate) const MAX_MEMORIES: u32 = 8;
 pub(crate) const MAX_TABLES: u32 = 32;
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 100_000;
 
-/// Where instances come from.
+/// How instances are allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Allocation {
-    /// A pool for this many live calls, each with at most so many bytes of memory.
+    /// From a pool for `max_live` calls, each with at most `memory_bytes`.
     Pool { max_live: u32, memory_bytes: u64 },
-    /// Made when needed: for the compile process, whose address space is limited.
+    /// On demand, for the compile process, whose address space is limited.
     OnDemand,
 }
 
-/// An engine, and what of the wished setting could not be had.
+/// Creates an engine. Also returns warnings about missing features of the platform.
 pub(crate) fn engine(allocation: Allocation) -> wasmtime::Result<(Engine, Vec<String>)> {
     let Allocation::Pool { max_live, memory_bytes } = allocation else {
         return Ok((Engine::new(&config())?, Vec::new()));
@@ -39,19 +38,20 @@ pub(crate) fn engine(allocation: Allocation) -> wasmtime::Result<(Engine, Vec<St
     pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(max_live, memory_bytes)));
     let mut warnings = Vec::new();
     if !PoolingAllocationConfig::is_pagemap_scan_available() {
-        warnings.push("the kernel has no page-map scan: fresh instances cost more".to_owned());
+        warnings.push("the kernel has no page-map scan: new instances are slower".to_owned());
     }
     match Engine::new(&pooled) {
         Ok(engine) => Ok((engine, warnings)),
         Err(error) => {
-            warnings.push(format!("no instance pool, instances are made on demand: {error:#}"));
+            warnings
+                .push(format!("no instance pool; instances are allocated on demand: {error:#}"));
             Ok((Engine::new(&config())?, warnings))
         }
     }
 }
 
-/// What decides whether a compiled artifact fits. Must not depend on the allocation: the process that
-/// compiles has no pool and the one that runs has.
+/// Settings on which the compatibility of artifacts depends. Independent of the allocation, because compile processes have no
+/// pool and workers have one.
 fn config() -> Config {
     let mut config = Config::new();
     config
@@ -59,7 +59,7 @@ fn config() -> Config {
         .concurrency_support(false)
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)
-        // The engine is built without a collector; instructions that need no heap would be accepted all the same.
+        // The engine is built without a collector, but would accept GC instructions that need no heap.
         .wasm_gc(false)
         .cranelift_nan_canonicalization(true)
         .epoch_interruption(true)
@@ -91,7 +91,7 @@ fn pool(max_live: u32, memory_bytes: u64) -> PoolingAllocationConfig {
         .max_core_instance_size(4 << 20)
         .table_elements(MAX_TABLE_ELEMENTS)
         .max_memory_size(memory_bytes);
-    // Without the scan, resetting in place touches all kept pages: slower than giving them back.
+    // Without the scan, a reset in place writes all kept pages, which is slower than returning them.
     if PoolingAllocationConfig::is_pagemap_scan_available() {
         pool.pagemap_scan(Enabled::Auto)
             .linear_memory_keep_resident(KEEP_RESIDENT)
@@ -100,17 +100,16 @@ fn pool(max_live: u32, memory_bytes: u64) -> PoolingAllocationConfig {
     pool
 }
 
-/// A thread that moves the engine's epoch on while guests run, and sleeps otherwise.
+/// A thread that increments the epoch of the engine while guests run.
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Counters of running guests: one for each of a few groups of threads, so that threads which only
-/// start and end calls do not fight over one.
+/// Number of counters of running guests. Several reduce contention between threads.
 const N_COUNTERS: usize = 8;
 
-/// On a cache line of its own.
+/// Occupies a cache line.
 #[derive(Default)]
 #[repr(align(128))]
 struct Counter(AtomicUsize);
@@ -118,7 +117,7 @@ struct Counter(AtomicUsize);
 #[derive(Default)]
 struct Shared {
     n_running: [Counter; N_COUNTERS],
-    /// The thread sleeps until it is woken.
+    /// Whether the thread is parked or about to park.
     is_parked: AtomicBool,
     stop: AtomicBool,
 }
@@ -129,8 +128,8 @@ impl Shared {
         counters.all(|counter| counter.0.load(Ordering::SeqCst) == 0)
     }
 
-    /// Parks unless a guest runs. Who starts one counts first and then looks whether to wake; here it is
-    /// the other way round, so one of the two sees the other.
+    /// Parks until a guest runs. A starting guest first increments its counter and then reads `is_parked`. This thread first
+    /// sets `is_parked` and then reads the counters, so one of them observes the other.
     fn park_while_idle(&self) {
         self.is_parked.store(true, Ordering::SeqCst);
         while self.is_idle() && !self.stop.load(Ordering::SeqCst) {
@@ -141,14 +140,14 @@ impl Shared {
 }
 
 impl Ticker {
-    /// At each tick the memory of the process is looked at, too.
+    /// Starts the thread. At each tick it also updates `pressure`.
     pub(crate) fn start(engine: &Engine, pressure: Arc<Pressure>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (state, engine) = (Arc::clone(&shared), engine.weak());
         let thread = thread::Builder::new().name("epoch".into()).spawn(move || {
-            let mut is_pressed = false;
+            let mut is_short = false;
             while !state.stop.load(Ordering::SeqCst) {
-                if !is_pressed && state.is_idle() {
+                if !is_short && state.is_idle() {
                     state.park_while_idle();
                     continue;
                 }
@@ -157,13 +156,13 @@ impl Ticker {
                     return;
                 };
                 engine.increment_epoch();
-                is_pressed = pressure.look();
+                is_short = pressure.update();
             }
         })?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Ticks come while the answer is alive.
+    /// The epoch advances while the returned guard exists.
     pub(crate) fn running(&self) -> Running<'_> {
         let counter = &self.shared.n_running[counter_of_thread()].0;
         counter.fetch_add(1, Ordering::SeqCst);
@@ -195,7 +194,7 @@ fn counter_of_thread() -> usize {
     OWN.with(|own| *own)
 }
 
-/// One guest that runs now and needs ticks.
+/// A running guest.
 pub(crate) struct Running<'t>(&'t AtomicUsize);
 
 impl Drop for Running<'_> {

@@ -1,4 +1,4 @@
-//! The functions a component exports, found once and called in every instance.
+//! Exported functions of a component, looked up once and called in each instance.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ type Evaluate<'c> = TypedFunc<(&'c str, &'c Item, &'c str), (Result<Vec<Score>, 
 /// Arguments and results of `check-config`.
 type CheckConfig<'c> = TypedFunc<(&'c str, &'c str), (Vec<ConfigProblem>,)>;
 
-/// One thing `config-check` finds wrong.
+/// A problem that `check-config` found.
 #[derive(Clone, Debug, ComponentType, Lift)]
 #[component(record)]
 pub(crate) struct ConfigProblem {
@@ -24,7 +24,7 @@ pub(crate) struct ConfigProblem {
     pub(crate) message: String,
 }
 
-/// Where a component has what the host calls.
+/// Indexes of the exports that the host calls.
 pub(crate) struct Exports {
     evaluate: Export,
     check_config: Option<Export>,
@@ -32,12 +32,12 @@ pub(crate) struct Exports {
 
 struct Export {
     index: ComponentExportIndex,
-    /// The type of the function was compared with ours, which costs more than a small call.
+    /// Whether the type of the function was checked. The check is slower than a small call.
     is_checked: AtomicBool,
 }
 
 impl Exports {
-    pub(crate) fn of(component: &Component) -> Result<Self> {
+    pub(crate) fn new(component: &Component) -> Result<Self> {
         let find = |interface: &str, function: &str| {
             let instance = component.get_export_index(None, interface)?;
             let index = component.get_export_index(Some(&instance), function)?;
@@ -58,7 +58,7 @@ impl Exports {
         self.evaluate.typed(store, instance)
     }
 
-    /// Whether [`Self::check_config`] gives a function.
+    /// Whether [`Self::check_config`] returns a function.
     pub(crate) const fn checks_config(&self) -> bool {
         self.check_config.is_some()
     }
@@ -74,7 +74,7 @@ impl Exports {
 }
 
 impl Export {
-    /// Each export is asked for as one type only: [`Exports`] names it.
+    /// Each export is used with a single type, which [`Exports`] declares.
     fn typed<P, R>(&self, store: &mut Store<State>, instance: &Instance) -> Result<TypedFunc<P, R>>
     where
         P: ComponentNamedList + Lower,

@@ -1,4 +1,4 @@
-//! The host: an engine, its linker, and the components it made ready.
+//! The host: an engine, its linker and its loaded components.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,25 +16,24 @@ use crate::pressure::{Budget, Pressure};
 use crate::processors::Processors;
 use crate::state::State;
 
-/// How a host is set up.
+/// Settings of a host.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Calls with a live instance at a time; others wait.
+    /// Maximum number of live instances. Further calls wait.
     pub max_live: u32,
-    /// The most memory any call may be allowed.
+    /// Maximum memory limit of a call.
     pub max_memory_bytes: u64,
-    /// What the whole process may have in memory: when it comes near, calls are held back. `None` where
-    /// that is nobody's concern.
+    /// Memory limit of the process. Calls are paused when the process approaches it. `None` for no limit.
     pub max_resident_bytes: Option<u64>,
-    /// Guests that run at a time: as many as there are processors for them.
+    /// Maximum number of guests that run at a time.
     pub n_threads: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            // Thousands of judges may wait for models at once. What each holds is small; 6 of the
-            // 65,530 mappings that the kernel allows a process set the bound.
+            // Thousands of judges may wait for models. The kernel limits a process to 65,530 mappings, and each instance
+            // needs 6.
             max_live: 2_560,
             max_memory_bytes: Limits::default().memory_bytes,
             max_resident_bytes: None,
@@ -44,7 +43,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn shape(&self) -> (Allocation, u32) {
+    fn allocation(&self) -> (Allocation, u32) {
         let allocation = Allocation::Pool {
             max_live: self.max_live.max(16),
             memory_bytes: self.max_memory_bytes,
@@ -61,43 +60,43 @@ impl Settings {
     }
 }
 
-/// The host cannot start.
+/// Why a host cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The engine or its linker.
+    /// The engine or its linker failed.
     #[error("the WebAssembly engine cannot start: {0}")]
     Engine(String),
-    /// The ticking thread.
+    /// The epoch thread cannot start.
     #[error("the epoch thread cannot start: {0}")]
     Thread(#[from] std::io::Error),
     /// The process could not be confined as required.
     #[error("{0}")]
     Confinement(String),
-    /// The folder of compiled components.
+    /// The folder of compiled components is unusable.
     #[error(transparent)]
     Artifacts(#[from] ArtifactError),
 }
 
-/// Runs guests. One per process.
+/// Runs guests. A process has one.
 pub struct Host {
     pub(crate) engine: Engine,
     linker: Linker<State>,
     pub(crate) ticker: Ticker,
-    /// Who goes on when the memory of the process is short.
+    /// Pauses calls when memory is short.
     pub(crate) pressure: Arc<Pressure>,
-    /// Which of the calls run.
+    /// Schedules the calls.
     pub(crate) processors: Processors,
     max_live: u32,
     artifacts: Artifacts,
     warnings: Vec<String>,
 }
 
-/// A component, ready to make instances of.
+/// A loaded component.
 pub struct Plugin {
     pub(crate) pre: InstancePre<State>,
     pub(crate) exports: Exports,
     info: PluginInfo,
-    /// Share of the pool an instance takes.
+    /// Number of places in the pool per instance.
     pub(crate) weight: u32,
 }
 
@@ -108,7 +107,7 @@ impl std::fmt::Debug for Plugin {
 }
 
 impl Plugin {
-    /// What it says about itself.
+    /// The description of the plug-in.
     #[must_use]
     pub fn info(&self) -> &PluginInfo {
         &self.info
@@ -123,20 +122,20 @@ impl Host {
     /// A host with a pool of instances and a folder of compiled components.
     ///
     /// # Errors
-    /// When the engine cannot start or the folder is not safe.
+    /// When the engine cannot start or the folder is unusable.
     pub fn new(settings: &Settings, cache_dir: &Path) -> Result<Self, HostError> {
-        let mut host = Self::build(settings.shape(), settings.budget(), || Ok(()))?;
+        let mut host = Self::build(settings.allocation(), settings.budget(), || Ok(()))?;
         host.artifacts = Artifacts::open(cache_dir, &host.engine)?;
         Ok(host)
     }
 
-    /// As [`Self::new`], for a process that gives up its rights in `enter`: after the pool was made, which
-    /// needs files of the kernel, and before there is a second thread. Components come as open files.
+    /// Like [`Self::new`], but without a folder. Calls `enter` to confine the process: after the creation of the pool, which
+    /// reads files of the kernel, and before the first thread starts.
     pub(crate) fn confined(
         settings: &Settings,
         enter: impl FnOnce() -> Result<(), String>,
     ) -> Result<Self, HostError> {
-        Self::build(settings.shape(), settings.budget(), enter)
+        Self::build(settings.allocation(), settings.budget(), enter)
     }
 
     /// A host without a pool and a folder, for the compile process.
@@ -149,18 +148,19 @@ impl Host {
         budget: Option<Budget>,
         before_threads: impl FnOnce() -> Result<(), String>,
     ) -> Result<Self, HostError> {
-        let wrong = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
-        let (engine, mut warnings) = engine::engine(allocation).map_err(wrong)?;
-        let pressure = budget.map_or_else(|| Ok(Pressure::default()), Pressure::watching);
+        let engine_error = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
+        let (engine, mut warnings) = engine::engine(allocation).map_err(engine_error)?;
+        let pressure = budget.map_or_else(|| Ok(Pressure::default()), Pressure::new);
         let pressure = Arc::new(pressure.unwrap_or_else(|error| {
             warnings.push(format!(
-                "the memory of the process cannot be looked at, and calls are not held back: {error}"
+                "cannot measure the memory of the process, and does not pause calls when it is short: {error}"
             ));
             Pressure::default()
         }));
         let mut linker = Linker::new(&engine);
-        wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(wrong)?;
-        Judge::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).map_err(wrong)?;
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).map_err(engine_error)?;
+        Judge::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)
+            .map_err(engine_error)?;
         before_threads().map_err(HostError::Confinement)?;
         let max_live = match allocation {
             Allocation::Pool { max_live, .. } => max_live,
@@ -170,7 +170,7 @@ impl Host {
             ticker: Ticker::start(&engine, Arc::clone(&pressure))?,
             pressure,
             processors: Processors::new(n_threads as usize, max_live),
-            artifacts: Artifacts::nowhere(&engine),
+            artifacts: Artifacts::without_folder(&engine),
             max_live,
             engine,
             linker,
@@ -178,7 +178,7 @@ impl Host {
         })
     }
 
-    /// What could not be set up as wished.
+    /// Features of the platform that are missing.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -190,7 +190,7 @@ impl Host {
         &self.artifacts
     }
 
-    /// Whether calls are held back, or would be.
+    /// Whether memory is short, so that calls are paused.
     pub(crate) fn is_short_of_memory(&self) -> bool {
         self.pressure.is_short()
     }
@@ -203,29 +203,29 @@ impl Host {
         &self.linker
     }
 
-    /// A component that was compiled before.
+    /// Loads a compiled component from the folder.
     ///
     /// # Errors
-    /// When its artifact is missing or unusable: it has to be compiled again.
+    /// When its artifact is missing or unusable, and the component must be compiled.
     pub fn load(&self, digest: Digest) -> Result<Plugin, ArtifactError> {
         let (component, info) = self.artifacts.load(&self.engine, digest)?;
         self.plugin(&component, info).map_err(|error| ArtifactError::Refused(format!("{error:#}")))
     }
 
-    /// A component in a sealed file whose sum the server checked.
+    /// Loads a component from a sealed file whose checksum the server verified.
     pub(crate) fn load_sealed(&self, file: &File) -> Result<Plugin, ArtifactError> {
         let (component, info) = artifact::load_sealed(&self.engine, file)?;
         self.plugin(&component, info).map_err(|error| ArtifactError::Refused(format!("{error:#}")))
     }
 
     fn plugin(&self, component: &Component, info: PluginInfo) -> wasmtime::Result<Plugin> {
-        // The pool has two memories and four tables per live call; larger components count more.
+        // The pool has two memories and four tables per place; larger components need more places.
         let weight = component.resources_required().map_or(1, |needs| {
             needs.num_memories.div_ceil(2).max(needs.num_tables.div_ceil(4)).max(1)
         });
         Ok(Plugin {
             pre: self.linker.instantiate_pre(component)?,
-            exports: Exports::of(component)?,
+            exports: Exports::new(component)?,
             info,
             weight: weight.min(self.max_live),
         })

@@ -1,7 +1,7 @@
-//! A worker's ends of its socket: bytes, and the open files that come along with them.
+//! The socket of a worker, which carries bytes and open files.
 //!
-//! A socket of tokio waits for both directions at once, and is woken each time the other end has read
-//! something; these wait for what is wanted only, so that a lone call wakes this process once.
+//! A tokio socket registers for both directions, so that each read of the peer wakes the process. These halves register only
+//! for the needed direction, so that a single call wakes the process once.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,23 +17,22 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFl
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 
-/// Files in one message at most; the server sends one.
+/// Maximum number of files in a message. The server sends one.
 const MAX_FILES: usize = 4;
 
-/// The reading end. Reads like the socket it was made from, and keeps the files. A file arrives not later
-/// than the first byte it was sent with.
+/// The receiving half. Queues received files. A file arrives no later than the first byte that was sent with it.
 pub(crate) struct Inbox {
     socket: AsyncFd<UnixStream>,
     files: VecDeque<File>,
 }
 
 impl Inbox {
-    /// The socket does not block.
+    /// Requires a nonblocking socket.
     pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
         Ok(Self { socket: wait_for(socket, Interest::READABLE)?, files: VecDeque::new() })
     }
 
-    /// The file that came first of those not taken yet.
+    /// Takes the oldest queued file.
     pub(crate) fn next_file(&mut self) -> Option<File> {
         self.files.pop_front()
     }
@@ -49,7 +48,7 @@ impl AsyncRead for Inbox {
         loop {
             let mut ready = ready!(socket.poll_read_ready(context))?;
             let space = into.initialize_unfilled();
-            // A short read does not tell that there is no more: it ends at a file, too.
+            // A short read does not imply an empty socket, because a read also ends at a file.
             match ready.try_io(|socket| receive(socket.get_ref(), space, files)) {
                 Ok(Ok(n)) => {
                     into.advance(n);
@@ -74,23 +73,23 @@ fn receive(socket: &UnixStream, space: &mut [u8], files: &mut VecDeque<File>) ->
         }
     }
     if received.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(io::Error::other("more files came with a message than fit"));
+        return Err(io::Error::other("a message has too many files"));
     }
     Ok(received.bytes)
 }
 
-/// The writing end. It is nowhere registered but while the socket is full.
+/// The sending half. Registered only while the socket is full.
 pub(crate) struct Outbox(UnixStream);
 
 impl Outbox {
-    /// The socket does not block.
+    /// Requires a nonblocking socket.
     pub(crate) const fn new(socket: UnixStream) -> Self {
         Self(socket)
     }
 
     pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            // The other tasks have their turn also when the socket is never full.
+            // Yields to other tasks even if the socket is never full.
             tokio::task::coop::consume_budget().await;
             match (&self.0).write(bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -109,8 +108,8 @@ impl Outbox {
 
 #[expect(
     deprecated,
-    reason = "its successor is unsafe, for types that lie about their descriptor: these do not"
+    reason = "its successor is unsafe, for types that return changing descriptors; these do not"
 )]
-fn wait_for<S: AsRawFd>(socket: S, wanted: Interest) -> io::Result<AsyncFd<S>> {
-    AsyncFd::with_interest(socket, wanted)
+fn wait_for<S: AsRawFd>(socket: S, interest: Interest) -> io::Result<AsyncFd<S>> {
+    AsyncFd::with_interest(socket, interest)
 }

@@ -1,4 +1,4 @@
-//! The description a plug-in gives of itself, checked: every problem is reported, not the first.
+//! Validation of the description of a plug-in. All problems are reported.
 
 use std::collections::HashSet;
 
@@ -13,11 +13,10 @@ const MAX_BYTES: usize = 1 << 20;
 const MAX_NAME_BYTES: usize = 256;
 const NAME: &str = "1 to 64 of a-z, 0-9 and -";
 
-/// Adds what the component shows of itself without being asked: the capabilities it can ask for, and
-/// whether it checks configurations.
-pub(crate) fn add_seen(info: &mut PluginInfo, component: &Component, engine: &Engine) {
-    let shape = component.component_type();
-    for (name, _) in shape.imports(engine) {
+/// Adds facts from the imports and exports of the component: its capabilities, and whether it checks configurations.
+pub(crate) fn add_capabilities(info: &mut PluginInfo, component: &Component, engine: &Engine) {
+    let component_type = component.component_type();
+    for (name, _) in component_type.imports(engine) {
         let interface = name.split_once('@').map_or(name, |(path, _)| path);
         match interface {
             "perpend:evaluator/model" => info.capabilities.model = true,
@@ -27,101 +26,104 @@ pub(crate) fn add_seen(info: &mut PluginInfo, component: &Component, engine: &En
             _ => {}
         }
     }
-    info.checks_config =
-        shape.exports(engine).any(|(name, _)| name.starts_with("perpend:evaluator/config-check@"));
+    info.checks_config = component_type
+        .exports(engine)
+        .any(|(name, _)| name.starts_with("perpend:evaluator/config-check@"));
 }
 
-/// Everything that is wrong with `info`.
-pub(crate) fn problems(info: &PluginInfo) -> Vec<ComponentProblem> {
-    let mut found = Vec::new();
+/// All problems of `info`.
+pub(crate) fn find_problems(info: &PluginInfo) -> Vec<ComponentProblem> {
+    let mut problems = Vec::new();
     let size = postcard::experimental::serialized_size(info).unwrap_or(usize::MAX);
     if MAX_BYTES < size {
-        found.push(ComponentProblem::new("describe", format!("{size} bytes, the limit is 1 MiB")));
-        return found;
+        problems
+            .push(ComponentProblem::new("describe", format!("{size} bytes; the limit is 1 MiB")));
+        return problems;
     }
     let named =
         info.name.split_once('/').is_some_and(|(vendor, name)| is_name(vendor) && is_name(name));
     if !named {
-        found.push(ComponentProblem::new(
+        problems.push(ComponentProblem::new(
             "name",
             format!("{:?} is not vendor/name, each {NAME}", info.name),
         ));
     }
     if let Err(error) = semver::Version::parse(&info.version) {
         let message = format!("{:?} is not a semantic version: {error}", info.version);
-        found.push(ComponentProblem::new("version", message));
+        problems.push(ComponentProblem::new("version", message));
     }
     if info.evaluators.is_empty() || MAX_EVALUATORS < info.evaluators.len() {
-        let message =
-            format!("{} evaluators, 1 to {MAX_EVALUATORS} are possible", info.evaluators.len());
-        found.push(ComponentProblem::new("evaluators", message));
+        let message = format!(
+            "{} evaluators; a plug-in must have 1 to {MAX_EVALUATORS}",
+            info.evaluators.len()
+        );
+        problems.push(ComponentProblem::new("evaluators", message));
     }
     let mut ids = HashSet::new();
     for evaluator in &info.evaluators {
         let at = format!("evaluators[{:?}]", evaluator.id);
         if !is_name(&evaluator.id) || !evaluator.id.starts_with(|c: char| c.is_ascii_lowercase()) {
-            found.push(ComponentProblem::new(
+            problems.push(ComponentProblem::new(
                 format!("{at}.id"),
-                format!("not {NAME}, a letter first"),
+                format!("not {NAME}, starting with a letter"),
             ));
         }
         if !ids.insert(&evaluator.id) {
-            found.push(ComponentProblem::new(format!("{at}.id"), "the same identifier twice"));
+            problems.push(ComponentProblem::new(format!("{at}.id"), "duplicate identifier"));
         }
-        check_evaluator(evaluator, &at, &mut found);
+        check_evaluator(evaluator, &at, &mut problems);
     }
-    found
+    problems
 }
 
-fn check_evaluator(evaluator: &EvaluatorInfo, at: &str, found: &mut Vec<ComponentProblem>) {
+fn check_evaluator(evaluator: &EvaluatorInfo, at: &str, problems: &mut Vec<ComponentProblem>) {
     if let Err(message) = check_schema(&evaluator.config_schema) {
-        found.push(ComponentProblem::new(format!("{at}.config-schema"), message));
+        problems.push(ComponentProblem::new(format!("{at}.config-schema"), message));
     }
     let mut names = HashSet::new();
     for ModelSlot { name, .. } in &evaluator.slots {
         if !is_name(name) {
-            found.push(ComponentProblem::new(
+            problems.push(ComponentProblem::new(
                 format!("{at}.slots[{name:?}]"),
                 format!("not {NAME}"),
             ));
         }
         if !names.insert(name) {
-            found.push(ComponentProblem::new(
-                format!("{at}.slots[{name:?}]"),
-                "the same slot twice",
-            ));
+            problems.push(ComponentProblem::new(format!("{at}.slots[{name:?}]"), "duplicate slot"));
         }
     }
     if evaluator.scores.is_empty() && !evaluator.dynamic_scores {
         let message = "no score is declared and dynamic-scores is not set";
-        found.push(ComponentProblem::new(format!("{at}.scores"), message));
+        problems.push(ComponentProblem::new(format!("{at}.scores"), message));
     }
     let mut names = HashSet::new();
     for spec in &evaluator.scores {
         let at = format!("{at}.scores[{:?}]", spec.name);
         if !names.insert(&spec.name) {
-            found.push(ComponentProblem::new(&at, "the same score twice"));
+            problems.push(ComponentProblem::new(&at, "duplicate score"));
         }
-        found.extend(check_score(spec).map(|message| ComponentProblem::new(&at, message)));
+        problems.extend(check_score(spec).map(|message| ComponentProblem::new(&at, message)));
     }
 }
 
 fn check_score(spec: &ScoreSpec) -> impl Iterator<Item = String> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     if spec.name.trim().is_empty()
         || MAX_NAME_BYTES < spec.name.len()
         || spec.name.chars().any(char::is_control)
     {
-        wrong.push(format!("a name has 1 to {MAX_NAME_BYTES} bytes and no control characters"));
+        problems.push(format!(
+            "a name must have 1 to {MAX_NAME_BYTES} bytes and no control characters"
+        ));
     }
     match &spec.domain {
         ScoreDomain::Numeric { min, max, .. } => {
             if [min, max].into_iter().flatten().any(|end| !end.is_finite()) {
-                wrong.push("both ends of the range have to be finite".into());
+                problems.push("both ends of the range must be finite".into());
             } else if let (Some(min), Some(max)) = (min, max)
                 && max < min
             {
-                wrong.push(format!("the range {min} to {max} is empty"));
+                problems.push(format!("the range {min} to {max} is empty"));
             }
         }
         ScoreDomain::Boolean => {}
@@ -129,25 +131,25 @@ fn check_score(spec: &ScoreSpec) -> impl Iterator<Item = String> {
             let mut seen = HashSet::new();
             for value in values {
                 if value.is_empty() || MAX_NAME_BYTES < value.len() {
-                    wrong.push(format!("a category has 1 to {MAX_NAME_BYTES} bytes"));
+                    problems.push(format!("a category has 1 to {MAX_NAME_BYTES} bytes"));
                 }
                 if !seen.insert(value) {
-                    wrong.push(format!("the category {value:?} twice"));
+                    problems.push(format!("duplicate category {value:?}"));
                 }
             }
         }
     }
-    wrong.into_iter()
+    problems.into_iter()
 }
 
 fn check_schema(text: &str) -> Result<(), String> {
     let schema: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     if schema.get("type").and_then(Value::as_str) != Some("object") {
-        return Err("a configuration is an object: \"type\" has to be \"object\"".into());
+        return Err("a configuration is an object: \"type\" must be \"object\"".into());
     }
     match perpend_json_schema::Schema::of_2020_12(&schema) {
         Ok(_) => Ok(()),
-        Err(unusable) => Err(unusable.to_string()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -1,42 +1,41 @@
-//! The names of the functions in a component, with which a trap says where it happened.
+//! Removal of function names, which identify the location of a trap.
 //!
-//! They are read whenever the artifact is loaded. The interpreter of Python brings so many that they are a
-//! tenth of the time, and tells with them where in itself it was: such are left out. Those of plug-ins in
-//! compiled languages stay.
+//! Loading an artifact reads all names. Those of the Python interpreter take a tenth of the load time and identify only
+//! functions of the interpreter, so they are removed. Names of plug-ins in compiled languages are kept.
 
 use std::borrow::Cow;
 
-/// Names of so many bytes, those of all modules together, are those of an interpreter.
+/// Maximum size of the names of all modules. Larger ones belong to an interpreter.
 const MAX_NAMES: usize = 320 << 10;
-/// Components in components; deeper ones stay as they are.
+/// Maximum depth of nested components; deeper ones are not changed.
 const MAX_DEPTH: usize = 8;
 
 const CUSTOM: u8 = 0;
 const CORE_MODULE: u8 = 1;
 const COMPONENT: u8 = 4;
 const HEADER: usize = 8;
-const VERSION_OF_MODULES: [u8; 4] = [1, 0, 0, 0];
+const MODULE_VERSION: [u8; 4] = [1, 0, 0, 0];
 
-/// The component without names, where it has very many; as it is where it has fewer, or cannot be read, which
-/// the engine then says better.
-pub(crate) fn without_many(component: &[u8]) -> Cow<'_, [u8]> {
-    match without(component, MAX_DEPTH) {
+/// Removes names that are larger than the limit. Returns the component unchanged if they are smaller, or if it is malformed,
+/// which the engine reports.
+pub(crate) fn strip_if_large(component: &[u8]) -> Cow<'_, [u8]> {
+    match strip(component, MAX_DEPTH) {
         Some(rest) if MAX_NAMES < component.len() - rest.len() => Cow::Owned(rest),
         _ => Cow::Borrowed(component),
     }
 }
 
-fn without(bytes: &[u8], depth: usize) -> Option<Vec<u8>> {
-    let is_module = bytes.get(4..HEADER)? == VERSION_OF_MODULES;
+fn strip(bytes: &[u8], depth: usize) -> Option<Vec<u8>> {
+    let is_module = bytes.get(4..HEADER)? == MODULE_VERSION;
     let mut rest = Vec::with_capacity(bytes.len());
     rest.extend_from_slice(&bytes[..HEADER]);
     let mut left = &bytes[HEADER..];
     while let Some((id, after)) = left.split_first() {
-        let (section, next) = sized(after)?;
+        let (section, next) = split_sized(after)?;
         match *id {
-            CUSTOM if is_module && sized(section)?.0 == b"name" => {}
+            CUSTOM if is_module && split_sized(section)?.0 == b"name" => {}
             CORE_MODULE | COMPONENT if !is_module && depth != 0 => {
-                add(*id, &without(section, depth - 1)?, &mut rest);
+                add(*id, &strip(section, depth - 1)?, &mut rest);
             }
             id => add(id, section, &mut rest),
         }
@@ -45,8 +44,8 @@ fn without(bytes: &[u8], depth: usize) -> Option<Vec<u8>> {
     Some(rest)
 }
 
-/// The bytes after a length, as many as it says, and what follows them.
-fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+/// Splits off the bytes that a length prefix covers.
+fn split_sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut length = 0_usize;
     for (at, byte) in bytes.iter().enumerate().take(5) {
         length |= usize::from(byte & 0x7f) << (7 * at);
@@ -88,25 +87,25 @@ mod tests {
     }
 
     #[test]
-    fn very_many_names_are_left_out_and_the_component_stays_what_it_is() {
+    fn large_names_are_removed_and_the_component_stays_valid() {
         let named = component(12_000);
-        let rest = without_many(&named);
+        let rest = strip_if_large(&named);
         assert!(has(&named, "with-a-long-name") && has(&named, "another"));
         assert!(!has(&rest, "with-a-long-name") && !has(&rest, "another"));
         Component::new(&Engine::default(), &rest).unwrap();
     }
 
     #[test]
-    fn the_names_of_a_usual_component_stay() {
+    fn small_names_are_kept() {
         let named = component(100);
-        assert!(matches!(without_many(&named), Cow::Borrowed(_)));
+        assert!(matches!(strip_if_large(&named), Cow::Borrowed(_)));
     }
 
     #[test]
-    fn what_is_no_component_or_ends_too_early_stays_as_it_is() {
+    fn malformed_input_is_not_changed() {
         let whole = component(12_000);
         for bytes in [&b""[..], b"\0asm", &whole[..whole.len() - 1], &[0xff; 64]] {
-            assert_eq!(&*without_many(bytes), bytes);
+            assert_eq!(&*strip_if_large(bytes), bytes);
         }
     }
 }

@@ -1,20 +1,19 @@
-//! The memory of the whole process: which calls go on when there is little of it left.
+//! Pauses and evicts calls when the process is short of memory.
 //!
-//! Each call has its limit, but thousands are alive at once, and what they may have together is far more
-//! than the process may. What most of them really have is little, so nothing is set aside for them; what
-//! the process has in memory is looked at while guests run.
+//! Thousands of calls are alive at once, and the sum of their memory limits is far larger than the limit of the process. Most
+//! use little memory, so none is reserved for them. Instead, the resident memory is measured while guests run.
 //!
 //! Invariants:
-//! - **Calls that keep their limits do not end the process.** Over a first mark, calls that hold much are held
-//!   back before they run on, but for one, the leader; over a second, those that hold little as well. Above
-//!   it there is room for what every thread can add between two looks, and for the leader.
-//! - **Somebody gets on.** The leader leads until it ends; then it is the turn of who was held back longest.
-//! - **Nobody waits for sleepers.** When calls have been held back for a while, of those that wait for the
-//!   server or a clock the one that holds most is ended, with a class of its own, and can be made again.
-//!   The leader is ended so only when others have been held back for long. Who holds little is ended last,
-//!   and only a sleeper, when the second mark is passed for long: all of them together may be what is held.
-//! - **Who is held back is not ended while the turn passes on.** Only when one leader works on for long, not
-//!   when it sleeps, one of those that are held back is ended: what it holds may be what all others wait for.
+//! - **Calls within their limits do not end the process.** Above a first threshold, large calls are paused before their next
+//!   poll, except for one, the leader. Above a second threshold, small calls are paused too. The rest of the limit is
+//!   sufficient for the growth of all threads between two measurements and of the leader.
+//! - **Progress.** A call stays the leader until it ends. Then the call that was paused longest becomes the leader.
+//! - **Sleeping calls do not block others.** After calls were paused for a while, the largest call that waits for the server
+//!   or a clock is evicted, with a failure class of its own, and can be repeated. The leader is evicted only after others
+//!   were paused for long. Small calls are evicted last, and only if they sleep and the second threshold is exceeded for
+//!   long.
+//! - **A paused call is not evicted while leaders change.** It is evicted only after a leader ran for long without sleeping,
+//!   because all others may wait for the memory of the paused call.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,56 +24,56 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Memory of what is no guest: code, frames, stacks.
+/// Memory besides that of guests: code, frames and stacks.
 const OWN_BYTES: u64 = 256 << 20;
-/// Who has no more is small.
+/// Maximum memory of a small call.
 const SMALL_BYTES: u64 = 4 << 20;
-/// Calls are held back for so long until a sleeper is ended for them,
+/// Time for which calls are paused before a sleeping call is evicted.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// and so long until it is the leader that sleeps, or one of them.
+/// Time for which calls are paused before a sleeping leader or a paused call is evicted.
 const LONG_PATIENCE: Duration = Duration::from_secs(20);
-/// Between the end of one call and the next: memory comes back with a delay.
-const BETWEEN_ENDS: Duration = Duration::from_millis(100);
+/// Minimum time between evictions, because memory is freed with a delay.
+const EVICTION_INTERVAL: Duration = Duration::from_millis(100);
 
-/// There is enough.
-const CALM: u8 = 0;
-/// The first mark is passed.
+/// Below both thresholds.
+const NORMAL: u8 = 0;
+/// Above the first threshold.
 const TIGHT: u8 = 1;
-/// The second one.
+/// Above the second threshold.
 const FULL: u8 = 2;
 
-/// What the process may have in memory.
+/// Memory limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// All of it; with more it is ended from outside.
+    /// Limit of the process. The server ends a process that exceeds it.
     pub(crate) max_resident_bytes: u64,
-    /// The most that one call may have.
+    /// Maximum limit of a call.
     pub(crate) max_call_bytes: u64,
-    /// Threads that run guests.
+    /// Number of threads that run guests.
     pub(crate) n_threads: u32,
 }
 
 impl Budget {
-    /// The two marks.
-    fn marks(self) -> [u64; 2] {
-        let n_growing = u64::from(self.n_threads) + 1;
-        let room = self.max_call_bytes.saturating_mul(n_growing) + OWN_BYTES;
-        let most = self.max_resident_bytes;
-        let full = most.saturating_sub(room).max(most / 2);
+    /// The two thresholds.
+    fn thresholds(self) -> [u64; 2] {
+        let n_calls = u64::from(self.n_threads) + 1;
+        let reserve = self.max_call_bytes.saturating_mul(n_calls) + OWN_BYTES;
+        let limit = self.max_resident_bytes;
+        let full = limit.saturating_sub(reserve).max(limit / 2);
         [full - full / 8, full]
     }
 }
 
-/// What is looked at, where anything is.
-struct Watched {
-    /// `/proc/self/statm`, opened before the process gave up its rights.
+/// Measures the memory of the process.
+struct ResidentMemory {
+    /// `/proc/self/statm`, opened before confinement.
     statm: File,
-    marks: [u64; 2],
+    thresholds: [u64; 2],
 }
 
-impl Watched {
-    /// Bytes in memory.
-    fn resident(&self) -> Option<u64> {
+impl ResidentMemory {
+    /// Resident memory in bytes.
+    fn bytes(&self) -> Option<u64> {
         let mut text = [0; 128];
         let n = self.statm.read_at(&mut text, 0).ok()?;
         let text = std::str::from_utf8(text.get(..n)?).ok()?;
@@ -83,269 +82,277 @@ impl Watched {
     }
 }
 
-/// Decides who goes on.
+/// Decides which calls may run.
 #[derive(Default)]
 pub(crate) struct Pressure {
-    watched: Option<Watched>,
+    memory: Option<ResidentMemory>,
     level: AtomicU8,
     calls: Mutex<Calls>,
 }
 
 #[derive(Default)]
 struct Calls {
-    /// Those that ever waited, for whatever; by the order in which they first did.
-    known: HashMap<u64, Known>,
+    /// Calls that slept or were paused, by the order in which they first did.
+    entries: HashMap<u64, CallEntry>,
     next: u64,
     leader: Option<u64>,
-    /// Since when there is this one.
-    led_since: Option<Instant>,
-    last_end: Option<Instant>,
+    /// When the leader became the leader.
+    leader_since: Option<Instant>,
+    last_eviction: Option<Instant>,
 }
 
-struct Known {
-    holds: Arc<AtomicU64>,
+struct CallEntry {
+    memory_bytes: Arc<AtomicU64>,
     waker: Waker,
-    doing: Doing,
-    /// It was chosen to end.
-    is_over: bool,
+    state: CallState,
+    is_evicted: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Doing {
-    /// It runs, or could.
+enum CallState {
+    /// Running or waiting for a processor.
     Running,
-    /// It waits for the server or a clock.
+    /// Waiting for the server or a clock.
     Sleeping,
-    /// It is held back since then.
-    HeldBack(Instant),
+    /// Paused since this time.
+    Paused(Instant),
 }
 
-/// The call is to end: there is no memory for all, and it held this much.
+/// The call is ended because the process is short of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Crowded {
-    pub(crate) held_bytes: u64,
+pub(crate) struct Eviction {
+    /// Memory of the call in bytes.
+    pub(crate) used_bytes: u64,
 }
 
 impl Pressure {
-    /// Looks at this process.
-    pub(crate) fn watching(budget: Budget) -> io::Result<Self> {
-        let watched = Watched { statm: File::open("/proc/self/statm")?, marks: budget.marks() };
-        if watched.resident().is_none() {
-            return Err(io::Error::other("/proc/self/statm does not say it"));
+    /// Measures this process.
+    ///
+    /// # Errors
+    /// When its memory cannot be measured.
+    pub(crate) fn new(budget: Budget) -> io::Result<Self> {
+        let memory = ResidentMemory {
+            statm: File::open("/proc/self/statm")?,
+            thresholds: budget.thresholds(),
+        };
+        if memory.bytes().is_none() {
+            return Err(io::Error::other("/proc/self/statm has an unknown format"));
         }
-        Ok(Self { watched: Some(watched), ..Self::default() })
+        Ok(Self { memory: Some(memory), ..Self::default() })
     }
 
-    /// Whether a mark is passed.
+    /// Whether a threshold is exceeded.
     pub(crate) fn is_short(&self) -> bool {
-        self.level.load(Ordering::Acquire) != CALM
+        self.level.load(Ordering::Acquire) != NORMAL
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks how much there is in memory, and acts on it. Whether it has to be looked at again soon even
-    /// when no guest runs.
-    pub(crate) fn look(&self) -> bool {
-        let Some(watched) = &self.watched else {
+    /// Measures the memory, and pauses, wakes or evicts calls. Returns true when it must be called again soon even if no
+    /// guest runs.
+    pub(crate) fn update(&self) -> bool {
+        let Some(memory) = &self.memory else {
             return false;
         };
-        let resident = watched.resident().unwrap_or_default();
-        let [tight, full] = watched.marks;
+        let resident = memory.bytes().unwrap_or_default();
+        let [tight, full] = memory.thresholds;
         let level = match resident {
             _ if full <= resident => FULL,
             _ if tight <= resident => TIGHT,
-            _ => CALM,
+            _ => NORMAL,
         };
-        self.set(level, Instant::now())
+        self.set_level(level, Instant::now())
     }
 
-    /// Only one thread sets it. Who decides by the level does so under the lock, too: nobody is held back by
-    /// one that is over.
-    fn set(&self, level: u8, now: Instant) -> bool {
-        if level == CALM && self.level.load(Ordering::Acquire) == CALM {
+    /// Called by a single thread. Calls also read the level under the lock, so that none is paused by an outdated level.
+    fn set_level(&self, level: u8, now: Instant) -> bool {
+        if level == NORMAL && self.level.load(Ordering::Acquire) == NORMAL {
             return false;
         }
         let mut calls = self.lock();
         let before = self.level.swap(level, Ordering::AcqRel);
-        let woken = if level < before {
-            // All look whether they may.
-            calls.leader = calls.leader.filter(|_| level != CALM);
-            calls.held_back().map(|(_, known)| known.waker.clone()).collect()
+        let wakers = if level < before {
+            // Paused calls check whether they may run.
+            calls.leader = calls.leader.filter(|_| level != NORMAL);
+            calls.paused().map(|(_, entry)| entry.waker.clone()).collect()
         } else {
-            let led = calls.pass_on(now);
-            led.into_iter().chain(calls.end_one(now, level == FULL)).collect::<Vec<_>>()
+            let next_leader = calls.choose_leader(now);
+            next_leader.into_iter().chain(calls.evict_one(now, level == FULL)).collect::<Vec<_>>()
         };
-        // Not while it is locked: nobody knows what waking does.
+        // A waker may run arbitrary code, so it is called without the lock.
         drop(calls);
-        woken.into_iter().for_each(Waker::wake);
-        level != CALM
+        wakers.into_iter().for_each(Waker::wake);
+        level != NORMAL
     }
 }
 
 impl Calls {
-    fn held_back(&self) -> impl Iterator<Item = (u64, &Known)> {
-        let known = self.known.iter();
-        known
-            .filter(|(_, known)| matches!(known.doing, Doing::HeldBack(_)))
-            .map(|(id, known)| (*id, known))
+    fn paused(&self) -> impl Iterator<Item = (u64, &CallEntry)> {
+        let entries = self.entries.iter();
+        entries
+            .filter(|(_, entry)| matches!(entry.state, CallState::Paused(_)))
+            .map(|(id, entry)| (*id, entry))
     }
 
-    /// Makes the one that was held back longest lead, where nobody does; it has to be woken.
-    fn pass_on(&mut self, now: Instant) -> Option<Waker> {
+    /// If there is no leader, makes the call that was paused longest the leader. Returns its waker.
+    fn choose_leader(&mut self, now: Instant) -> Option<Waker> {
         if self.leader.is_some() {
             return None;
         }
-        let since = |known: &Known| match known.doing {
-            Doing::HeldBack(since) => Some(since),
-            Doing::Running | Doing::Sleeping => None,
+        let since = |entry: &CallEntry| match entry.state {
+            CallState::Paused(since) => Some(since),
+            CallState::Running | CallState::Sleeping => None,
         };
-        let next = self.held_back().min_by_key(|(id, known)| (since(known), *id));
-        let (id, waker) = next.map(|(id, known)| (id, known.waker.clone()))?;
+        let next = self.paused().min_by_key(|(id, entry)| (since(entry), *id));
+        let (id, waker) = next.map(|(id, entry)| (id, entry.waker.clone()))?;
         self.leader = Some(id);
-        self.led_since = Some(now);
+        self.leader_since = Some(now);
         Some(waker)
     }
 
-    /// Chooses one to end, when others have waited for long; it has to be woken.
-    fn end_one(&mut self, now: Instant, is_full: bool) -> Option<Waker> {
-        let waits = self.held_back().filter_map(|(_, known)| match known.doing {
-            Doing::HeldBack(since) => Some(now.saturating_duration_since(since)),
-            Doing::Running | Doing::Sleeping => None,
+    /// Chooses a call to evict if others were paused for long. Returns its waker.
+    fn evict_one(&mut self, now: Instant, is_full: bool) -> Option<Waker> {
+        let pauses = self.paused().filter_map(|(_, entry)| match entry.state {
+            CallState::Paused(since) => Some(now.saturating_duration_since(since)),
+            CallState::Running | CallState::Sleeping => None,
         });
-        let longest = waits.max()?;
-        let is_soon = |last| now.saturating_duration_since(last) < BETWEEN_ENDS;
-        if longest < PATIENCE || self.last_end.is_some_and(is_soon) {
+        let longest = pauses.max()?;
+        let is_soon = |last| now.saturating_duration_since(last) < EVICTION_INTERVAL;
+        if longest < PATIENCE || self.last_eviction.is_some_and(is_soon) {
             return None;
         }
         let is_long = LONG_PATIENCE <= longest;
         let leader = self.leader;
-        let led_for =
-            self.led_since.map(|since| now.saturating_duration_since(since)).unwrap_or_default();
-        let leading = leader.and_then(|id| self.known.get(&id));
-        let leader_sleeps = leading.is_some_and(|known| known.doing == Doing::Sleeping);
-        let may_end = |id: u64, known: &Known| match known.doing {
-            Doing::Sleeping if leader == Some(id) => is_long && PATIENCE <= led_for,
-            Doing::Sleeping => true,
-            Doing::HeldBack(_) => leader != Some(id) && !leader_sleeps && LONG_PATIENCE <= led_for,
-            Doing::Running => false,
+        let leader_age =
+            self.leader_since.map(|since| now.saturating_duration_since(since)).unwrap_or_default();
+        let leader_entry = leader.and_then(|id| self.entries.get(&id));
+        let leader_sleeps = leader_entry.is_some_and(|entry| entry.state == CallState::Sleeping);
+        let may_evict = |id: u64, entry: &CallEntry| match entry.state {
+            CallState::Sleeping if leader == Some(id) => is_long && PATIENCE <= leader_age,
+            CallState::Sleeping => true,
+            CallState::Paused(_) => {
+                leader != Some(id) && !leader_sleeps && LONG_PATIENCE <= leader_age
+            }
+            CallState::Running => false,
         };
-        let is_worth = |known: &Known| {
-            SMALL_BYTES < known.held() || is_full && is_long && known.doing == Doing::Sleeping
+        let is_worthwhile = |entry: &CallEntry| {
+            SMALL_BYTES < entry.used_bytes()
+                || is_full && is_long && entry.state == CallState::Sleeping
         };
-        let candidates = self
-            .known
-            .iter_mut()
-            .filter(|(id, known)| !known.is_over && is_worth(known) && may_end(**id, known));
-        // Sleepers first.
-        let (_, chosen) = candidates
-            .max_by_key(|(id, known)| (known.doing == Doing::Sleeping, known.held(), **id))?;
-        chosen.is_over = true;
-        self.last_end = Some(now);
+        let candidates = self.entries.iter_mut().filter(|(id, entry)| {
+            !entry.is_evicted && is_worthwhile(entry) && may_evict(**id, entry)
+        });
+        // Prefers sleeping calls.
+        let (_, chosen) = candidates.max_by_key(|(id, entry)| {
+            (entry.state == CallState::Sleeping, entry.used_bytes(), **id)
+        })?;
+        chosen.is_evicted = true;
+        self.last_eviction = Some(now);
         Some(chosen.waker.clone())
     }
 }
 
-impl Known {
-    fn held(&self) -> u64 {
-        self.holds.load(Ordering::Relaxed)
+impl CallEntry {
+    fn used_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
     }
 }
 
-/// Where one call stands.
-pub(crate) struct Turn<'h> {
-    pressure: &'h Pressure,
-    /// Bytes of its memories.
-    holds: Arc<AtomicU64>,
-    /// Its number, once it waited.
+/// The registration of a call.
+pub(crate) struct MemoryTurn<'p> {
+    pressure: &'p Pressure,
+    /// Total memory of the call in bytes.
+    memory_bytes: Arc<AtomicU64>,
+    /// Its number; set when it first sleeps or is paused.
     id: Option<u64>,
 }
 
-impl<'h> Turn<'h> {
-    pub(crate) fn new(pressure: &'h Pressure, holds: Arc<AtomicU64>) -> Self {
-        Self { pressure, holds, id: None }
+impl<'p> MemoryTurn<'p> {
+    pub(crate) fn new(pressure: &'p Pressure, memory_bytes: Arc<AtomicU64>) -> Self {
+        Self { pressure, memory_bytes, id: None }
     }
 
-    /// Whether the guest may run on now.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Crowded>> {
+    /// Completes when the guest may run.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Eviction>> {
         if self.id.is_none() && !self.pressure.is_short() {
             return Poll::Ready(Ok(()));
         }
-        let held_bytes = self.holds.load(Ordering::Relaxed);
-        let is_small = held_bytes <= SMALL_BYTES;
+        let used_bytes = self.memory_bytes.load(Ordering::Relaxed);
+        let is_small = used_bytes <= SMALL_BYTES;
         let mut calls = self.pressure.lock();
-        let id = self.known(&mut calls, cx);
-        let may_go = match self.pressure.level.load(Ordering::Acquire) {
-            CALM => true,
+        let id = self.register(&mut calls, cx);
+        let may_run = match self.pressure.level.load(Ordering::Acquire) {
+            NORMAL => true,
             TIGHT if is_small => true,
             _ => {
                 if calls.leader.is_none() {
                     calls.leader = Some(id);
-                    calls.led_since = Some(Instant::now());
+                    calls.leader_since = Some(Instant::now());
                 }
                 calls.leader == Some(id)
             }
         };
-        let Some(known) = calls.known.get_mut(&id) else {
+        let Some(entry) = calls.entries.get_mut(&id) else {
             return Poll::Ready(Ok(()));
         };
-        if known.is_over {
-            return Poll::Ready(Err(Crowded { held_bytes }));
+        if entry.is_evicted {
+            return Poll::Ready(Err(Eviction { used_bytes }));
         }
-        if may_go {
-            known.doing = Doing::Running;
+        if may_run {
+            entry.state = CallState::Running;
             return Poll::Ready(Ok(()));
         }
-        if !matches!(known.doing, Doing::HeldBack(_)) {
-            known.doing = Doing::HeldBack(Instant::now());
+        if !matches!(entry.state, CallState::Paused(_)) {
+            entry.state = CallState::Paused(Instant::now());
         }
-        known.waker.clone_from(cx.waker());
+        entry.waker.clone_from(cx.waker());
         Poll::Pending
     }
 
-    /// The guest waits for the server or a clock.
-    pub(crate) fn sleeps(&mut self, cx: &Context<'_>) {
-        if self.pressure.watched.is_none() {
+    /// Records that the guest waits for the server or a clock.
+    pub(crate) fn sleep(&mut self, cx: &Context<'_>) {
+        if self.pressure.memory.is_none() {
             return;
         }
         let mut calls = self.pressure.lock();
-        let id = self.known(&mut calls, cx);
-        if let Some(known) = calls.known.get_mut(&id) {
-            known.doing = Doing::Sleeping;
-            known.waker.clone_from(cx.waker());
+        let id = self.register(&mut calls, cx);
+        if let Some(entry) = calls.entries.get_mut(&id) {
+            entry.state = CallState::Sleeping;
+            entry.waker.clone_from(cx.waker());
         }
     }
 
-    fn known(&mut self, calls: &mut Calls, cx: &Context<'_>) -> u64 {
+    fn register(&mut self, calls: &mut Calls, cx: &Context<'_>) -> u64 {
         *self.id.get_or_insert_with(|| {
             calls.next += 1;
-            let known = Known {
-                holds: Arc::clone(&self.holds),
+            let entry = CallEntry {
+                memory_bytes: Arc::clone(&self.memory_bytes),
                 waker: cx.waker().clone(),
-                doing: Doing::Running,
-                is_over: false,
+                state: CallState::Running,
+                is_evicted: false,
             };
-            calls.known.insert(calls.next, known);
+            calls.entries.insert(calls.next, entry);
             calls.next
         })
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for MemoryTurn<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id else {
             return;
         };
         let mut calls = self.pressure.lock();
-        let known = calls.known.remove(&id);
+        let entry = calls.entries.remove(&id);
         let mut next = None;
         if calls.leader == Some(id) {
             calls.leader = None;
-            next = calls.pass_on(Instant::now());
+            next = calls.choose_leader(Instant::now());
         }
         drop(calls);
-        drop(known);
+        drop(entry);
         next.into_iter().for_each(Waker::wake);
     }
 }
@@ -354,143 +361,143 @@ impl Drop for Turn<'_> {
 mod tests {
     use super::*;
 
-    /// So many calls that hold so many MiB each, none polled yet.
-    fn turns<'p>(pressure: &'p Pressure, held_mib: &[u64]) -> Vec<Turn<'p>> {
-        let turn = |mib: &u64| Turn::new(pressure, Arc::new(AtomicU64::new(mib << 20)));
-        held_mib.iter().map(turn).collect()
+    /// Creates a call per element, with memory in MiB.
+    fn turns<'p>(pressure: &'p Pressure, used_mib: &[u64]) -> Vec<MemoryTurn<'p>> {
+        let turn = |mib: &u64| MemoryTurn::new(pressure, Arc::new(AtomicU64::new(mib << 20)));
+        used_mib.iter().map(turn).collect()
     }
 
     fn pressure() -> Pressure {
         let budget =
             Budget { max_resident_bytes: u64::MAX / 4, max_call_bytes: 256 << 20, n_threads: 2 };
-        Pressure::watching(budget).unwrap()
+        Pressure::new(budget).unwrap()
     }
 
-    fn polled(turn: &mut Turn<'_>) -> Poll<Result<(), Crowded>> {
+    fn polled(turn: &mut MemoryTurn<'_>) -> Poll<Result<(), Eviction>> {
         turn.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    const GOES: Poll<Result<(), Crowded>> = Poll::Ready(Ok(()));
+    const RUNS: Poll<Result<(), Eviction>> = Poll::Ready(Ok(()));
 
     #[test]
-    fn the_marks_leave_room_for_what_is_added_between_two_looks() {
+    fn the_thresholds_leave_a_reserve_for_growth_between_measurements() {
         let budget = |max_resident_bytes| Budget {
             max_resident_bytes,
             max_call_bytes: 256 << 20,
             n_threads: 2,
         };
-        assert_eq!(budget(4 << 30).marks(), [2_688 << 20, 3_072 << 20]);
-        assert_eq!(budget(256 << 20).marks(), [112 << 20, 128 << 20]);
+        assert_eq!(budget(4 << 30).thresholds(), [2_688 << 20, 3_072 << 20]);
+        assert_eq!(budget(256 << 20).thresholds(), [112 << 20, 128 << 20]);
     }
 
     #[test]
-    fn what_this_process_has_in_memory_is_known() {
-        let resident = pressure().watched.and_then(|watched| watched.resident());
+    fn the_memory_of_this_process_is_measured() {
+        let resident = pressure().memory.and_then(|memory| memory.bytes());
         assert!((1 << 20..1 << 40).contains(&resident.unwrap()), "{resident:?}");
     }
 
     #[test]
-    fn while_there_is_enough_all_go_on_and_nobody_is_known() {
+    fn below_the_thresholds_all_calls_run_unregistered() {
         let pressure = pressure();
         let mut turns = turns(&pressure, &[1, 200]);
-        assert!(turns.iter_mut().all(|turn| polled(turn) == GOES));
-        assert!(pressure.lock().known.is_empty());
+        assert!(turns.iter_mut().all(|turn| polled(turn) == RUNS));
+        assert!(pressure.lock().entries.is_empty());
     }
 
     #[test]
-    fn one_leads_and_small_ones_go_on_until_it_is_full() {
+    fn the_leader_runs_and_small_calls_run_below_the_second_threshold() {
         let pressure = pressure();
         let mut turns = turns(&pressure, &[200, 200, 1]);
-        assert!(pressure.set(TIGHT, Instant::now()));
+        assert!(pressure.set_level(TIGHT, Instant::now()));
         let answers: Vec<_> = turns.iter_mut().map(polled).collect();
-        assert_eq!(answers, [GOES, Poll::Pending, GOES]);
-        pressure.set(FULL, Instant::now());
+        assert_eq!(answers, [RUNS, Poll::Pending, RUNS]);
+        pressure.set_level(FULL, Instant::now());
         let answers: Vec<_> = turns.iter_mut().map(polled).collect();
-        assert_eq!(answers, [GOES, Poll::Pending, Poll::Pending]);
-        // The leader ends: it is the turn of the first that was held back.
+        assert_eq!(answers, [RUNS, Poll::Pending, Poll::Pending]);
+        // The leader ends, and the call that was paused first becomes the leader.
         drop(turns.remove(0));
         let answers: Vec<_> = turns.iter_mut().rev().map(polled).collect();
-        assert_eq!(answers, [Poll::Pending, GOES]);
-        assert!(!pressure.set(CALM, Instant::now()));
-        assert!(turns.iter_mut().all(|turn| polled(turn) == GOES));
+        assert_eq!(answers, [Poll::Pending, RUNS]);
+        assert!(!pressure.set_level(NORMAL, Instant::now()));
+        assert!(turns.iter_mut().all(|turn| polled(turn) == RUNS));
     }
 
     #[test]
-    fn the_sleeper_that_holds_most_ends_when_others_were_held_back_for_a_while() {
+    fn the_largest_sleeping_call_is_evicted_after_others_were_paused_for_a_while() {
         let pressure = pressure();
         let mut turns = turns(&pressure, &[100, 200, 1, 50, 60]);
         let cx = Context::from_waker(Waker::noop());
-        turns[..3].iter_mut().for_each(|turn| turn.sleeps(&cx));
+        turns[..3].iter_mut().for_each(|turn| turn.sleep(&cx));
         let now = Instant::now();
-        pressure.set(FULL, now);
-        assert_eq!(polled(&mut turns[3]), GOES);
+        pressure.set_level(FULL, now);
+        assert_eq!(polled(&mut turns[3]), RUNS);
         assert_eq!(polled(&mut turns[4]), Poll::Pending);
-        let ended = |turns: &[Turn<'_>], after: Duration| {
-            pressure.set(FULL, now + after);
+        let evicted = |turns: &[MemoryTurn<'_>], after: Duration| {
+            pressure.set_level(FULL, now + after);
             let calls = pressure.lock();
-            let is_over = |turn: &Turn<'_>| calls.known[&turn.id.unwrap()].is_over;
-            turns.iter().map(is_over).collect::<Vec<_>>()
+            let is_evicted = |turn: &MemoryTurn<'_>| calls.entries[&turn.id.unwrap()].is_evicted;
+            turns.iter().map(is_evicted).collect::<Vec<_>>()
         };
         let soon = PATIENCE + Duration::from_secs(1);
-        assert_eq!(ended(&turns, Duration::ZERO), [false; 5]);
-        assert_eq!(ended(&turns, soon), [false, true, false, false, false]);
-        let crowded = Crowded { held_bytes: 200 << 20 };
-        assert_eq!(polled(&mut turns[1]), Poll::Ready(Err(crowded)));
-        // The next only when this one's memory had time to come back; the small one never.
-        assert_eq!(ended(&turns, soon), [false, true, false, false, false]);
-        assert_eq!(ended(&turns, 2 * soon), [true, true, false, false, false]);
-        assert_eq!(ended(&turns, 3 * soon), [true, true, false, false, false]);
-        // Then small sleepers, and one that is held back; never the leader, which runs.
+        assert_eq!(evicted(&turns, Duration::ZERO), [false; 5]);
+        assert_eq!(evicted(&turns, soon), [false, true, false, false, false]);
+        let eviction = Eviction { used_bytes: 200 << 20 };
+        assert_eq!(polled(&mut turns[1]), Poll::Ready(Err(eviction)));
+        // The next one only after the minimum interval, and no small one.
+        assert_eq!(evicted(&turns, soon), [false, true, false, false, false]);
+        assert_eq!(evicted(&turns, 2 * soon), [true, true, false, false, false]);
+        assert_eq!(evicted(&turns, 3 * soon), [true, true, false, false, false]);
+        // Then small sleeping calls and a paused one, but not the running leader.
         let long = LONG_PATIENCE + soon;
-        assert_eq!(ended(&turns, long), [true, true, true, false, false]);
-        assert_eq!(ended(&turns, 2 * long), [true, true, true, false, true]);
-        assert_eq!(ended(&turns, 3 * long), [true, true, true, false, true]);
+        assert_eq!(evicted(&turns, long), [true, true, true, false, false]);
+        assert_eq!(evicted(&turns, 2 * long), [true, true, true, false, true]);
+        assert_eq!(evicted(&turns, 3 * long), [true, true, true, false, true]);
     }
 
     #[test]
-    fn who_is_held_back_does_not_end_while_the_turn_passes_on() {
+    fn a_paused_call_is_not_evicted_while_leaders_change() {
         let pressure = pressure();
         let mut turns = turns(&pressure, &[50, 60, 70]);
         let now = Instant::now();
-        pressure.set(TIGHT, now);
+        pressure.set_level(TIGHT, now);
         let answers: Vec<_> = turns.iter_mut().map(polled).collect();
-        assert_eq!(answers, [GOES, Poll::Pending, Poll::Pending]);
-        // The first leads for nearly as long as the others have patience, and ends.
+        assert_eq!(answers, [RUNS, Poll::Pending, Poll::Pending]);
+        // The first call is the leader for almost `LONG_PATIENCE`, and ends.
         let late = now + LONG_PATIENCE - Duration::from_secs(1);
-        let leads = turns.remove(0);
+        let leader = turns.remove(0);
         let mut calls = pressure.lock();
-        calls.known.remove(&leads.id.unwrap());
+        calls.entries.remove(&leader.id.unwrap());
         calls.leader = None;
-        calls.pass_on(late);
+        calls.choose_leader(late);
         drop(calls);
-        // The last one was held back for longer than that by now; its turn comes after the second's.
-        let ended = |after: Duration| {
-            pressure.set(TIGHT, late + after);
-            pressure.lock().known[&3].is_over
+        // The last call was paused for longer, and follows the second.
+        let evicted = |after: Duration| {
+            pressure.set_level(TIGHT, late + after);
+            pressure.lock().entries[&3].is_evicted
         };
-        assert!(!ended(Duration::from_secs(2)));
-        assert!(!ended(LONG_PATIENCE - Duration::from_secs(1)));
-        assert!(ended(LONG_PATIENCE));
-        std::mem::forget(leads);
+        assert!(!evicted(Duration::from_secs(2)));
+        assert!(!evicted(LONG_PATIENCE - Duration::from_secs(1)));
+        assert!(evicted(LONG_PATIENCE));
+        std::mem::forget(leader);
     }
 
     #[test]
-    fn a_leader_that_sleeps_on_the_time_of_others_ends_in_the_end() {
+    fn a_leader_that_sleeps_for_long_is_evicted() {
         let pressure = pressure();
         let mut turns = turns(&pressure, &[200, 100]);
         let now = Instant::now();
-        pressure.set(TIGHT, now);
-        assert_eq!(polled(&mut turns[0]), GOES);
+        pressure.set_level(TIGHT, now);
+        assert_eq!(polled(&mut turns[0]), RUNS);
         assert_eq!(polled(&mut turns[1]), Poll::Pending);
-        turns[0].sleeps(&Context::from_waker(Waker::noop()));
-        // It sleeps from before the other one waits: that one is not ended in its place.
-        let are_over = |after: Duration| {
-            pressure.lock().led_since = Some(now - Duration::from_secs(2));
-            pressure.set(TIGHT, now + after);
+        turns[0].sleep(&Context::from_waker(Waker::noop()));
+        // The paused call is not evicted instead of the sleeping leader.
+        let are_evicted = |after: Duration| {
+            pressure.lock().leader_since = Some(now - Duration::from_secs(2));
+            pressure.set_level(TIGHT, now + after);
             let calls = pressure.lock();
-            [calls.known[&1].is_over, calls.known[&2].is_over]
+            [calls.entries[&1].is_evicted, calls.entries[&2].is_evicted]
         };
-        assert_eq!(are_over(LONG_PATIENCE - Duration::from_secs(1)), [false; 2]);
-        assert_eq!(are_over(LONG_PATIENCE + Duration::from_secs(1)), [true, false]);
+        assert_eq!(are_evicted(LONG_PATIENCE - Duration::from_secs(1)), [false; 2]);
+        assert_eq!(are_evicted(LONG_PATIENCE + Duration::from_secs(1)), [true, false]);
     }
 }

@@ -1,12 +1,12 @@
-//! Which guests run: at most as many at a time as there are processors, projects in turn.
+//! Schedules guests on processors, alternating between projects.
 //!
 //! Invariants:
-//! - **A project delays another by a few time slices.** A processor that is free, or whose guest has run for a slice,
-//!   goes to the next project that waits, however many calls the others have.
-//! - **Short calls pass long ones.** In a project, a guest that has run for long waits for those that have not, apart
-//!   from one turn in [`LONG_TURN`].
-//! - **Memory is bounded.** A project starts another guest only while few of its guests are between their start and
-//!   their end without waiting for anything.
+//! - **A project delays another by a few time slices.** A processor that is free, or whose guest has run for a time slice,
+//!   goes to the next waiting project, independently of the numbers of calls.
+//! - **Short calls take precedence over long ones.** In a project, a long guest waits for short ones, except at one turn in
+//!   [`LONG_TURN`].
+//! - **Memory is bounded.** A project starts a guest only while the number of its started guests that run or wait for a
+//!   processor is below a limit.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,36 +15,36 @@ use std::time::Duration;
 
 use perpend_worker_protocol::Tenant;
 
-/// With more CPU time a guest is a long one.
+/// CPU time from which a guest is long.
 pub(crate) const LONG: Duration = Duration::from_millis(50);
-/// Of so many turns of a project, one is for its long guests.
+/// Each n-th turn of a project prefers long guests.
 const LONG_TURN: u32 = 4;
-/// Guests of a project that were started and want to run.
+/// Maximum number of started guests of a project that run or wait for a processor.
 const MAX_STARTED: usize = 16;
 
-/// The processors, and the places of live instances.
+/// The processors and the places for live instances.
 #[derive(Debug)]
 pub(crate) struct Processors(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     n_free: usize,
-    /// Places of live instances.
+    /// Free places for live instances.
     n_live_free: u32,
-    tenants: HashMap<Tenant, OfTenant>,
-    /// Tenants that have waiting guests, in turn.
+    tenants: HashMap<Tenant, TenantQueue>,
+    /// Tenants with waiting guests, in round-robin order.
     turns: VecDeque<Tenant>,
     next_id: u64,
 }
 
 #[derive(Debug, Default)]
-struct OfTenant {
-    /// Not started.
+struct TenantQueue {
+    /// Not started guests.
     new: VecDeque<Waiter>,
-    /// Started.
+    /// Started guests.
     short: VecDeque<Waiter>,
     long: VecDeque<Waiter>,
-    /// Guests that were started and run or wait for a processor.
+    /// Number of started guests that run or wait for a processor.
     n_started: usize,
     n_turns: u32,
 }
@@ -52,13 +52,13 @@ struct OfTenant {
 #[derive(Debug)]
 struct Waiter {
     id: u64,
-    /// Places of live instances that it takes when it is started.
+    /// Number of places that its start takes; zero when it was started.
     weight: u32,
     waker: Waker,
     granted: Arc<Mutex<bool>>,
 }
 
-impl OfTenant {
+impl TenantQueue {
     fn queue(&mut self, stage: Stage) -> &mut VecDeque<Waiter> {
         match stage {
             Stage::New => &mut self.new,
@@ -71,7 +71,7 @@ impl OfTenant {
         !(self.new.is_empty() && self.short.is_empty() && self.long.is_empty())
     }
 
-    /// The next guest of this tenant that may run.
+    /// Takes the next guest that may run.
     fn next(&mut self, n_live_free: u32) -> Option<Waiter> {
         self.n_turns = self.n_turns.wrapping_add(1);
         if self.n_turns.is_multiple_of(LONG_TURN)
@@ -82,7 +82,7 @@ impl OfTenant {
         let has_room = self.n_started < MAX_STARTED;
         let new = self.new.front();
         let new = new.filter(|waiter| has_room && waiter.weight <= n_live_free);
-        // In order of arrival, so that those that were started do not keep others from it.
+        // In order of arrival, so that started guests do not delay others indefinitely.
         let next = match (new, self.short.front()) {
             (Some(new), Some(short)) if new.id < short.id => &mut self.new,
             (Some(_), None) => &mut self.new,
@@ -102,76 +102,76 @@ enum Stage {
 
 impl State {
     fn enqueue(&mut self, tenant: Tenant, stage: Stage, waiter: Waiter) {
-        let of_tenant = self.tenants.entry(tenant).or_default();
-        if !of_tenant.is_waiting() {
+        let tenant_queue = self.tenants.entry(tenant).or_default();
+        if !tenant_queue.is_waiting() {
             self.turns.push_back(tenant);
         }
-        of_tenant.queue(stage).push_back(waiter);
+        tenant_queue.queue(stage).push_back(waiter);
     }
 
-    /// Gives free processors to those that wait; their wakers are to be woken.
+    /// Assigns free processors to waiting guests. Returns the wakers to wake.
     fn dispatch(&mut self) -> Vec<Waker> {
-        let mut woken = Vec::new();
-        let mut n_passed = 0;
-        while 0 < self.n_free && n_passed < self.turns.len() {
+        let mut wakers = Vec::new();
+        let mut n_skipped = 0;
+        while 0 < self.n_free && n_skipped < self.turns.len() {
             let Some(tenant) = self.turns.pop_front() else {
                 break;
             };
-            let Some(of_tenant) = self.tenants.get_mut(&tenant) else {
+            let Some(tenant_queue) = self.tenants.get_mut(&tenant) else {
                 continue;
             };
-            let next = of_tenant.next(self.n_live_free);
+            let next = tenant_queue.next(self.n_live_free);
             if let Some(waiter) = next {
                 self.n_free -= 1;
                 if 0 < waiter.weight {
                     self.n_live_free -= waiter.weight;
-                    of_tenant.n_started += 1;
+                    tenant_queue.n_started += 1;
                 }
                 *lock(&waiter.granted) = true;
-                woken.push(waiter.waker);
-                n_passed = 0;
+                wakers.push(waiter.waker);
+                n_skipped = 0;
             } else {
-                // Its guests wait for one of its own to end, or for a live place.
-                n_passed += 1;
+                // Its guests wait for the end of another one, or for a place.
+                n_skipped += 1;
             }
-            if of_tenant.is_waiting() {
+            if tenant_queue.is_waiting() {
                 self.turns.push_back(tenant);
             } else {
-                self.forget(tenant);
+                self.remove_unused(tenant);
             }
         }
-        woken
+        wakers
     }
 
-    /// Drops what is known of a tenant without guests.
-    fn forget(&mut self, tenant: Tenant) {
-        if let Some(of_tenant) = self.tenants.get(&tenant)
-            && of_tenant.n_started == 0
-            && !of_tenant.is_waiting()
+    /// Removes the entry of a tenant without guests.
+    fn remove_unused(&mut self, tenant: Tenant) {
+        if let Some(tenant_queue) = self.tenants.get(&tenant)
+            && tenant_queue.n_started == 0
+            && !tenant_queue.is_waiting()
         {
             self.tenants.remove(&tenant);
         }
     }
 
     fn remove(&mut self, tenant: Tenant, id: u64) -> bool {
-        let Some(of_tenant) = self.tenants.get_mut(&tenant) else {
+        let Some(tenant_queue) = self.tenants.get_mut(&tenant) else {
             return false;
         };
-        let mut found = false;
+        let mut was_removed = false;
         for stage in [Stage::New, Stage::Short, Stage::Long] {
-            let queue = of_tenant.queue(stage);
+            let queue = tenant_queue.queue(stage);
             let n_before = queue.len();
             queue.retain(|waiter| waiter.id != id);
-            found |= queue.len() < n_before;
+            was_removed |= queue.len() < n_before;
         }
-        if !of_tenant.is_waiting() {
+        if !tenant_queue.is_waiting() {
             self.turns.retain(|waiting| *waiting != tenant);
         }
-        found
+        was_removed
     }
 }
 
-// What these guard is whole between any two statements, also after a panic.
+// Ignores poisoning: the data is consistent after each statement.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -187,77 +187,77 @@ impl Processors {
         }))
     }
 
-    /// A guest that takes `weight` places of live instances, at least one. It has no processor yet.
-    pub(crate) fn guest(&self, tenant: Tenant, weight: u32) -> Slot<'_> {
-        Slot { processors: self, tenant, weight: weight.max(1), standing: Standing::New }
+    /// Adds a guest without a processor. Its instance takes `weight` places, at least one.
+    pub(crate) fn add_guest(&self, tenant: Tenant, weight: u32) -> Slot<'_> {
+        Slot { processors: self, tenant, weight: weight.max(1), state: SlotState::New }
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        let woken = {
+        let wakers = {
             let mut state = lock(&self.0);
             change(&mut state);
             state.dispatch()
         };
-        woken.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
-/// Where one guest stands.
+/// The scheduling state of a guest.
 #[derive(Debug)]
-pub(crate) struct Slot<'h> {
-    processors: &'h Processors,
+pub(crate) struct Slot<'p> {
+    processors: &'p Processors,
     tenant: Tenant,
     weight: u32,
-    standing: Standing,
+    state: SlotState,
 }
 
 #[derive(Debug)]
-enum Standing {
-    /// Not started, not waiting.
+enum SlotState {
+    /// Neither started nor waiting.
     New,
-    /// Waiting for a processor; whether it was given one.
+    /// Waiting for a processor; `granted` is set when it gets one.
     Waiting {
         id: u64,
         is_started: bool,
         granted: Arc<Mutex<bool>>,
     },
     Running,
-    /// Started, and waiting for something else.
+    /// Started, and not waiting for a processor.
     Asleep,
 }
 
 impl Slot<'_> {
     /// Whether it has a processor.
     pub(crate) const fn is_running(&self) -> bool {
-        matches!(self.standing, Standing::Running)
+        matches!(self.state, SlotState::Running)
     }
 
-    /// Ready when the guest may run. `is_long`: it has used more CPU time than [`LONG`].
+    /// Completes when the guest has a processor. `is_long`: whether it used more CPU time than [`LONG`].
     pub(crate) fn poll_running(&mut self, cx: &Context<'_>, is_long: bool) -> Poll<()> {
         let processors = self.processors;
-        match &self.standing {
-            Standing::Running => return Poll::Ready(()),
-            Standing::New => self.wait(Stage::New),
-            Standing::Asleep => {
+        match &self.state {
+            SlotState::Running => return Poll::Ready(()),
+            SlotState::New => self.wait(Stage::New),
+            SlotState::Asleep => {
                 let mut state = lock(&processors.0);
                 state.tenants.entry(self.tenant).or_default().n_started += 1;
                 drop(state);
                 self.wait(if is_long { Stage::Long } else { Stage::Short });
             }
-            Standing::Waiting { .. } => {}
+            SlotState::Waiting { .. } => {}
         }
-        let Standing::Waiting { id, granted, .. } = &self.standing else {
+        let SlotState::Waiting { id, granted, .. } = &self.state else {
             return Poll::Pending;
         };
         let mut state = lock(&processors.0);
         if *lock(granted) {
             drop(state);
-            self.standing = Standing::Running;
+            self.state = SlotState::Running;
             return Poll::Ready(());
         }
-        if let Some(of_tenant) = state.tenants.get_mut(&self.tenant) {
+        if let Some(tenant_queue) = state.tenants.get_mut(&self.tenant) {
             for stage in [Stage::New, Stage::Short, Stage::Long] {
-                let queue = of_tenant.queue(stage);
+                let queue = tenant_queue.queue(stage);
                 if let Some(waiter) = queue.iter_mut().find(|waiter| waiter.id == *id) {
                     waiter.waker.clone_from(cx.waker());
                 }
@@ -276,22 +276,22 @@ impl Slot<'_> {
             let waiter = Waiter {
                 id,
                 weight,
-                // The caller sets its waker if it has to wait: a processor that is granted at once wakes nobody.
+                // The caller sets the waker if it must wait, so that a processor granted at once wakes no task.
                 waker: Waker::noop().clone(),
                 granted: Arc::clone(&granted),
             };
             state.enqueue(self.tenant, stage, waiter);
         });
-        self.standing = Standing::Waiting { id, is_started: stage != Stage::New, granted };
+        self.state = SlotState::Waiting { id, is_started: stage != Stage::New, granted };
     }
 
-    /// A time slice is over: where others wait, the guest gets in line.
-    pub(crate) fn slice_ends(&mut self, cx: &Context<'_>, is_long: bool) {
-        let has_others = !lock(&self.processors.0).turns.is_empty();
-        if !self.is_running() || !has_others {
+    /// Ends the time slice: yields the processor if other guests wait.
+    pub(crate) fn end_slice(&mut self, cx: &Context<'_>, is_long: bool) {
+        let others_wait = !lock(&self.processors.0).turns.is_empty();
+        if !self.is_running() || !others_wait {
             return;
         }
-        // First in line, then the processor: it comes back at once where the others may not run yet.
+        // Enqueues before it frees the processor, and gets it back if the others may not run yet.
         let granted = Arc::new(Mutex::new(false));
         let mut id = 0;
         self.processors.change(|state| {
@@ -303,37 +303,37 @@ impl Slot<'_> {
             state.enqueue(self.tenant, stage, waiter);
             state.n_free += 1;
         });
-        self.standing = Standing::Waiting { id, is_started: true, granted };
+        self.state = SlotState::Waiting { id, is_started: true, granted };
     }
 
-    /// The guest waits for the server, a clock or memory.
-    pub(crate) fn sleeps(&mut self) {
-        match &self.standing {
-            Standing::Running => {
+    /// Gives up the processor while the guest waits for the server, a clock or memory.
+    pub(crate) fn sleep(&mut self) {
+        match &self.state {
+            SlotState::Running => {
                 self.processors.change(|state| {
                     state.n_free += 1;
-                    self.stops(state);
+                    self.end_started(state);
                 });
-                self.standing = Standing::Asleep;
+                self.state = SlotState::Asleep;
             }
-            Standing::Waiting { is_started: true, .. } => {
+            SlotState::Waiting { is_started: true, .. } => {
                 self.leave();
-                self.standing = Standing::Asleep;
+                self.state = SlotState::Asleep;
             }
             _ => {}
         }
     }
 
-    fn stops(&self, state: &mut State) {
-        if let Some(of_tenant) = state.tenants.get_mut(&self.tenant) {
-            of_tenant.n_started = of_tenant.n_started.saturating_sub(1);
+    fn end_started(&self, state: &mut State) {
+        if let Some(tenant_queue) = state.tenants.get_mut(&self.tenant) {
+            tenant_queue.n_started = tenant_queue.n_started.saturating_sub(1);
         }
-        state.forget(self.tenant);
+        state.remove_unused(self.tenant);
     }
 
-    /// Leaves the line; a processor that was given meanwhile is given back.
+    /// Leaves the queue. Gives back a processor that was granted meanwhile.
     fn leave(&self) {
-        let Standing::Waiting { id, is_started, granted } = &self.standing else {
+        let SlotState::Waiting { id, is_started, granted } = &self.state else {
             return;
         };
         self.processors.change(|state| {
@@ -344,21 +344,21 @@ impl Slot<'_> {
                 state.remove(self.tenant, *id);
             }
             if *is_started || was_granted {
-                self.stops(state);
+                self.end_started(state);
             }
             if !is_started && was_granted {
                 state.n_live_free += self.weight;
             }
-            state.forget(self.tenant);
+            state.remove_unused(self.tenant);
         });
     }
 }
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        match &self.standing {
-            Standing::New => {}
-            Standing::Waiting { is_started, .. } => {
+        match &self.state {
+            SlotState::New => {}
+            SlotState::Waiting { is_started, .. } => {
                 let is_started = *is_started;
                 self.leave();
                 if is_started {
@@ -366,13 +366,13 @@ impl Drop for Slot<'_> {
                     self.processors.change(|state| state.n_live_free += weight);
                 }
             }
-            Standing::Running | Standing::Asleep => {
+            SlotState::Running | SlotState::Asleep => {
                 let is_running = self.is_running();
                 self.processors.change(|state| {
                     state.n_live_free += self.weight;
                     if is_running {
                         state.n_free += 1;
-                        self.stops(state);
+                        self.end_started(state);
                     }
                 });
             }
@@ -390,11 +390,11 @@ mod tests {
         slot.poll_running(&Context::from_waker(Waker::noop()), is_long).is_ready()
     }
 
-    fn slice_ends(slot: &mut Slot<'_>, is_long: bool) {
-        slot.slice_ends(&Context::from_waker(Waker::noop()), is_long);
+    fn end_slice(slot: &mut Slot<'_>, is_long: bool) {
+        slot.end_slice(&Context::from_waker(Waker::noop()), is_long);
     }
 
-    /// Lets the guests run slice by slice until one of `tenant` runs, and gives how many slices others had.
+    /// Runs the guests slice by slice until one of `tenant` runs. Returns the number of slices of the others.
     fn slices_until(slots: &mut [Slot<'_>], tenant: Tenant) -> usize {
         for n in 0..1_000 {
             for slot in slots.iter_mut() {
@@ -403,22 +403,22 @@ mod tests {
                 }
             }
             for slot in slots.iter_mut() {
-                slice_ends(slot, true);
+                end_slice(slot, true);
             }
         }
         usize::MAX
     }
 
     #[test]
-    fn a_project_waits_for_one_slice_whatever_number_of_guests_another_has() {
+    fn a_project_waits_for_one_slice_independently_of_the_guests_of_another() {
         let processors = Processors::new(2, 4_000);
-        let mut slots: Vec<Slot<'_>> = (0..2_000).map(|_| processors.guest(1, 1)).collect();
+        let mut slots: Vec<Slot<'_>> = (0..2_000).map(|_| processors.add_guest(1, 1)).collect();
         assert_eq!(slices_until(&mut slots, 1), 0);
-        slots.push(processors.guest(2, 1));
+        slots.push(processors.add_guest(2, 1));
         assert!(slices_until(&mut slots, 2) <= 1);
     }
 
-    /// Counts how often it is woken.
+    /// Counts wakes.
     #[derive(Default)]
     struct Wakes(std::sync::atomic::AtomicUsize);
 
@@ -429,23 +429,23 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_is_granted_at_once_wakes_nobody() {
+    fn a_processor_that_is_granted_at_once_wakes_no_task() {
         let processors = Processors::new(1, 4);
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&wakes));
         let cx = Context::from_waker(&waker);
-        let mut slot = processors.guest(1, 1);
+        let mut slot = processors.add_guest(1, 1);
         for _ in 0..3 {
             assert!(slot.poll_running(&cx, false).is_ready());
-            slot.sleeps();
+            slot.sleep();
         }
         assert_eq!(wakes.0.load(std::sync::atomic::Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn no_more_guests_run_than_there_are_processors() {
+    fn the_number_of_running_guests_is_limited_by_the_processors() {
         let processors = Processors::new(2, 100);
-        let mut slots: Vec<Slot<'_>> = (0..10).map(|n| processors.guest(n, 1)).collect();
+        let mut slots: Vec<Slot<'_>> = (0..10).map(|n| processors.add_guest(n, 1)).collect();
         let mut n_running = || {
             let running = slots.iter_mut().map(|slot| poll(slot, false));
             running.filter(|is_running| *is_running).count()
@@ -455,36 +455,36 @@ mod tests {
     }
 
     #[test]
-    fn short_guests_pass_long_ones_of_their_project_which_have_a_turn_in_four() {
+    fn short_guests_precede_long_ones_of_their_project_except_at_each_fourth_turn() {
         let processors = Processors::new(1, 100);
-        let mut holder = processors.guest(1, 1);
+        let mut holder = processors.add_guest(1, 1);
         assert!(poll(&mut holder, false));
-        let mut all: Vec<Slot<'_>> = (0..8).map(|_| processors.guest(1, 1)).collect();
+        let mut all: Vec<Slot<'_>> = (0..8).map(|_| processors.add_guest(1, 1)).collect();
         for slot in &mut all {
             poll(slot, false);
         }
-        // Each becomes a long one or ends after its first slice.
+        // Each becomes long after its first slice.
         drop(holder);
         let mut order = Vec::new();
         for _ in 0..8 {
             let at = all.iter_mut().position(|slot| poll(slot, true)).unwrap();
             order.push(at);
-            slice_ends(&mut all[at], true);
+            end_slice(&mut all[at], true);
         }
         let distinct: std::collections::HashSet<usize> = order.iter().copied().collect();
         assert!((6..8).contains(&distinct.len()), "{order:?}");
     }
 
     #[test]
-    fn a_project_starts_few_guests_at_a_time_and_one_that_waits_for_a_model_makes_room() {
+    fn a_project_starts_few_guests_at_a_time_not_counting_sleeping_ones() {
         let processors = Processors::new(1, 100);
-        let mut slots: Vec<Slot<'_>> = (0..50).map(|_| processors.guest(1, 1)).collect();
+        let mut slots: Vec<Slot<'_>> = (0..50).map(|_| processors.add_guest(1, 1)).collect();
         let mut started = std::collections::HashSet::new();
         for _ in 0..500 {
             for (at, slot) in slots.iter_mut().enumerate() {
                 if poll(slot, true) {
                     started.insert(at);
-                    slice_ends(slot, true);
+                    end_slice(slot, true);
                 }
             }
         }
@@ -493,7 +493,7 @@ mod tests {
         for _ in 0..500 {
             for (at, slot) in slots.iter_mut().enumerate() {
                 if !asleep.contains(&at) && poll(slot, true) {
-                    slot.sleeps();
+                    slot.sleep();
                     asleep.insert(at);
                 }
             }
@@ -502,13 +502,13 @@ mod tests {
     }
 
     #[test]
-    fn live_places_are_given_back_with_their_guests() {
+    fn places_are_freed_with_their_guests() {
         let processors = Processors::new(4, 5);
-        let mut heavy = processors.guest(1, 4);
-        let mut light = processors.guest(2, 1);
-        let mut other = processors.guest(3, 1);
+        let mut heavy = processors.add_guest(1, 4);
+        let mut light = processors.add_guest(2, 1);
+        let mut other = processors.add_guest(3, 1);
         assert!(poll(&mut heavy, false) && poll(&mut light, false));
-        heavy.sleeps();
+        heavy.sleep();
         assert!(!poll(&mut other, false));
         drop(heavy);
         assert!(poll(&mut other, false));
@@ -520,7 +520,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_guest_runs_and_everything_comes_back(
+        fn every_guest_runs_and_all_places_are_freed(
             steps in prop::collection::vec((0..6_usize, 0..12_usize, any::<bool>()), 1..200),
         ) {
             let processors = Processors::new(2, 6);
@@ -528,12 +528,12 @@ mod tests {
             for (kind, which, is_long) in steps {
                 let n = slots.len();
                 match kind {
-                    0 => slots.push(processors.guest((which % 3) as u64, 1 + (which % 2) as u32)),
+                    0 => slots.push(processors.add_guest((which % 3) as u64, 1 + (which % 2) as u32)),
                     1 | 2 if 0 < n => {
                         poll(&mut slots[which % n], is_long);
                     }
-                    3 if 0 < n => slice_ends(&mut slots[which % n], is_long),
-                    4 if 0 < n => slots[which % n].sleeps(),
+                    3 if 0 < n => end_slice(&mut slots[which % n], is_long),
+                    4 if 0 < n => slots[which % n].sleep(),
                     5 if 0 < n => drop(slots.swap_remove(which % n)),
                     _ => {}
                 }
@@ -548,7 +548,7 @@ mod tests {
                 if let Some(at) = done {
                     drop(slots.swap_remove(at));
                 } else {
-                    // All live places are with guests that sleep or wait.
+                    // Sleeping or waiting guests have all places.
                     prop_assert!(slots.iter().any(|slot| !slot.is_running()));
                 }
             }

@@ -1,4 +1,4 @@
-//! What one instance can reach: its own facts, its log, the host-call port, and limits. Dropped with it.
+//! The state of one instance: its context, log, host-call port and limits. Dropped with the instance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,17 +17,17 @@ use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, Was
 
 use crate::bindings::{self, context, log, trace_reader};
 use crate::engine::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLE_ELEMENTS, MAX_TABLES};
-use crate::held::Held;
-use crate::meter::{AsksModel, Meter};
+use crate::handles::HandleBudget;
+use crate::meter::{Meter, ModelCall};
 
 const MAX_LOG_LINES: usize = 200;
 const MAX_LOG_BYTES: usize = 8 << 10;
 const MAX_STREAM_BYTES: usize = 16 << 10;
 pub(crate) const MAX_HANDLES: usize = 1_000;
-/// The Go runtime refuses to start when its clock stands at zero.
+/// The Go runtime does not start with a clock at zero.
 const MONOTONIC_NS: u64 = 1_000_000_000;
 
-/// A port for guests that were granted nothing.
+/// Denies every host call.
 #[derive(Clone, Copy, Debug)]
 pub struct DenyAllPort;
 
@@ -37,7 +37,7 @@ impl Port for DenyAllPort {
     }
 }
 
-/// A port that stops the wall clock of its call while models are asked.
+/// Pauses the wall-clock limit of its call during model calls.
 pub(crate) struct TimedPort {
     pub(crate) port: Arc<dyn Port>,
     pub(crate) meter: Arc<Meter>,
@@ -48,11 +48,11 @@ impl Port for TimedPort {
         if !request.is_model_call() {
             return self.port.call(request);
         }
-        let asks = AsksModel::new(&self.meter);
-        let answer = self.port.call(request);
+        let model_call = ModelCall::new(&self.meter);
+        let reply = self.port.call(request);
         Box::pin(async move {
-            let _asks = asks;
-            answer.await
+            let _model_call = model_call;
+            reply.await
         })
     }
 }
@@ -61,19 +61,19 @@ impl Port for TimedPort {
 pub(crate) struct State {
     pub(crate) seed: u64,
     pub(crate) run_time_ms: u64,
-    /// `describe` is asked: every host call is denied.
-    pub(crate) describing: bool,
+    /// The call is `describe`, which may not make host calls.
+    pub(crate) is_describing: bool,
     pub(crate) limits: MemoryLimits,
-    /// The class of a failure that the guest says to come from a host call: that of the last one that failed, or
-    /// `malformed_output` where models answered and nothing failed.
+    /// The class for the error `upstream`: of the last host call that failed; `malformed_output` when completions arrived
+    /// and none failed.
     pub(crate) last_upstream: Option<FailureClass>,
     port: Arc<dyn Port>,
     log: Vec<LogLine>,
     n_log_dropped: usize,
     pub(crate) allowance: Allowance,
     pub(crate) table: ResourceTable,
-    pub(crate) held: Held,
-    // Built when a guest first asks: most never do.
+    pub(crate) handles: HandleBudget,
+    // Created on first use; most guests do not need it.
     wasi: Option<Box<Wasi>>,
 }
 
@@ -95,7 +95,7 @@ impl State {
         Self {
             seed,
             run_time_ms,
-            describing: false,
+            is_describing: false,
             limits,
             last_upstream: None,
             port,
@@ -103,19 +103,19 @@ impl State {
             n_log_dropped: 0,
             allowance: Allowance::default(),
             table,
-            held: Held::default(),
+            handles: HandleBudget::default(),
             wasi: None,
         }
     }
 
-    /// The log of the call: what was logged, then what was printed.
+    /// The log of the call: the logged lines, then the standard output and standard error.
     pub(crate) fn into_log(mut self) -> Vec<LogLine> {
         if let Some(wasi) = self.wasi.take() {
             for (name, pipe) in [("stdout", wasi.stdout), ("stderr", wasi.stderr)] {
                 let text = pipe.contents();
                 if !text.is_empty() {
                     let text = String::from_utf8_lossy(&text);
-                    // Two chunks: a stream holds twice what a line may.
+                    // A stream may hold two lines of maximum length.
                     for chunk in chunks(&text, MAX_LOG_BYTES) {
                         self.add_line("info", format!("{name}: {chunk}"), None);
                     }
@@ -140,15 +140,15 @@ impl State {
         self.log.push(LogLine { level: level.to_owned(), message, fields });
     }
 
-    pub(crate) async fn ask(&mut self, request: HostRequest) -> HostReply {
-        if self.describing {
+    pub(crate) async fn host_call(&mut self, request: HostRequest) -> HostReply {
+        if self.is_describing {
             return request.not_granted();
         }
         self.port.call(request).await
     }
 
-    /// The server noted itself what went wrong there; without its note these are the nearest classes.
-    pub(crate) fn upstream(&mut self, error: &ModelError) {
+    /// Records the class of a failed model call.
+    pub(crate) fn record_model_error(&mut self, error: &ModelError) {
         self.last_upstream = Some(match error {
             ModelError::Cancelled => FailureClass::Cancelled,
             ModelError::NotGranted(_) => FailureClass::PluginError,
@@ -157,7 +157,8 @@ impl State {
         });
     }
 
-    pub(crate) fn trace_failed(&mut self, error: TraceError) -> trace_reader::TraceError {
+    /// Records the class of a failed read, and converts the error.
+    pub(crate) fn record_trace_error(&mut self, error: TraceError) -> trace_reader::TraceError {
         self.last_upstream = Some(match error {
             TraceError::Unavailable(_) => FailureClass::UpstreamUnavailable,
             TraceError::Cancelled => FailureClass::Cancelled,
@@ -169,14 +170,14 @@ impl State {
 
 impl context::Host for State {
     async fn seed(&mut self) -> Result<u64> {
-        if self.describing {
+        if self.is_describing {
             bail!("`describe` called `context.seed`: host calls are denied there");
         }
         Ok(self.seed)
     }
 
     async fn run_time(&mut self) -> Result<u64> {
-        if self.describing {
+        if self.is_describing {
             bail!("`describe` called `context.run-time`: host calls are denied there");
         }
         Ok(self.run_time_ms)
@@ -204,8 +205,8 @@ impl log::Host for State {
 impl bindings::types::Host for State {}
 
 impl WasiView for State {
-    /// A world without anything in it: no environment, arguments, directories or network, clocks that
-    /// stand still and random numbers that follow from the seed.
+    /// An inert WASI: no environment, arguments, directories or network, constant clocks, and random numbers derived from the
+    /// seed.
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let wasi = self.wasi.get_or_insert_with(|| Box::new(inert(self.seed, self.run_time_ms)));
         WasiCtxView { ctx: &mut wasi.ctx, table: &mut self.table }
@@ -218,8 +219,8 @@ fn inert(seed: u64, run_time_ms: u64) -> Wasi {
     let ctx = WasiCtx::builder()
         .stdout(stdout.clone())
         .stderr(stderr.clone())
-        .wall_clock(Stopped(Duration::from_millis(run_time_ms)))
-        .monotonic_clock(Stopped(Duration::from_nanos(MONOTONIC_NS)))
+        .wall_clock(ConstantClock(Duration::from_millis(run_time_ms)))
+        .monotonic_clock(ConstantClock(Duration::from_nanos(MONOTONIC_NS)))
         .secure_random(StdRng::seed_from_u64(seed))
         .insecure_random(StdRng::seed_from_u64(!seed))
         .insecure_random_seed(u128::from(seed))
@@ -231,9 +232,9 @@ fn inert(seed: u64, run_time_ms: u64) -> Wasi {
     Wasi { ctx, stdout, stderr }
 }
 
-struct Stopped(Duration);
+struct ConstantClock(Duration);
 
-impl HostWallClock for Stopped {
+impl HostWallClock for ConstantClock {
     fn resolution(&self) -> Duration {
         Duration::from_millis(1)
     }
@@ -242,7 +243,7 @@ impl HostWallClock for Stopped {
     }
 }
 
-impl HostMonotonicClock for Stopped {
+impl HostMonotonicClock for ConstantClock {
     fn resolution(&self) -> u64 {
         1_000_000
     }
@@ -251,33 +252,33 @@ impl HostMonotonicClock for Stopped {
     }
 }
 
-/// Bounds memory and tables of all instances in a store together.
+/// Limits the total memory and table elements of all instances in a store.
 #[derive(Debug)]
 pub(crate) struct MemoryLimits {
     bytes_left: usize,
-    /// Bytes of its memories, for those who look from outside.
-    holds: Arc<AtomicU64>,
+    /// Total bytes of memory, shared with `pressure`.
+    memory_bytes: Arc<AtomicU64>,
     elements_left: usize,
-    pub(crate) refused: bool,
+    pub(crate) was_refused: bool,
 }
 
 impl MemoryLimits {
     pub(crate) fn new(memory_bytes: u64) -> Self {
         Self {
             bytes_left: usize::try_from(memory_bytes).unwrap_or(usize::MAX),
-            holds: Arc::default(),
+            memory_bytes: Arc::default(),
             elements_left: MAX_TABLE_ELEMENTS,
-            refused: false,
+            was_refused: false,
         }
     }
 
-    pub(crate) fn holds(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.holds)
+    pub(crate) fn memory_bytes(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.memory_bytes)
     }
 
-    fn take(left: &mut usize, refused: &mut bool, current: usize, desired: usize) -> bool {
+    fn take(left: &mut usize, was_refused: &mut bool, current: usize, desired: usize) -> bool {
         let rest = left.checked_sub(desired.saturating_sub(current));
-        *refused |= rest.is_none();
+        *was_refused |= rest.is_none();
         *left = rest.unwrap_or(*left);
         rest.is_some()
     }
@@ -285,20 +286,20 @@ impl MemoryLimits {
 
 impl ResourceLimiter for MemoryLimits {
     fn memory_growing(&mut self, now: usize, desired: usize, _: Option<usize>) -> Result<bool> {
-        let is_given = Self::take(&mut self.bytes_left, &mut self.refused, now, desired);
-        if is_given {
+        let is_granted = Self::take(&mut self.bytes_left, &mut self.was_refused, now, desired);
+        if is_granted {
             let n_bytes = desired.saturating_sub(now) as u64;
-            self.holds.fetch_add(n_bytes, Ordering::Relaxed);
+            self.memory_bytes.fetch_add(n_bytes, Ordering::Relaxed);
         }
-        Ok(is_given)
+        Ok(is_granted)
     }
 
     fn table_growing(&mut self, now: usize, desired: usize, _: Option<usize>) -> Result<bool> {
-        Ok(Self::take(&mut self.elements_left, &mut self.refused, now, desired))
+        Ok(Self::take(&mut self.elements_left, &mut self.was_refused, now, desired))
     }
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
-        self.refused = true;
+        self.was_refused = true;
         Ok(())
     }
 
@@ -315,7 +316,7 @@ impl ResourceLimiter for MemoryLimits {
     }
 }
 
-/// Cuts `text` at `max` bytes and marks the place.
+/// Truncates `text` to `max` bytes, and appends a mark.
 pub(crate) fn cut(text: &mut String, max: usize) {
     const MARK: &str = "… [cut]";
     if max < text.len() {
@@ -335,12 +336,12 @@ fn chunks(text: &str, max: usize) -> Vec<&str> {
     chunks
 }
 
-/// One JSON object that is not nested deeper than serde reads (128), which is over the contract's 64.
+/// Whether `json` is an object of at most 128 levels, the limit of serde. The limit of the contract is 64.
 pub(crate) fn is_object(json: &str) -> bool {
     serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(json).is_ok()
 }
 
-/// A failure with a text.
+/// A failure with a truncated message.
 pub(crate) fn failure(class: FailureClass, message: impl Into<String>) -> Failure {
     let mut message = message.into();
     cut(&mut message, 4 << 10);

@@ -1,7 +1,6 @@
-//! The worker process: takes calls from its socket, answers in any order, asks the server for what
-//! guests may not have here.
+//! The worker process: receives calls on its socket, returns results in any order, and forwards host calls to the server.
 //!
-//! The socket is the standard input: of all descriptors it is the one a parent can set without help.
+//! The socket is the standard input, which a parent can set without unsafe code.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -29,28 +28,27 @@ use crate::host::{Host, Plugin, Settings};
 use crate::inbox::{Inbox, Outbox};
 use crate::state::failure;
 
-/// Results are sent when no more are ready, or when so many bytes are.
+/// Maximum size of a frame of results, approximately.
 const FRAME_BYTES: usize = 1 << 20;
-/// Messages of one write at most.
+/// Maximum number of messages in a write.
 const MAX_READY: usize = 1024;
-/// Components kept loaded; over this the ones without calls are let go.
+/// Number of loaded components from which those without calls are dropped.
 const MAX_LOADED: usize = 256;
 
-/// Looks at every call before it is made, and answers it itself where it gives a result. For tests that
-/// need a worker to crash, hang or grow at a call of their choice.
+/// Runs before each call, and may return its result. For tests in which a worker crashes, hangs or grows at a specific call.
 pub type BeforeCall = fn(&EvaluationCall) -> Option<CallResult>;
 
-/// What `perpend worker` runs, until its socket closes or it is told to end.
+/// The command `perpend worker`. Runs until its socket closes or it receives `Shutdown`.
 #[must_use]
 pub fn worker_main() -> ExitCode {
     worker_main_with(|_| None)
 }
 
-/// As [`worker_main`], with a look at every call.
+/// Like [`worker_main`], with a hook that runs before each call.
 #[must_use]
 pub fn worker_main_with(before_call: BeforeCall) -> ExitCode {
     confine::close_inherited();
-    match work(before_call) {
+    match run(before_call) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             drop(writeln!(io::stderr(), "perpend worker: {error}"));
@@ -59,9 +57,9 @@ pub fn worker_main_with(before_call: BeforeCall) -> ExitCode {
     }
 }
 
-fn work(before_call: BeforeCall) -> io::Result<()> {
+fn run(before_call: BeforeCall) -> io::Result<()> {
     let mut socket = StdStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // A confined process makes no second descriptor of one.
+    // A confined process cannot duplicate descriptors.
     let outbox = Outbox::new(socket.try_clone()?);
     let settings = first_message(&mut socket)?;
     let mut layers = Vec::new();
@@ -71,7 +69,7 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
         n_threads: settings.n_threads,
         ..Settings::default()
     };
-    // The server is told about no guest before this is done.
+    // The server sends calls only after `Ready`.
     let host = Host::confined(&host, || {
         layers = confine(Role::Worker, settings.require_all_layers)?;
         Ok(())
@@ -83,15 +81,19 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
         warnings: host.warnings().to_vec(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        // One more for the socket while guests run on the others.
+        // One more, for the socket while guests run.
         .worker_threads(settings.n_threads.max(1) as usize + 1)
         .enable_all()
         .build()?;
-    // As a task: the thread that finds the socket readable then makes the call itself, and no other has to
-    // be woken for a lone one.
-    let stuck = Duration::from_millis(settings.stuck_ms);
-    let served =
-        runtime.block_on(runtime.spawn(serve((socket, outbox), host, ready, stuck, before_call)));
+    // As a task, so that the thread that reads a single call also runs it, without waking another thread.
+    let stuck_limit = Duration::from_millis(settings.stuck_ms);
+    let served = runtime.block_on(runtime.spawn(serve(
+        (socket, outbox),
+        host,
+        ready,
+        stuck_limit,
+        before_call,
+    )));
     runtime.shutdown_background();
     served.map_err(io::Error::other)?
 }
@@ -112,7 +114,7 @@ async fn serve(
     (socket, outbox): (StdStream, Outbox),
     host: Host,
     ready: Ready,
-    stuck: Duration,
+    stuck_limit: Duration,
     before_call: BeforeCall,
 ) -> io::Result<()> {
     socket.set_nonblocking(true)?;
@@ -121,20 +123,20 @@ async fn serve(
     let worker = Arc::new(Worker {
         host,
         before_call,
-        stuck,
-        began: Instant::now(),
+        stuck_limit,
+        started_at: Instant::now(),
         out,
         next_host_call: AtomicU64::new(0),
         loaded: Mutex::default(),
         running: Mutex::default(),
-        asked: Mutex::default(),
-        wanted: Mutex::default(),
+        host_replies: Mutex::default(),
+        component_waits: Mutex::default(),
     });
     let writing = tokio::spawn(write(outbox, messages, Arc::downgrade(&worker)));
     let inbox = BufReader::with_capacity(64 << 10, Inbox::new(socket)?);
-    // What goes wrong here ends the process, whatever its threads do.
+    // An error ends the process, even if its threads are busy.
     read(inbox, &worker).await?;
-    // The writer ends when the last sender, which a running call holds, is gone.
+    // The writer ends with the last sender. Each running call has one.
     drop(worker);
     writing.await.map_err(io::Error::other)?
 }
@@ -142,36 +144,38 @@ async fn serve(
 struct Worker {
     host: Host,
     before_call: BeforeCall,
-    /// A call that keeps its thread for so long never gives it back.
-    stuck: Duration,
-    began: Instant,
+    /// Time after which a call that occupies its thread is stuck.
+    stuck_limit: Duration,
+    started_at: Instant,
     out: mpsc::UnboundedSender<FromWorker>,
     next_host_call: AtomicU64,
     loaded: Mutex<HashMap<Digest, Arc<OnceCell<Plugin>>>>,
-    /// Calls that have not answered. Who takes one out is the one who answers it, a cancelled one too:
-    /// it stays until its guest is gone, so that one which keeps its thread is seen.
+    /// Calls without a result. Removing one entitles to send its result. A cancelled call stays until its guest is dropped, so
+    /// that a stuck one is detected.
     running: Mutex<HashMap<CallId, Running>>,
-    asked: Mutex<HashMap<u64, oneshot::Sender<HostReply>>>,
-    wanted: Mutex<HashMap<Digest, oneshot::Sender<Result<File, String>>>>,
+    /// Destinations of host replies.
+    host_replies: Mutex<HashMap<u64, oneshot::Sender<HostReply>>>,
+    /// Destinations of components.
+    component_waits: Mutex<HashMap<Digest, oneshot::Sender<Result<File, String>>>>,
 }
 
-/// A call that has not answered.
+/// A call without a result.
 struct Running {
     task: Option<AbortHandle>,
-    on_thread_since: Arc<OnThread>,
+    poll_start: Arc<PollStart>,
     is_cancelled: bool,
 }
 
-/// When a call got the thread it has now, in milliseconds since the worker began; zero while it waits.
+/// When the current poll of a call started, in milliseconds since the start of the worker; zero between polls.
 #[derive(Default)]
-struct OnThread(AtomicU64);
+struct PollStart(AtomicU64);
 
 async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<()> {
     let mut frame = Vec::new();
     loop {
         let mut prefix = [0; perpend_worker_protocol::PREFIX_BYTES];
         match socket.read_exact(&mut prefix).await {
-            // The server is gone: nobody wants the answers.
+            // The server has ended.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => std::process::exit(0),
             other => other?,
         };
@@ -182,8 +186,8 @@ async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<
                 calls.into_iter().for_each(|(id, tenant, call)| worker.start(id, tenant, call))
             }
             ToWorker::HostReply { id, reply } => {
-                if let Some(asker) = lock(&worker.asked).remove(&id) {
-                    drop(asker.send(reply));
+                if let Some(sender) = lock(&worker.host_replies).remove(&id) {
+                    drop(sender.send(reply));
                 }
             }
             ToWorker::Component { digest, outcome } => {
@@ -191,18 +195,18 @@ async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<
                     let file = socket.get_mut().next_file();
                     file.ok_or_else(|| "the server sent no artifact".to_owned())
                 });
-                if let Some(asker) = lock(&worker.wanted).remove(&digest) {
-                    drop(asker.send(outcome));
+                if let Some(sender) = lock(&worker.component_waits).remove(&digest) {
+                    drop(sender.send(outcome));
                 }
             }
             ToWorker::Cancel(ids) => ids.into_iter().for_each(|id| worker.cancel(id)),
             ToWorker::Ping(number) => {
-                worker.look_for_stuck()?;
+                worker.check_stuck()?;
                 let is_short = worker.host.is_short_of_memory();
                 drop(worker.out.send(FromWorker::Pong { number, is_short }));
             }
             ToWorker::Shutdown => return Ok(()),
-            ToWorker::Start(_) => return Err(io::Error::other("`Start` came twice")),
+            ToWorker::Start(_) => return Err(io::Error::other("`Start` was received twice")),
         }
         if FRAME_BYTES < frame.capacity() {
             frame = Vec::new();
@@ -212,59 +216,56 @@ async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<
 
 impl Worker {
     fn start(self: &Arc<Self>, id: CallId, tenant: Tenant, call: Arc<EvaluationCall>) {
-        let on_thread_since = Arc::new(OnThread::default());
-        let running = Running {
-            task: None,
-            on_thread_since: Arc::clone(&on_thread_since),
-            is_cancelled: false,
-        };
+        let poll_start = Arc::new(PollStart::default());
+        let running =
+            Running { task: None, poll_start: Arc::clone(&poll_start), is_cancelled: false };
         lock(&self.running).insert(id, running);
         let worker = Arc::clone(self);
-        // Moved into the task: it answers also when the task is cancelled before it began.
-        let open = Open { worker: Arc::clone(self), id };
+        // Moved into the task, so that it sends a result even if the task is cancelled before its first poll.
+        let pending = PendingCall { worker: Arc::clone(self), id };
         let task = tokio::spawn(async move {
             let mut evaluation = pin!(worker.evaluate(id, tenant, Arc::unwrap_or_clone(call)));
             let result = poll_fn(|context| {
-                let now = worker.began.elapsed().as_millis() as u64;
-                on_thread_since.0.store(now.max(1), Ordering::Relaxed);
+                let now = worker.started_at.elapsed().as_millis() as u64;
+                poll_start.0.store(now.max(1), Ordering::Relaxed);
                 let polled = evaluation.as_mut().poll(context);
-                on_thread_since.0.store(0, Ordering::Relaxed);
+                poll_start.0.store(0, Ordering::Relaxed);
                 polled
             });
             let result = result.await;
-            open.worker.answer(id, result);
+            pending.worker.answer(id, result);
         });
         if let Some(running) = lock(&self.running).get_mut(&id) {
             running.task = Some(task.abort_handle());
         }
     }
 
-    /// Guests give their thread back at each tick, so a call that keeps it hangs in the host. It cannot be
-    /// stopped, and its neighbours would go on without the thread: the worker ends, and another is started.
-    fn look_for_stuck(&self) -> io::Result<()> {
-        let now = self.began.elapsed().as_millis() as u64;
+    /// Fails when a call is stuck, so that the worker ends and is replaced. Guests yield at each tick, so a call that occupies
+    /// its thread hangs in the host and cannot be stopped.
+    fn check_stuck(&self) -> io::Result<()> {
+        let now = self.started_at.elapsed().as_millis() as u64;
         let longest = lock(&self.running)
             .values()
-            .map(|running| running.on_thread_since.0.load(Ordering::Relaxed))
+            .map(|running| running.poll_start.0.load(Ordering::Relaxed))
             .filter(|since| *since != 0)
             .map(|since| now.saturating_sub(since))
             .max();
         match longest {
-            Some(longest) if self.stuck.as_millis() < longest.into() => {
+            Some(longest) if self.stuck_limit.as_millis() < longest.into() => {
                 Err(io::Error::other(format!("a call has kept its thread for {longest} ms")))
             }
             _ => Ok(()),
         }
     }
 
-    /// Answers a call that is open still.
+    /// Sends the result unless one was sent.
     fn answer(&self, id: CallId, result: CallResult) {
         if lock(&self.running).remove(&id).is_some() {
             drop(self.out.send(FromWorker::Results(vec![(id, result)])));
         }
     }
 
-    /// The answer comes when the guest has let go of its thread, which it does at its next tick.
+    /// Cancels a call. Its result is sent when the guest yields, which it does at its next tick.
     fn cancel(&self, id: CallId) {
         let task = lock(&self.running).get_mut(&id).and_then(|running| {
             running.is_cancelled = true;
@@ -290,7 +291,7 @@ impl Worker {
                 let port = Arc::new(SocketPort { worker: Arc::clone(self), call: id });
                 self.host.evaluate_for(tenant, plugin, call, port).await
             }
-            Err(why) => without_scores(FailureClass::Internal, &why),
+            Err(error) => failed_result(FailureClass::Internal, &error),
         }
     }
 
@@ -302,7 +303,7 @@ impl Worker {
         Arc::clone(loaded.entry(digest).or_default())
     }
 
-    /// What the server sends; where that does not fit, what it sends after it had it compiled again.
+    /// Loads a component that the server sends. If it is unusable, the server compiles it again.
     async fn load(&self, digest: Digest) -> Result<Plugin, String> {
         let file = self.fetch(digest, None).await?;
         let rejected = match self.host.load_sealed(&file) {
@@ -314,42 +315,40 @@ impl Worker {
     }
 
     async fn fetch(&self, digest: Digest, rejected: Option<String>) -> Result<File, String> {
-        let (asker, answer) = oneshot::channel();
-        lock(&self.wanted).insert(digest, asker);
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.component_waits).insert(digest, sender);
         drop(self.out.send(FromWorker::NeedsComponent { digest, rejected }));
-        answer.await.map_err(|_| "the server is gone".to_owned())?
+        receiver.await.map_err(|_| "the server has ended".to_owned())?
     }
 }
 
-/// A call that has no answer yet. It gets one even when it is cancelled or the host panics under it.
-struct Open {
+/// Sends a failed result when it is dropped before the call has one: after a cancellation or a panic.
+struct PendingCall {
     worker: Arc<Worker>,
     id: CallId,
 }
 
-impl Drop for Open {
+impl Drop for PendingCall {
     fn drop(&mut self) {
-        // It was answered, which is nearly always so.
         let Some(running) = lock(&self.worker.running).remove(&self.id) else {
             return;
         };
         let (class, message) = match running.is_cancelled {
             true => (FailureClass::Cancelled, "the call was cancelled"),
-            false => (
-                FailureClass::Internal,
-                "the host failed at this call; the log of the server says more",
-            ),
+            false => {
+                (FailureClass::Internal, "the host failed at this call; see the log of the server")
+            }
         };
-        let result = without_scores(class, message);
+        let result = failed_result(class, message);
         drop(self.worker.out.send(FromWorker::Results(vec![(self.id, result)])));
     }
 }
 
-fn without_scores(class: FailureClass, message: &str) -> CallResult {
+fn failed_result(class: FailureClass, message: &str) -> CallResult {
     CallResult { outcome: Err(failure(class, message)), ..CallResult::empty() }
 }
 
-/// Asks the server over the socket, in the name of one call.
+/// Forwards the host calls of one call to the server.
 struct SocketPort {
     worker: Arc<Worker>,
     call: CallId,
@@ -360,25 +359,25 @@ impl Port for SocketPort {
         let (worker, call) = (Arc::clone(&self.worker), self.call);
         Box::pin(async move {
             let id = worker.next_host_call.fetch_add(1, Ordering::Relaxed);
-            let unavailable = request.unavailable("the server is gone");
-            let (asker, answer) = oneshot::channel();
-            lock(&worker.asked).insert(id, asker);
-            let _forget = Forget { worker: &worker, id };
+            let unavailable = request.unavailable("the server has ended");
+            let (sender, receiver) = oneshot::channel();
+            lock(&worker.host_replies).insert(id, sender);
+            let _entry = HostCallEntry { worker: &worker, id };
             drop(worker.out.send(FromWorker::HostCall { id, call, request }));
-            answer.await.unwrap_or(unavailable)
+            receiver.await.unwrap_or(unavailable)
         })
     }
 }
 
-/// A call that ends while it waits takes its question along.
-struct Forget<'a> {
+/// Removes the destination of a host reply when the wait ends.
+struct HostCallEntry<'a> {
     worker: &'a Worker,
     id: u64,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for HostCallEntry<'_> {
     fn drop(&mut self) {
-        lock(&self.worker.asked).remove(&self.id);
+        lock(&self.worker.host_replies).remove(&self.id);
     }
 }
 
@@ -395,8 +394,7 @@ async fn write(
     let mut ready = Vec::new();
     while 0 < messages.recv_many(&mut ready, MAX_READY).await {
         if is_busy() {
-            // The calls that can go on do so first: many answers are one write. A lone call has none to
-            // wait for.
+            // Lets other calls run first, so that their results are sent in one write.
             tokio::task::yield_now().await;
             while ready.len() < MAX_READY
                 && let Ok(message) = messages.try_recv()
@@ -439,7 +437,7 @@ fn flush_results(results: &mut Vec<(CallId, CallResult)>, buffer: &mut Vec<u8>) 
     perpend_worker_protocol::write_frame(&message, buffer).map_err(io::Error::other)
 }
 
-/// A panic elsewhere does not make a map unusable: each change of one is a single step.
+/// Ignores poisoning, because each change is a single step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,7 +18,7 @@ pub(crate) fn split(socket: UnixStream) -> io::Result<(Inbox, Outbox)> {
 
 #[expect(
     deprecated,
-    reason = "its successor is unsafe, for types that lie about their descriptor: these do not"
+    reason = "its successor is unsafe, for types that return changing descriptors; these do not"
 )]
 fn wait_for<S: AsRawFd>(socket: S, interest: Interest) -> io::Result<AsyncFd<S>> {
     AsyncFd::with_interest(socket, interest)

@@ -1,15 +1,13 @@
-//! The system calls of a confined process: a list of what is allowed.
+//! The system calls that a confined process may make.
 //!
-//! To all others the kernel answers that there is no such call. Why not `EPERM`: each library has a way
-//! for a call its kernel lacks (threads start with `clone` where there is no `clone3`, clocks and random
-//! numbers likewise), and hardly any for one that is forbidden. Why not end the process: a libc that
-//! tries something new would then cost every worker. Nothing is lost by it: the call does not happen.
+//! All others fail with `ENOSYS`. Libraries have fallbacks for calls that the kernel lacks (for example `clone` for `clone3`),
+//! but rarely for calls that fail with `EPERM`. Ending the process instead would end all workers when a new libc tries a new
+//! call.
 //!
-//! Three that take a path are trapped, and answered in the process itself (`trap`). A trap is no answer
-//! for all: where signals are blocked, as while a thread starts, it ends the process.
+//! Three calls with a path are trapped and emulated in the process (`trap`). Not all calls can be trapped, because a trap ends
+//! the process while signals are blocked, for example during the start of a thread.
 //!
-//! What is not on the list: whatever takes a path, makes a socket, a process or a namespace, looks into or
-//! signals another process.
+//! The list excludes calls that take a path, create a socket, process or namespace, or inspect or signal another process.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +18,9 @@ use seccompiler::{
 
 use super::layer::Role;
 
-/// Without a look at their arguments.
-const ALWAYS: &[libc::c_long] = &[
-    // The socket, and what is sealed in memory.
+/// Allowed with any arguments.
+const UNCONDITIONAL: &[libc::c_long] = &[
+    // The socket and sealed files in memory.
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,
@@ -51,7 +49,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_clock_nanosleep,
     libc::SYS_sched_yield,
     libc::SYS_restart_syscall,
-    // Memory, compiled code included.
+    // Memory, including compiled code.
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -69,7 +67,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_sigaltstack,
     libc::SYS_exit,
     libc::SYS_exit_group,
-    // Facts.
+    // Information.
     libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_gettid,
@@ -82,7 +80,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_clock_getres,
     libc::SYS_gettimeofday,
     libc::SYS_getrandom,
-    // Older forms of the above, which only this processor has.
+    // Older variants, which only this architecture has.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
     #[cfg(target_arch = "x86_64")]
@@ -91,7 +89,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_time,
 ];
 
-/// The kernel never sees these: the other filter traps them.
+/// Trapped by the other filter, so that the kernel does not run them.
 const TRAPPED: &[libc::c_long] = &[
     libc::SYS_openat,
     libc::SYS_newfstatat,
@@ -99,19 +97,19 @@ const TRAPPED: &[libc::c_long] = &[
     libc::SYS_open,
 ];
 
-/// `ioctl(PAGEMAP_SCAN)`: which pages of an instance were written.
+/// `ioctl(PAGEMAP_SCAN)`: lists the written pages of an instance.
 const PAGEMAP_SCAN: u64 = 0xc060_6610;
 /// `process_madvise` on this process.
 const PIDFD_SELF: u64 = -10_000_i32 as u32 as u64;
 const PR_SET_VMA: u64 = 0x5356_4d41;
 
 pub(super) fn n_allowed() -> usize {
-    ALWAYS.len() + SOMETIMES
+    UNCONDITIONAL.len() + N_CONDITIONAL
 }
-const SOMETIMES: usize = 8;
+const N_CONDITIONAL: usize = 8;
 
-/// The filter that traps. Of two filters the stricter answer counts, and a trap is stricter than an error.
-pub(super) fn traps() -> Result<BpfProgram, BackendError> {
+/// The filter that traps calls. The stricter of two filters decides, and a trap is stricter than an error.
+pub(super) fn trap_filter() -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(
         TRAPPED.iter().map(|number| (*number, Vec::new())).collect(),
         SeccompAction::Allow,
@@ -121,8 +119,8 @@ pub(super) fn traps() -> Result<BpfProgram, BackendError> {
     .try_into()
 }
 
-/// Limits are read, not set; but who compiles raises its address space to the hard limit afterwards.
-fn limits(role: Role) -> Result<Vec<SeccompRule>, BackendError> {
+/// Allows reading limits. A compiler may also raise its address space up to the hard limit.
+fn limit_rules(role: Role) -> Result<Vec<SeccompRule>, BackendError> {
     let own = || is(0, SeccompCmpArgLen::Dword, 0);
     let mut rules = vec![rule(vec![own()?, is(2, SeccompCmpArgLen::Qword, 0)?])?];
     if role == Role::Compiler {
@@ -132,11 +130,11 @@ fn limits(role: Role) -> Result<Vec<SeccompRule>, BackendError> {
     Ok(rules)
 }
 
-/// The list, for this process: it knows its own id.
-pub(super) fn list(role: Role) -> Result<BpfProgram, BackendError> {
+/// The filter that allows the listed calls. Specific to this process, because it contains the process id.
+pub(super) fn allow_filter(role: Role) -> Result<BpfProgram, BackendError> {
     let own_id = u64::from(std::process::id());
-    // Threads of this process, in the namespaces it has.
-    let kinds = libc::CLONE_THREAD
+    // Threads of this process in its namespaces.
+    let mask = libc::CLONE_THREAD
         | libc::CLONE_VM
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWCGROUP
@@ -146,13 +144,13 @@ pub(super) fn list(role: Role) -> Result<BpfProgram, BackendError> {
         | libc::CLONE_NEWPID
         | libc::CLONE_NEWNET;
     let thread = (libc::CLONE_THREAD | libc::CLONE_VM) as u64;
-    let sometimes: [(libc::c_long, Vec<SeccompRule>); SOMETIMES] = [
+    let conditional: [(libc::c_long, Vec<SeccompRule>); N_CONDITIONAL] = [
         (
             libc::SYS_clone,
             vec![rule(vec![SeccompCondition::new(
                 0,
                 SeccompCmpArgLen::Qword,
-                SeccompCmpOp::MaskedEq(kinds as u64),
+                SeccompCmpOp::MaskedEq(mask as u64),
                 thread,
             )?])?],
         ),
@@ -176,11 +174,10 @@ pub(super) fn list(role: Role) -> Result<BpfProgram, BackendError> {
         (libc::SYS_ioctl, one_of(1, &[PAGEMAP_SCAN, libc::FIONBIO])?),
         (libc::SYS_prctl, one_of(0, &[libc::PR_SET_NAME as u64, PR_SET_VMA])?),
         (libc::SYS_process_madvise, one_of(0, &[PIDFD_SELF])?),
-        // It may end itself.
+        // It may signal itself, for example to abort.
         (libc::SYS_tgkill, one_of(0, &[own_id])?),
-        (libc::SYS_prlimit64, limits(role)?),
-        // A pair of streams is connected with itself only. Of datagrams it would not be: each could be
-        // sent to any named socket.
+        (libc::SYS_prlimit64, limit_rules(role)?),
+        // Streams only: a datagram socket of a pair can send to any named socket.
         (
             libc::SYS_socketpair,
             vec![rule(vec![
@@ -195,8 +192,8 @@ pub(super) fn list(role: Role) -> Result<BpfProgram, BackendError> {
         ),
     ];
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        [ALWAYS, TRAPPED].concat().into_iter().map(|number| (number, Vec::new())).collect();
-    rules.extend(sometimes);
+        [UNCONDITIONAL, TRAPPED].concat().into_iter().map(|number| (number, Vec::new())).collect();
+    rules.extend(conditional);
     SeccompFilter::new(
         rules,
         SeccompAction::Errno(libc::ENOSYS as u32),

@@ -15,19 +15,19 @@ use rustix::thread::{
 
 use super::layer::{Enforcement, Role, layer};
 
-/// With the process id it is a user of this process alone: siblings cannot signal each other.
+/// Plus the process id: a user for this process only, so that siblings cannot signal each other.
 const FIRST_USER: u32 = 1_900_000_000;
-/// `nobody`, for containers that map no others.
+/// `nobody`, for containers that map no other users.
 const NOBODY: u32 = 65_534;
 
 pub(super) fn close_inherited() {
     const FIRST: libc::c_uint = 3;
     #[expect(
         unsafe_code,
-        reason = "nothing in this process owns a descriptor yet: it is the first thing its main does. \
-                  Those from 3 on are what a careless parent left open"
+        reason = "called first in main, when nothing in this process owns a descriptor. Descriptors \
+                  from 3 were inherited"
     )]
-    // SAFETY: the call takes three numbers. Descriptors it closes belong to nobody.
+    // SAFETY: the arguments are numbers, and nothing owns the closed descriptors.
     unsafe {
         if libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) != 0 {
             // Kernels before 5.9.
@@ -40,7 +40,7 @@ pub(super) fn close_inherited() {
 
 pub(super) fn confine(role: Role) -> Result<Vec<SandboxLayer>, String> {
     one_thread()?;
-    // When memory runs out it is a worker that goes, not the server.
+    // The kernel kills a worker rather than the server when memory runs out.
     drop(fs::write("/proc/self/oom_score_adj", "800"));
     drop(std::env::set_current_dir("/"));
     let layers = vec![
@@ -58,8 +58,10 @@ pub(super) fn confine(role: Role) -> Result<Vec<SandboxLayer>, String> {
 
 fn one_thread() -> Result<(), String> {
     match fs::read_dir("/proc/self/task").map(Iterator::count) {
-        Ok(n) if n > 1 => Err(format!("{n} threads run already: they would stay outside")),
-        // Without /proc there is no telling; the callers start none.
+        Ok(n) if n > 1 => {
+            Err(format!("the process has {n} threads; the others would not be confined"))
+        }
+        // Without /proc this cannot be checked. The callers start no threads.
         _ => Ok(()),
     }
 }
@@ -67,11 +69,11 @@ fn one_thread() -> Result<(), String> {
 fn environment() -> Result<String, String> {
     match std::env::vars_os().count() {
         0 => Ok("no variables".into()),
-        n => Err(format!("{n} variables were handed down")),
+        n => Err(format!("{n} inherited variables")),
     }
 }
 
-/// What is open now is what this process opened itself, and its three standard descriptors.
+/// Counts the descriptors that this process opened, and the three standard ones.
 fn descriptors() -> Result<String, String> {
     let open = fs::read_dir("/proc/self/fd").map_err(|error| format!("/proc: {error}"))?;
     // One of them reads the directory.
@@ -80,60 +82,60 @@ fn descriptors() -> Result<String, String> {
 
 fn limits(role: Role) -> Result<String, String> {
     let (n_open, file_bytes) = match role {
-        // It writes no files: what it maps is sealed.
+        // It writes no files, and its mapped files are sealed.
         Role::Worker => (4096, 0),
-        // Images of memories, which have no name in any file system.
+        // For memory images in unnamed files.
         Role::Compiler => (64, 1 << 30),
         Role::Checker => (64, 0),
     };
-    let mut refused = Vec::new();
-    for (name, resource, most) in [
+    let mut failures = Vec::new();
+    for (name, resource, maximum) in [
         ("core", Resource::Core, 0),
         ("fsize", Resource::Fsize, file_bytes),
         ("memlock", Resource::Memlock, 0),
         ("msgqueue", Resource::Msgqueue, 0),
         ("nofile", Resource::Nofile, n_open),
     ] {
-        if let Err(error) = at_most(resource, most) {
-            refused.push(format!("{name}: {error}"));
+        if let Err(error) = lower_limit(resource, maximum) {
+            failures.push(format!("{name}: {error}"));
         }
     }
-    if refused.is_empty() {
+    if failures.is_empty() {
         Ok(format!("no core, {n_open} descriptors, files of {file_bytes} bytes"))
     } else {
-        Err(refused.join(", "))
+        Err(failures.join(", "))
     }
 }
 
-fn at_most(resource: Resource, most: u64) -> io::Result<()> {
+fn lower_limit(resource: Resource, maximum: u64) -> io::Result<()> {
     let before = rustix::process::getrlimit(resource);
-    let lowest = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
+    let lowest = |limit: Option<u64>| Some(limit.map_or(maximum, |limit| limit.min(maximum)));
     let limit = Rlimit { current: lowest(before.current), maximum: lowest(before.maximum) };
     Ok(setrlimit(resource, limit)?)
 }
 
-/// Who is not root has no rights of another to give up, and stays who he is.
+/// Changes the user if the process runs as root.
 fn other_user() -> Result<Enforcement, String> {
     let user = geteuid();
     if !user.is_root() {
-        return Ok(format!("not started as root, stays user {}", user.as_raw()).into());
+        return Ok(format!("not started as root; the user is still {}", user.as_raw()).into());
     }
     let own = FIRST_USER + getpid().as_raw_nonzero().get().cast_unsigned();
-    // Groups cannot be changed any more when the user is another.
+    // Groups can be changed only before the user.
     let groups = set_thread_groups(&[]);
     let mut change = switch(own).map(|()| own);
     if change.is_err() {
         change = switch(NOBODY).map(|()| NOBODY);
     }
-    let user = change.map_err(|error| format!("root stays root: {error}"))?;
-    groups.map_err(|error| format!("user {user}, but the groups stay: {error}"))?;
+    let user = change.map_err(|error| format!("cannot leave root: {error}"))?;
+    groups.map_err(|error| format!("user {user}, but cannot leave the groups: {error}"))?;
     let extent = format!("user {user}");
     if user != own {
-        let missing = format!("user {user} is not its own: other processes may have it too");
+        let missing = format!("user {user} may be shared with other processes");
         return Ok(Enforcement { extent, missing: Some(missing) });
     }
-    // The user has no other process: its threads are these.
-    at_most(Resource::Nproc, 256).map_err(|error| format!("nproc: {error}"))?;
+    // The user has no other process, so this limits the threads of this one.
+    lower_limit(Resource::Nproc, 256).map_err(|error| format!("nproc: {error}"))?;
     Ok(extent.into())
 }
 
@@ -154,14 +156,13 @@ fn no_capabilities() -> Result<String, String> {
 
 fn no_new_privileges() -> Result<String, String> {
     set_no_new_privs(true).map_err(|error| error.to_string())?;
-    // Nobody of the same user reads its memory or follows its steps.
+    // Other processes of the user cannot read its memory or trace it.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| format!("other processes of the user may trace it: {error}"))?;
     Ok("and not traceable".into())
 }
 
-/// No path below any directory, no TCP port, no signal or abstract socket outside: as much of it as the
-/// kernel knows.
+/// Denies paths, TCP ports, and signals and abstract sockets of other processes, as far as the kernel supports it.
 fn landlock() -> Result<Enforcement, String> {
     let abi = ABI::V6;
     let enforce = || {
@@ -176,39 +177,39 @@ fn landlock() -> Result<Enforcement, String> {
     let version = match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
         LandlockStatus::NotEnabled => return Err("disabled in this kernel".into()),
-        _ => return Err("this kernel has none".into()),
+        _ => return Err("not supported by this kernel".into()),
     };
     match status.ruleset {
         RulesetStatus::FullyEnforced => Ok("no files, no network, no signals".to_owned().into()),
         RulesetStatus::PartiallyEnforced => Ok(Enforcement {
             extent: format!("ABI {version} of 6"),
-            missing: Some(beyond(version)),
+            missing: Some(missing_features(version)),
         }),
-        RulesetStatus::NotEnforced => Err("this kernel enforces none of it".into()),
+        RulesetStatus::NotEnforced => Err("not enforced by this kernel".into()),
     }
 }
 
-/// What a kernel with this ABI does not know to forbid.
-fn beyond(abi: i32) -> String {
-    let later = [
+/// Describes what a kernel with this ABI cannot deny.
+fn missing_features(abi: i32) -> String {
+    let features = [
         (2, "moving files between directories"),
         (3, "truncating files"),
         (4, "TCP ports"),
         (5, "commands to devices"),
         (6, "signals and abstract sockets"),
     ];
-    let open = later.iter().filter(|(since, _)| abi < *since);
-    let open: Vec<&str> = open.map(|(_, what)| *what).collect();
-    format!("this kernel has ABI {abi} of 6, which leaves open: {}", open.join(", "))
+    let missing = features.iter().filter(|(since, _)| abi < *since);
+    let missing: Vec<&str> = missing.map(|(_, what)| *what).collect();
+    format!("this kernel has ABI {abi} of 6, which cannot deny: {}", missing.join(", "))
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn seccomp(role: Role) -> Result<String, String> {
     use super::filter;
-    let traps = filter::traps().map_err(|error| error.to_string())?;
-    let list = filter::list(role).map_err(|error| error.to_string())?;
+    let traps = filter::trap_filter().map_err(|error| error.to_string())?;
+    let list = filter::allow_filter(role).map_err(|error| error.to_string())?;
     super::trap::install().map_err(|error| error.to_string())?;
-    // The list forbids to add another, so it is the last.
+    // Applied last, because the list denies adding filters.
     for program in [traps, list] {
         seccompiler::apply_filter(&program).map_err(|error| error.to_string())?;
     }
@@ -217,7 +218,7 @@ fn seccomp(role: Role) -> Result<String, String> {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn seccomp(_: Role) -> Result<String, String> {
-    Err("no filter for this kind of processor".into())
+    Err("no filter for this processor architecture".into())
 }
 
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]

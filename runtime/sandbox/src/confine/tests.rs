@@ -1,5 +1,5 @@
-//! Each layer alone, in a thread that ends afterwards.
-#![expect(unsafe_code, reason = "system calls that no library makes are tried")]
+//! Tests each layer separately, in a thread that ends afterwards.
+#![expect(unsafe_code, reason = "makes system calls that no library makes")]
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -10,8 +10,8 @@ use std::thread;
 
 use super::*;
 
-/// Runs `inside` on a new thread that alone is confined by the layer.
-fn behind<W, T: Send>(
+/// Runs `inside` in a new thread that is confined by the layer.
+fn with_layer<W, T: Send>(
     layer: fn() -> Result<W, String>,
     inside: impl FnOnce() -> T + Send,
 ) -> Option<T> {
@@ -24,7 +24,7 @@ fn behind<W, T: Send>(
             }
         });
         match thread.join() {
-            Ok(found) => found,
+            Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
@@ -38,19 +38,19 @@ fn error_of<T>(result: io::Result<T>) -> Option<i32> {
     result.err().and_then(|error| error.raw_os_error())
 }
 
-/// A system call with numbers only.
+/// Makes a system call with numeric arguments.
 fn call(number: libc::c_long, arguments: [libc::c_long; 4]) -> Option<i32> {
     let [first, second, third, fourth] = arguments;
-    // SAFETY: the calls tried here fail; where one did not, it would get null pointers and small numbers.
+    // SAFETY: the calls fail; the arguments are null pointers and small numbers.
     let done = unsafe { libc::syscall(number, first, second, third, fourth) };
     (done < 0).then(|| io::Error::last_os_error().raw_os_error().unwrap_or(0))
 }
 
 #[test]
-fn landlock_alone_leaves_no_file_and_no_port() {
+fn landlock_denies_files_and_ports() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let found = behind(landlock, || {
+    let results = with_layer(landlock, || {
         let connect = std::net::TcpStream::connect(address);
         [
             error_of(File::open("/etc/passwd")),
@@ -61,19 +61,19 @@ fn landlock_alone_leaves_no_file_and_no_port() {
             error_of(TcpListener::bind("127.0.0.1:0")),
         ]
     });
-    if let Some(found) = found {
-        let refused = [Some(libc::EACCES); 6];
-        assert_eq!(found, refused);
+    if let Some(results) = results {
+        let denied = [Some(libc::EACCES); 6];
+        assert_eq!(results, denied);
         assert!(!Path::new("/tmp/perpend-landlock-probe").exists());
     }
-    assert!(File::open("/etc/passwd").is_ok(), "other threads are free");
+    assert!(File::open("/etc/passwd").is_ok(), "other threads are not confined");
 }
 
 #[test]
-fn seccomp_alone_answers_that_there_is_no_such_call() {
+fn seccomp_denies_calls_with_enosys() {
     let parent = libc::c_long::from(std::os::unix::process::parent_id().cast_signed());
     let own = libc::c_long::from(std::process::id().cast_signed());
-    let tried = behind(filtered, || {
+    let results = with_layer(filtered, || {
         let socket = |family: libc::c_int| [family.into(), libc::SOCK_STREAM.into(), 0, 0];
         let process = libc::c_long::from(libc::SIGCHLD);
         [
@@ -111,14 +111,14 @@ fn seccomp_alone_answers_that_there_is_no_such_call() {
             ("tty", call(libc::SYS_ioctl, [0, libc::TIOCSTI as _, 0, 0])),
         ]
     });
-    for (what, error) in tried.into_iter().flatten() {
+    for (what, error) in results.into_iter().flatten() {
         assert_eq!(error, Some(libc::ENOSYS), "{what}");
     }
 }
 
 #[test]
-fn behind_seccomp_a_process_can_do_its_work() {
-    behind(filtered, || {
+fn a_process_works_under_seccomp() {
+    with_layer(filtered, || {
         // Threads, clocks, random numbers, memory, locks.
         let sum: u64 = thread::spawn(|| (0..1_000).sum()).join().unwrap();
         assert_eq!(sum, 499_500);
@@ -134,11 +134,11 @@ fn behind_seccomp_a_process_can_do_its_work() {
 }
 
 #[test]
-fn behind_seccomp_open_files_can_be_opened_again_and_measured() {
+fn open_files_can_be_reopened_and_measured_under_seccomp() {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(b"sealed").unwrap();
     file.rewind().unwrap();
-    behind(filtered, || {
+    with_layer(filtered, || {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut again = File::open(&path).unwrap();
         assert_eq!(again.metadata().unwrap().len(), 6);
@@ -162,13 +162,16 @@ fn behind_seccomp_open_files_can_be_opened_again_and_measured() {
 
 #[test]
 fn a_process_with_threads_is_not_confined() {
-    // The harness has more than one.
-    let refused = thread::spawn(|| confine(Role::Worker)).join().unwrap();
-    assert!(refused.unwrap_err().contains("threads run already"));
+    // The test harness has several threads.
+    let result = thread::spawn(|| confine(Role::Worker)).join().unwrap();
+    assert!(result.unwrap_err().contains("would not be confined"));
 }
 
 #[test]
-fn what_an_older_kernel_leaves_open_is_named() {
-    assert!(beyond(1).ends_with("TCP ports, commands to devices, signals and abstract sockets"));
-    assert!(beyond(5).ends_with("open: signals and abstract sockets"));
+fn features_that_an_older_kernel_lacks_are_named() {
+    assert!(
+        missing_features(1)
+            .ends_with("TCP ports, commands to devices, signals and abstract sockets")
+    );
+    assert!(missing_features(5).ends_with("deny: signals and abstract sockets"));
 }

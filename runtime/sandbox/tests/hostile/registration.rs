@@ -69,7 +69,7 @@ fn every_import_that_is_not_granted_is_named_with_its_capability() {
     };
     has("perpend:evaluator/model@1.0.0", "capability `model`");
     has("perpend:evaluator/trace-reader@1.0.0", "capability `trace`");
-    has("perpend:evaluator/context@2.0.0", "offered is 1.0.0");
+    has("perpend:evaluator/context@2.0.0", "this server provides 1.0.0");
     has("wasi:http/outgoing-handler@0.2.3", "capability `http`");
     has("evil:host/shell", "unknown");
 }

@@ -220,7 +220,7 @@ fn worker_with_environment(require_all_layers: bool) -> String {
 pub(crate) fn a_worker_that_lacks_a_required_sandbox_layer_ends() {
     let stderr = worker_with_environment(true);
     assert!(stderr.contains("confinement is required"), "{stderr}");
-    assert!(stderr.contains("variables were handed down"), "{stderr}");
+    assert!(stderr.contains("inherited variables"), "{stderr}");
     assert!(!stderr.contains("canary-6d1f0c"), "{stderr}");
     assert_eq!(worker_with_environment(false), "");
 }

@@ -1,4 +1,4 @@
-//! `model`, as guests call it.
+//! Host functions of the interface `model`.
 
 use perpend_domain::plugin::FailureClass;
 use perpend_worker_protocol::host_call::{self as port, CompletionRequest, ModelError};
@@ -7,7 +7,7 @@ use wasmtime::component::Resource;
 use wasmtime::{Result, bail};
 
 use crate::bindings::{self, model};
-use crate::held::{HeldCompletion, HeldRequest, MAX_HELD, MAX_HELD_BYTES};
+use crate::handles::{HeldCompletion, HeldRequest, MAX_HELD, MAX_HELD_BYTES};
 use crate::state::State;
 
 const MAX_EMBED_TEXTS: usize = 256;
@@ -16,13 +16,13 @@ type Request = Resource<HeldRequest>;
 type Completion = Resource<HeldCompletion>;
 type Answer = Result<Completion, model::ModelError>;
 
-fn mismatch() -> ModelError {
-    ModelError::Unavailable("the server gave another answer".into())
+fn wrong_reply() -> ModelError {
+    ModelError::Unavailable("the server sent a reply of another kind".into())
 }
 
 fn too_large() -> ModelError {
     let message = format!(
-        "the requests and answers that are held take more than {} MiB",
+        "the requests and completions of this call take more than {} MiB",
         MAX_HELD_BYTES >> 20
     );
     ModelError::InvalidRequest(message)
@@ -35,41 +35,44 @@ impl State {
         n_bytes: usize,
         set: impl FnOnce(&mut CompletionRequest),
     ) -> Result<()> {
-        let held = self.table.get_mut(request)?;
-        self.held.set(held, n_bytes, set);
+        let request = self.table.get_mut(request)?;
+        self.handles.set(request, n_bytes, set);
         Ok(())
     }
 
-    fn taken(&mut self, request: Request) -> Result<HeldRequest> {
-        let held = self.table.delete(request)?;
-        self.held.without_request(&held);
-        Ok(held)
+    fn take_request(&mut self, request: Request) -> Result<HeldRequest> {
+        let request = self.table.delete(request)?;
+        self.handles.release_request(&request);
+        Ok(request)
     }
 
     fn completion(&self, completion: &Completion) -> Result<&port::Completion> {
         Ok(&self.table.get(completion)?.completion)
     }
 
-    /// The answer behind a handle.
-    fn given(&mut self, answer: Result<port::Completion, ModelError>) -> Result<Answer> {
-        let held = answer.and_then(|completion| {
-            let held = self.held.completion(completion);
-            held.ok_or_else(|| {
+    /// Creates the handle of a completion.
+    fn add_completion(
+        &mut self,
+        completion: Result<port::Completion, ModelError>,
+    ) -> Result<Answer> {
+        let completion = completion.and_then(|completion| {
+            let completion = self.handles.add_completion(completion);
+            completion.ok_or_else(|| {
                 let message = format!(
-                    "no room for the answer: at most {MAX_HELD} requests and answers of {} MiB are held at a time",
+                    "cannot keep the completion: a call has at most {MAX_HELD} requests and completions of {} MiB",
                     MAX_HELD_BYTES >> 20
                 );
                 ModelError::InvalidResponse(message)
             })
         });
-        match held {
-            Ok(held) => {
-                // A guest that then says `upstream` could not use the reply.
+        match completion {
+            Ok(completion) => {
+                // The class when the guest returns `upstream` because it cannot use the completion.
                 self.last_upstream.get_or_insert(FailureClass::MalformedOutput);
-                Ok(Ok(self.table.push(held)?))
+                Ok(Ok(self.table.push(completion)?))
             }
             Err(error) => {
-                self.upstream(&error);
+                self.record_model_error(&error);
                 Ok(Err(bindings::model_error(error)))
             }
         }
@@ -77,46 +80,46 @@ impl State {
 
     async fn complete_many(&mut self, requests: Vec<Request>) -> Result<Vec<Answer>> {
         let n = requests.len();
-        let mut asked = Vec::with_capacity(n);
-        let mut is_over = Vec::with_capacity(n);
+        let mut requested = Vec::with_capacity(n);
+        let mut too_large_flags = Vec::with_capacity(n);
         for request in requests {
-            let held = self.taken(request)?;
-            is_over.push(held.is_over);
-            if !held.is_over {
-                asked.push(held.request);
+            let request = self.take_request(request)?;
+            too_large_flags.push(request.is_too_large);
+            if !request.is_too_large {
+                requested.push(request.request);
             }
         }
-        let n_asked = asked.len();
-        let answers: Vec<_> = if n_asked == 0 {
+        let n_requested = requested.len();
+        let answers: Vec<_> = if n_requested == 0 {
             Vec::new()
-        } else if let Err(spent) = self.allowance.count_model_calls(n_asked) {
-            (0..n_asked).map(|_| Err(spent.clone())).collect()
+        } else if let Err(error) = self.allowance.count_model_calls(n_requested) {
+            (0..n_requested).map(|_| Err(error.clone())).collect()
         } else {
-            match self.ask(HostRequest::Complete(asked)).await {
-                HostReply::Complete(answers) if answers.len() == n_asked => answers,
-                _ => (0..n_asked).map(|_| Err(mismatch())).collect(),
+            match self.host_call(HostRequest::Complete(requested)).await {
+                HostReply::Complete(answers) if answers.len() == n_requested => answers,
+                _ => (0..n_requested).map(|_| Err(wrong_reply())).collect(),
             }
         };
         let mut answers = answers.into_iter();
-        let mut given = Vec::with_capacity(n);
-        for is_over in is_over {
-            let answer = match is_over {
+        let mut results = Vec::with_capacity(n);
+        for is_too_large in too_large_flags {
+            let answer = match is_too_large {
                 true => Err(too_large()),
-                false => answers.next().unwrap_or_else(|| Err(mismatch())),
+                false => answers.next().unwrap_or_else(|| Err(wrong_reply())),
             };
-            given.push(self.given(answer)?);
+            results.push(self.add_completion(answer)?);
         }
-        Ok(given)
+        Ok(results)
     }
 }
 
 impl model::HostRequest for State {
     async fn new(&mut self, messages: Vec<model::Message>) -> Result<Request> {
         let messages = messages.into_iter().map(bindings::message).collect();
-        match self.held.request(CompletionRequest::new(messages)) {
-            Some(held) => Ok(self.table.push(held)?),
+        match self.handles.add_request(CompletionRequest::new(messages)) {
+            Some(request) => Ok(self.table.push(request)?),
             None => bail!(
-                "more than {MAX_HELD} requests and answers of models are held: drop those that are done with"
+                "more than {MAX_HELD} requests and completions at a time: drop those that are no longer needed"
             ),
         }
     }
@@ -178,11 +181,11 @@ impl model::HostRequest for State {
         let size = |tool: &port::Tool| {
             128 + tool.name.len() + tool.description.len() + tool.parameters.len()
         };
-        let of_choice = match &choice {
+        let choice_bytes = match &choice {
             port::ToolChoice::Named(name) => name.len(),
             _ => 0,
         };
-        let n_bytes = of_choice + tools.iter().map(size).sum::<usize>();
+        let n_bytes = choice_bytes + tools.iter().map(size).sum::<usize>();
         self.set(&own, n_bytes, |request| {
             request.tools = tools;
             request.tool_choice = choice;
@@ -190,7 +193,7 @@ impl model::HostRequest for State {
     }
 
     async fn drop(&mut self, own: Request) -> Result<()> {
-        self.taken(own).map(drop)
+        self.take_request(own).map(drop)
     }
 }
 
@@ -248,33 +251,33 @@ impl model::HostCompletion for State {
             }
         };
         let tokens = completion.logprobs.iter();
-        let tokens = tokens.map(|own| perpend_choices::Token {
-            token: &own.token,
-            logprob: own.logprob,
-            alternatives: own
+        let tokens = tokens.map(|token| perpend_choices::Token {
+            token: &token.token,
+            logprob: token.logprob,
+            alternatives: token
                 .alternatives
                 .iter()
                 .map(|other| (other.token.as_str(), other.logprob))
                 .collect(),
         });
         let tokens: Vec<_> = tokens.collect();
-        let found = perpend_choices::Distribution::of(&tokens, &choices, place);
-        Ok(found.map(|found| {
-            let margin = found.margin();
-            let shares = choices.into_iter().zip(found.shares);
+        let distribution = perpend_choices::Distribution::of(&tokens, &choices, place);
+        Ok(distribution.map(|distribution| {
+            let margin = distribution.margin();
+            let shares = choices.into_iter().zip(distribution.shares);
             model::Distribution {
                 shares: shares
                     .map(|(choice, probability)| model::Share { choice, probability })
                     .collect(),
                 margin,
-                coverage: found.coverage,
+                coverage: distribution.coverage,
             }
         }))
     }
 
     async fn drop(&mut self, own: Completion) -> Result<()> {
-        let held = self.table.delete(own)?;
-        self.held.without_completion(&held);
+        let completion = self.table.delete(own)?;
+        self.handles.release_completion(&completion);
         Ok(())
     }
 }
@@ -282,7 +285,7 @@ impl model::HostCompletion for State {
 impl model::Host for State {
     async fn complete(&mut self, request: Request) -> Result<Answer> {
         let mut answers = self.complete_many(vec![request]).await?;
-        Ok(answers.pop().unwrap_or_else(|| Err(bindings::model_error(mismatch()))))
+        Ok(answers.pop().unwrap_or_else(|| Err(bindings::model_error(wrong_reply()))))
     }
 
     async fn complete_all(&mut self, requests: Vec<Request>) -> Result<Vec<Answer>> {
@@ -296,16 +299,16 @@ impl model::Host for State {
     ) -> Result<Result<Vec<Vec<f32>>, model::ModelError>> {
         let answer = if MAX_EMBED_TEXTS < texts.len() {
             Err(ModelError::InvalidRequest("at most 256 texts at a time".into()))
-        } else if let Err(spent) = self.allowance.count_model_calls(1) {
-            Err(spent)
+        } else if let Err(error) = self.allowance.count_model_calls(1) {
+            Err(error)
         } else {
-            match self.ask(HostRequest::Embed { slot, texts }).await {
+            match self.host_call(HostRequest::Embed { slot, texts }).await {
                 HostReply::Embed(answer) => answer,
-                _ => Err(mismatch()),
+                _ => Err(wrong_reply()),
             }
         };
         Ok(answer.map_err(|error| {
-            self.upstream(&error);
+            self.record_model_error(&error);
             bindings::model_error(error)
         }))
     }

@@ -1,4 +1,4 @@
-//! What a guest answers is hostile input: the rules of scores, applied.
+//! Validation of scores, which are untrusted input.
 
 use perpend_domain::plugin::{
     EvaluatorInfo, Failure, FailureClass, Limits, PluginScore, PluginScoreValue, ScoreDomain,
@@ -12,8 +12,11 @@ const MAX_COMMENT_BYTES: usize = 64 << 10;
 const MAX_METADATA_BYTES: usize = 256 << 10;
 const MAX_NESTING: usize = 64;
 
-/// The scores, comments cut to their limit, or the first rule that is broken.
-pub(crate) fn scores(
+/// Returns the scores with truncated comments.
+///
+/// # Errors
+/// The first violation.
+pub(crate) fn check_scores(
     mut scores: Vec<PluginScore>,
     evaluator: &EvaluatorInfo,
     limits: &Limits,
@@ -35,7 +38,7 @@ pub(crate) fn scores(
     let n_bytes: usize = scores.iter().map(size).sum();
     if n_bytes >= limits.output_bytes as usize {
         let message =
-            format!("the scores hold {n_bytes} bytes, the limit is {}", limits.output_bytes);
+            format!("the scores have {n_bytes} bytes; the limit is {}", limits.output_bytes);
         return Err(failure(FailureClass::OutputLimit, message));
     }
     Ok(scores)
@@ -122,7 +125,7 @@ fn check_metadata(json: &str) -> Result<(), String> {
     }
 }
 
-/// Recursion is bounded: serde reads no deeper than 128.
+/// Depth of nesting; at most 128, the limit of serde.
 fn nesting(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(nesting).max().unwrap_or(0),

@@ -1,4 +1,4 @@
-//! The readers of traces, sessions and runs, as guests call them.
+//! Host functions that read traces, sessions and runs.
 
 use perpend_domain::payload::Payload;
 use perpend_worker_protocol::host_call::{ObservationPart, TraceError};
@@ -8,9 +8,9 @@ use wasmtime::Result;
 use crate::bindings::{self, run_reader, session_reader, trace_reader, types};
 use crate::state::State;
 
-/// Observations, and lines of an outline, of a page at most.
+/// Maximum number of observations or outline lines in a page.
 const MAX_PAGE: u32 = 500;
-/// Places and traces at a time.
+/// Maximum number of search hits or traces in a page.
 const MAX_LIST: u32 = 100;
 const MAX_SEARCH_BYTES: usize = 1_000;
 const MAX_RANGE: u32 = 1 << 20;
@@ -18,19 +18,19 @@ const MAX_RANGE: u32 = 1 << 20;
 type Answer<T> = std::result::Result<T, trace_reader::TraceError>;
 
 impl State {
-    /// Asks, and counts what comes.
-    async fn reads<T>(
+    /// Makes a host call and counts the bytes of its reply.
+    async fn read_reply<T>(
         &mut self,
         request: HostRequest,
         reply: impl FnOnce(HostReply) -> Option<std::result::Result<T, TraceError>>,
     ) -> Answer<T> {
-        let given = self.ask(request).await;
-        let n_bytes = given.read_bytes();
-        let answer = reply(given).unwrap_or_else(|| {
-            Err(TraceError::Unavailable("the server gave another answer".into()))
+        let host_reply = self.host_call(request).await;
+        let n_bytes = host_reply.read_bytes();
+        let answer = reply(host_reply).unwrap_or_else(|| {
+            Err(TraceError::Unavailable("the server sent a reply of another kind".into()))
         });
-        let answer = answer.and_then(|found| self.allowance.count_read(n_bytes).map(|()| found));
-        answer.map_err(|error| self.trace_failed(error))
+        let answer = answer.and_then(|value| self.allowance.count_read(n_bytes).map(|()| value));
+        answer.map_err(|error| self.record_trace_error(error))
     }
 
     async fn read(
@@ -40,7 +40,7 @@ impl State {
         part: ObservationPart,
     ) -> Answer<Option<Payload>> {
         let request = HostRequest::Read { trace_id, observation_id, part };
-        self.reads(request, |reply| match reply {
+        self.read_reply(request, |reply| match reply {
             HostReply::Read(answer) => Some(answer),
             _ => None,
         })
@@ -51,7 +51,7 @@ impl State {
 impl trace_reader::Host for State {
     async fn get_trace(&mut self, trace_id: String) -> Result<Answer<trace_reader::TraceInfo>> {
         let request = HostRequest::GetTrace { trace_id };
-        let answer = self.reads(request, |reply| match reply {
+        let answer = self.read_reply(request, |reply| match reply {
             HostReply::GetTrace(answer) => Some(answer),
             _ => None,
         });
@@ -71,7 +71,7 @@ impl trace_reader::Host for State {
             cursor,
             limit: limit.min(MAX_PAGE),
         };
-        let answer = self.reads(request, |reply| match reply {
+        let answer = self.read_reply(request, |reply| match reply {
             HostReply::ListObservations(answer) => Some(answer),
             _ => None,
         });
@@ -114,7 +114,7 @@ impl trace_reader::Host for State {
     ) -> Result<Answer<trace_reader::OutlinePage>> {
         let request =
             HostRequest::Outline { trace_id, parent_id, cursor, limit: limit.clamp(1, MAX_PAGE) };
-        let answer = self.reads(request, |reply| match reply {
+        let answer = self.read_reply(request, |reply| match reply {
             HostReply::Outline(answer) => Some(answer),
             _ => None,
         });
@@ -129,13 +129,13 @@ impl trace_reader::Host for State {
     ) -> Result<Answer<Vec<trace_reader::Hit>>> {
         if text.is_empty() || MAX_SEARCH_BYTES < text.len() {
             let message = format!(
-                "the text to search for has {} bytes, and 1 to {MAX_SEARCH_BYTES} are possible",
+                "the search text has {} bytes; it must have 1 to {MAX_SEARCH_BYTES}",
                 text.len()
             );
-            return Ok(Err(self.trace_failed(TraceError::TooLarge(message))));
+            return Ok(Err(self.record_trace_error(TraceError::TooLarge(message))));
         }
         let request = HostRequest::Search { trace_id, text, limit: limit.clamp(1, MAX_LIST) };
-        let answer = self.reads(request, |reply| match reply {
+        let answer = self.read_reply(request, |reply| match reply {
             HostReply::Search(answer) => Some(answer),
             _ => None,
         });
@@ -158,7 +158,7 @@ impl trace_reader::Host for State {
             offset,
             length: length.min(MAX_RANGE),
         };
-        let answer = self.reads(request, |reply| match reply {
+        let answer = self.read_reply(request, |reply| match reply {
             HostReply::ReadRange(answer) => Some(answer),
             _ => None,
         });
@@ -172,7 +172,7 @@ impl session_reader::Host for State {
         session_id: String,
     ) -> Result<Answer<session_reader::SessionInfo>> {
         let request = HostRequest::GetSession { session_id };
-        let answer = self.reads(request, |reply| match reply {
+        let answer = self.read_reply(request, |reply| match reply {
             HostReply::GetSession(answer) => Some(answer),
             _ => None,
         });
@@ -187,7 +187,7 @@ impl session_reader::Host for State {
     ) -> Result<Answer<session_reader::TracePage>> {
         let request =
             HostRequest::ListTraces { session_id, cursor, limit: limit.clamp(1, MAX_LIST) };
-        let answer = self.reads(request, |reply| match reply {
+        let answer = self.read_reply(request, |reply| match reply {
             HostReply::ListTraces(answer) => Some(answer),
             _ => None,
         });
@@ -198,7 +198,7 @@ impl session_reader::Host for State {
 impl run_reader::Host for State {
     async fn get_run(&mut self, run_id: String) -> Result<Answer<run_reader::RunInfo>> {
         let request = HostRequest::GetRun { run_id };
-        let answer = self.reads(request, |reply| match reply {
+        let answer = self.read_reply(request, |reply| match reply {
             HostReply::GetRun(answer) => Some(answer),
             _ => None,
         });
@@ -212,7 +212,7 @@ impl run_reader::Host for State {
         limit: u32,
     ) -> Result<Answer<run_reader::RunPage>> {
         let request = HostRequest::ListRunItems { run_id, cursor, limit: limit.clamp(1, MAX_LIST) };
-        let answer = self.reads(request, |reply| match reply {
+        let answer = self.read_reply(request, |reply| match reply {
             HostReply::ListRunItems(answer) => Some(answer),
             _ => None,
         });

@@ -1,7 +1,7 @@
-//! Schemas that others wrote, held against values.
+//! Validation of values against untrusted schemas.
 //!
-//! Happens in a child process of its own ([`check_main`]): a small schema can ask for any amount of time,
-//! memory and stack. The process ends at its limits, whatever it was doing.
+//! Runs in a child process ([`check_main`]) with resource limits, because a small schema can cause unbounded use of CPU time,
+//! memory and stack.
 
 use std::io::{self, Write};
 use std::panic::catch_unwind;
@@ -18,10 +18,10 @@ use serde_json::Value;
 use crate::child::{self, limit, limit_cpu, read_frame};
 use crate::config::check_config;
 use crate::confine::{Role, confine};
-use crate::faults::{MAX_LISTED, mismatch};
+use crate::mismatch::{MAX_LISTED, mismatch};
 
-/// What `perpend check` runs: reads a [`CheckHead`] and a [`SchemaCheck`] from standard input, confines itself
-/// between the two, and writes a [`SchemaAnswer`] to standard output.
+/// The command `perpend check`: reads a [`CheckHead`] from standard input, confines itself, reads a [`SchemaCheck`], and
+/// writes a [`SchemaAnswer`] to standard output.
 #[must_use]
 pub fn check_main() -> ExitCode {
     child::main("perpend check", answer_request)
@@ -33,7 +33,7 @@ fn answer_request() -> io::Result<()> {
     limit(Resource::As, CHECK_MEMORY_BYTES, CHECK_MEMORY_BYTES)?;
     limit_cpu(CHECK_CPU_SECONDS)?;
     confine(Role::Checker, head.require_all_layers).map_err(io::Error::other)?;
-    // The process may wait for a while now. What the library makes once per process is made here.
+    // Initializes the library before the process waits for its request.
     drop(check_schema(&trivial()));
     let check: SchemaCheck = read_frame(&mut stdin)?;
     let mut frame = Vec::new();
@@ -50,34 +50,34 @@ fn trivial() -> SchemaCheck {
     }
 }
 
-/// Holds values against a schema in this process, for as long as it asks for: for tests and single-user use.
+/// Validates values in this process, without limits. For tests and single-user use.
 ///
 /// # Errors
 /// When the schema cannot be used.
 pub fn check_schema(check: &SchemaCheck) -> SchemaAnswer {
-    // A schema that makes the library panic is one that cannot be used.
-    catch_unwind(|| held(check))
+    // A schema is unusable when the library panics.
+    catch_unwind(|| validate(check))
         .unwrap_or_else(|_| Err(Mismatch::whole("this schema cannot be used")))
 }
 
-fn held(check: &SchemaCheck) -> SchemaAnswer {
+fn validate(check: &SchemaCheck) -> SchemaAnswer {
     match check.kind {
         SchemaKind::Any => {
-            let schema = parsed(&check.schema)?;
+            let schema = parse(&check.schema)?;
             let schema = Schema::new(&schema)
-                .map_err(|why| Mismatch { message: why.to_string(), pointer: why.pointer })?;
-            let held = check.values.iter().map(|value| {
-                let faults = schema.violations(&parsed(value)?, MAX_LISTED);
+                .map_err(|error| Mismatch { message: error.to_string(), pointer: error.pointer })?;
+            let reports = check.values.iter().map(|value| {
+                let violations = schema.violations(&parse(value)?, MAX_LISTED);
                 Ok(ValueReport {
-                    mismatches: faults.into_iter().map(mismatch).collect(),
+                    mismatches: violations.into_iter().map(mismatch).collect(),
                     with_defaults: None,
                 })
             });
-            held.collect()
+            reports.collect()
         }
         SchemaKind::Config => {
-            let held = check.values.iter().map(|value| {
-                Ok(match check_config(&check.schema, parsed(value)?) {
+            let reports = check.values.iter().map(|value| {
+                Ok(match check_config(&check.schema, parse(value)?) {
                     Ok(filled) => ValueReport {
                         mismatches: Vec::new(),
                         with_defaults: Some(filled.to_string()),
@@ -85,12 +85,12 @@ fn held(check: &SchemaCheck) -> SchemaAnswer {
                     Err(mismatches) => ValueReport { mismatches, with_defaults: None },
                 })
             });
-            held.collect()
+            reports.collect()
         }
     }
 }
 
-/// Both came as JSON: what cannot be read is nested too deeply.
-fn parsed(text: &str) -> Result<Value, Mismatch> {
+/// The caller sends valid JSON, which may be nested too deeply.
+fn parse(text: &str) -> Result<Value, Mismatch> {
     serde_json::from_str(text).map_err(|error| Mismatch::whole(format!("not JSON: {error}")))
 }
