@@ -1,7 +1,7 @@
 //! The REST API that manages tenants: projects and their keys, organizations, members, SCIM, exports to buckets.
 //!
-//! Most of it needs the key of an organization, which manages the projects of that organization and reads none of
-//! their data. One file per resource; a route and its description are one entry (`routes::Routes`), so the OpenAPI
+//! Most of it requires a key of an organization, which manages the projects of that organization and cannot read
+//! their data. One file per resource. A route and its description are one entry (`routes::Routes`), so the OpenAPI
 //! document cannot miss a route.
 
 mod blob_storage;
@@ -19,7 +19,7 @@ use state::Routes;
 pub use scim::as_scim;
 pub use state::{App, NewApp};
 
-/// Every endpoint, and what is said of it.
+/// Every endpoint and its description.
 pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
     let all = &mut routes;

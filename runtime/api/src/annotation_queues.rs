@@ -1,4 +1,4 @@
-//! Annotation queues: what people are asked to look at.
+//! Annotation queues: traces, observations and sessions to be reviewed.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -6,7 +6,7 @@ use perpend_catalog::queues::{Queue, QueueItem};
 use perpend_domain::access::Permission::{QueueRead, QueueWork, QueueWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::extract::{Body, Param, Params, must_be_one_of, param};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
@@ -24,46 +24,48 @@ const ITEM: &str = "/api/public/annotation-queues/{queueId}/items/{itemId}";
 const ASSIGNMENTS: &str = "/api/public/annotation-queues/{queueId}/assignments";
 
 const LIST_ITEMS: &[Param] =
-    &[page::PAGE, page::LIMIT, param("status", "string", "PENDING or COMPLETED.")];
+    &[page::PAGE, page::LIMIT, param("status", "string", "`PENDING` or `COMPLETED`.")];
 
-/// What may be looked at.
+/// Objects that can be queued.
 const OBJECTS: &[CommentObject] =
     &[CommentObject::Trace, CommentObject::Observation, CommentObject::Session];
 
 pub(super) fn routes(routes: &mut Routes) {
     let list =
-        Operation::get("listQueues", QUEUES, "Annotation queues by page, newest first", QueueRead);
+        Operation::get("listQueues", QUEUES, "List annotation queues, newest first", QueueRead);
     routes.add(list.query(page::PAGED), list_queues);
-    let create = Operation::post("createQueue", QUEUES, "Make an annotation queue", QueueWrite);
+    let create = Operation::post("createQueue", QUEUES, "Create an annotation queue", QueueWrite);
     routes.add(create.body::<NewQueue>(), create_queue);
-    routes.add(Operation::get("getQueue", QUEUE, "One annotation queue", QueueRead), get_queue);
+    routes.add(Operation::get("getQueue", QUEUE, "Get an annotation queue", QueueRead), get_queue);
     let list = Operation::get(
         "listQueueItems",
         ITEMS,
-        "Items of a queue by page, newest first",
+        "List the items of a queue, newest first",
         QueueRead,
     );
     routes.add(list.query(LIST_ITEMS), list_items);
-    let create =
-        Operation::post("createQueueItem", ITEMS, "Put something into a queue", QueueWrite);
+    let create = Operation::post("createQueueItem", ITEMS, "Add an item to a queue", QueueWrite);
     routes.add(create.body::<NewItem>(), create_item);
-    routes.add(Operation::get("getQueueItem", ITEM, "One item of a queue", QueueRead), get_item);
-    let update =
-        Operation::patch("updateQueueItem", ITEM, "Say whether an item is done", QueueWork);
+    routes.add(Operation::get("getQueueItem", ITEM, "Get an item of a queue", QueueRead), get_item);
+    let update = Operation::patch("updateQueueItem", ITEM, "Set the status of an item", QueueWork);
     routes.add(update.body::<ItemPatch>(), update_item);
     routes.add(
-        Operation::delete("deleteQueueItem", ITEM, "Take an item out of a queue", QueueWrite),
+        Operation::delete("deleteQueueItem", ITEM, "Remove an item from a queue", QueueWrite),
         delete_item,
     );
     let assign = Operation::post(
         "createQueueAssignment",
         ASSIGNMENTS,
-        "Ask a member to work on a queue",
+        "Assign a member to a queue",
         QueueWrite,
     );
     routes.add(assign.body::<Assignment>(), assign_member);
-    let unassign =
-        Operation::delete("deleteQueueAssignment", ASSIGNMENTS, "Ask a member no more", QueueWrite);
+    let unassign = Operation::delete(
+        "deleteQueueAssignment",
+        ASSIGNMENTS,
+        "Remove the assignment of a member to a queue",
+        QueueWrite,
+    );
     routes.add(unassign.body::<Assignment>(), unassign_member);
 }
 
@@ -77,26 +79,26 @@ struct NewQueue {
     score_config_ids: Vec<String>,
 }
 
-/// Something to look at.
+/// A new item of a queue.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NewItem {
     object_id: String,
-    /// TRACE, OBSERVATION or SESSION.
+    /// `TRACE`, `OBSERVATION` or `SESSION`.
     object_type: String,
-    /// PENDING when absent, or COMPLETED.
+    /// `PENDING`, the default, or `COMPLETED`.
     status: Option<String>,
 }
 
-/// What to change.
+/// Changes of an item.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ItemPatch {
-    /// PENDING or COMPLETED.
+    /// `PENDING` or `COMPLETED`.
     status: Option<String>,
 }
 
-/// A member.
+/// An assigned member.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Assignment {
@@ -131,12 +133,12 @@ fn item_view(item: &QueueItem) -> Value {
     })
 }
 
-/// Whether a status means done.
+/// Parses a status; true for `COMPLETED`.
 fn is_completed(status: &str) -> Result<bool, String> {
     match status {
         "COMPLETED" => Ok(true),
         "PENDING" => Ok(false),
-        other => Err(format!("{other:?} is none of PENDING, COMPLETED")),
+        other => Err(must_be_one_of(&["PENDING", "COMPLETED"], other)),
     }
 }
 
@@ -175,17 +177,17 @@ async fn create_queue(
     Body(input): Body<NewQueue>,
 ) -> Result<Json<Value>, Problem> {
     if input.name.trim().is_empty() {
-        return Err(Problem::body("name", "is empty"));
+        return Err(Problem::body("name", "must not be empty"));
     }
     if input.score_config_ids.is_empty() {
-        let message = "at least one score config is expected";
+        let message = "must contain at least one score config";
         return Err(Problem::body("scoreConfigIds", message));
     }
     let configs =
         app.store.catalog.score_configs_by_id(&caller.project, &input.score_config_ids).await?;
     let is_unknown = |id: &&String| configs.iter().all(|config| config.id != **id);
     if let Some(unknown) = input.score_config_ids.iter().find(is_unknown) {
-        let message = format!("{unknown:?} is no score config of this project");
+        let message = format!("unknown score config {unknown:?}");
         return Err(Problem::body("scoreConfigIds", message));
     }
     let now = app.web.clock.now();
@@ -199,7 +201,7 @@ async fn create_queue(
     };
     let made = app.store.catalog.create_queue(&caller.project, &queue).await;
     made.map_err(|error| match error {
-        // The clients of this endpoint know the name's being taken as 400.
+        // Clients of this endpoint expect 400 for a name in use.
         perpend_db::Error::Conflict(_) => {
             Problem::body("name", "an annotation queue of this name exists")
         }
@@ -239,7 +241,7 @@ async fn create_item(
 ) -> Result<Json<Value>, Problem> {
     let object = CommentObject::read(&input.object_type, OBJECTS)?;
     if input.object_id.is_empty() {
-        return Err(Problem::body("objectId", "is empty"));
+        return Err(Problem::body("objectId", "must not be empty"));
     }
     let is_completed = status_of(input.status.as_deref())?.unwrap_or(false);
     let queue = find_queue(&app, &caller.project, &id).await?;
@@ -260,20 +262,20 @@ async fn create_item(
 async fn get_item(
     State(app): State<App>,
     caller: Act,
-    Path(place): Path<(String, String)>,
+    Path(ids): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let item = find_item(&app, &caller.project, &place).await?;
+    let item = find_item(&app, &caller.project, &ids).await?;
     Ok(Json(item_view(&item)))
 }
 
 async fn update_item(
     State(app): State<App>,
     caller: Act,
-    Path(place): Path<(String, String)>,
+    Path(ids): Path<(String, String)>,
     Body(input): Body<ItemPatch>,
 ) -> Result<Json<Value>, Problem> {
     let status = status_of(input.status.as_deref())?;
-    let mut item = find_item(&app, &caller.project, &place).await?;
+    let mut item = find_item(&app, &caller.project, &ids).await?;
     if let Some(is_completed) = status {
         let now = app.web.clock.now();
         item.completed_at = is_completed.then(|| item.completed_at.unwrap_or(now));

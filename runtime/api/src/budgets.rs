@@ -1,4 +1,4 @@
-//! Budgets of model calls, and what the calls cost.
+//! Budgets and costs of model calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,25 +14,25 @@ use perpend_domain::time::Timestamp;
 use perpend_executions::DayCost;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::extract::{Body, Param, Params, must_be_one_of, param};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 
 use crate::state::{App, Routes};
 
 const DAY_MS: i64 = 86_400_000;
-/// Rows of a day that one answer is made of.
+/// Most daily rows that one response sums up.
 const MAX_ROWS: u32 = 100_000;
-/// What costs can be grouped by.
+/// Dimensions of the costs.
 const GROUPS: [&str; 5] = ["day", "rule", "evaluator", "provider", "model"];
 
 const RANGE: &[Param] = &[
-    param("from", "date-time", "The first day, 30 days ago when absent."),
-    param("to", "date-time", "Before this time, now when absent."),
+    param("from", "date-time", "Start, inclusive; 30 days before the end when absent."),
+    param("to", "date-time", "End, exclusive; now when absent."),
     param(
         "groupBy",
         "string",
-        "Any of `day`, `rule`, `evaluator`, `provider` and `model`, with commas between them; all when absent.",
+        "Comma-separated list of `day`, `rule`, `evaluator`, `provider` and `model`; all when absent.",
     ),
 ];
 
@@ -40,34 +40,34 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listBudgets",
         "/api/v1/budgets",
-        "Budgets of rules, evaluators and the project, and how they stand",
+        "List the budgets of rules, evaluators and the project with their spending",
         EvaluatorRead,
     );
     routes.add(list, list_budgets);
     let put = Operation::put(
         "putProjectBudget",
         "/api/v1/budgets/project",
-        "Set what model calls of the whole project may cost; evaluators that wait for a budget go on",
+        "Set the budgets of the project; evaluators that wait for a budget resume",
         EvaluatorWrite,
     );
     routes.add(put.body::<NewBudgets>(), put_of_project);
     let put = Operation::put(
         "putEvaluatorBudget",
         "/api/v1/budgets/evaluators/{evaluatorId}",
-        "Set what model calls of an evaluator may cost; it goes on if it waits for a budget",
+        "Set the budgets of an evaluator; it resumes if it waits for a budget",
         EvaluatorWrite,
     );
     routes.add(put.body::<NewBudgets>(), put_of_evaluator);
     let costs = Operation::get(
         "listModelCosts",
         "/api/v1/model-costs",
-        "What model calls of evaluators cost, by UTC day, rule, evaluator and model",
+        "List the costs of model calls by UTC day, rule, evaluator and model",
         EvaluatorRead,
     );
     routes.add(costs.query(RANGE), list_costs);
 }
 
-/// Refuses budgets that cannot be kept: a limit that is none, two for one window, or a model without a price.
+/// Refuses an invalid limit, two budgets for one window, and a model without a price.
 ///
 /// # Errors
 /// 400 for the first two, 422 for the last, each with the field.
@@ -79,11 +79,12 @@ pub(super) async fn check(
 ) -> Result<(), Problem> {
     for (at, budget) in budgets.iter().enumerate() {
         if !(0.0 < budget.usd && budget.usd <= MAX_USD) {
-            let message = format!("US dollars above 0 and at most {MAX_USD:e} are expected");
+            let message =
+                format!("must be greater than 0 and at most {MAX_USD:e}, got {}", budget.usd);
             return Err(Problem::body(&format!("budget[{at}].usd"), message));
         }
         if budgets[..at].iter().any(|other| other.window == budget.window) {
-            let message = "there is a budget for this window already";
+            let message = "must be unique: another budget has this window";
             return Err(Problem::body(&format!("budget[{at}].window"), message));
         }
     }
@@ -101,8 +102,8 @@ pub(super) async fn check(
             };
             if table.cost_of_call(&choice.model, &probe, now).is_none() {
                 let message = format!(
-                    "the evaluator {:?} asks the model {:?}, which has no price, so that the budget cannot be kept: POST \
-                     /api/public/models makes one",
+                    "the evaluator {:?} uses the model {:?}, which has no price, so the budget cannot be enforced: create one with POST \
+                     /api/public/models",
                     evaluator.name, choice.model
                 );
                 let problem = Problem::new(Code::Unprocessable, message).with("field", "budget");
@@ -187,7 +188,7 @@ fn groups(params: &Params) -> Result<BTreeSet<&str>, Problem> {
     let known = names.map(|name| {
         let known = GROUPS.into_iter().find(|known| *known == name);
         known.ok_or_else(|| {
-            let message = format!("unknown name {name:?}; expected {}", GROUPS.join(", "));
+            let message = must_be_one_of(&GROUPS, name);
             Problem::query("groupBy", message)
         })
     });
@@ -215,7 +216,7 @@ async fn list_costs(
         let group = group(row, &groups);
         let names = [&group.evaluation_rule_id, &group.evaluator_id, &group.provider, &group.model];
         let names = names.map(|name| name.clone().unwrap_or_default());
-        // The last day first.
+        // Latest day first.
         let day = group.day.map_or(0, |day| -day.as_micros());
         let sum = grouped.entry((day, names.into())).or_insert(group);
         add(sum, row);

@@ -1,4 +1,4 @@
-//! Comments: what people say about traces, observations, sessions and prompts.
+//! Comments on traces, observations, sessions and prompts.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -8,7 +8,7 @@ use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::list::Paging;
 use perpend_domain::telemetry::SessionQuery;
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::extract::{Body, Param, Params, must_be_one_of, param};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use crate::state::{App, Routes};
 
-/// What a comment may be about.
+/// Type of a commented object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommentObject {
     Trace,
@@ -40,17 +40,17 @@ impl CommentObject {
         }
     }
 
-    /// Reads the field `objectType` of a body.
+    /// Parses the field `objectType` of a body.
     pub(super) fn read(text: &str, allowed: &[Self]) -> Result<Self, Problem> {
         let found = allowed.iter().find(|object| object.as_str() == text);
         found.copied().ok_or_else(|| {
             let names: Vec<&str> = allowed.iter().map(|object| object.as_str()).collect();
-            let message = format!("{text:?} is none of {}", names.join(", "));
+            let message = must_be_one_of(&names, text);
             Problem::body("objectType", message)
         })
     }
 
-    /// Whether the project has it.
+    /// Whether the object exists in the project.
     pub(super) async fn exists(
         self,
         app: &App,
@@ -80,9 +80,9 @@ impl CommentObject {
 const LIST: &[Param] = &[
     page::PAGE,
     page::LIMIT,
-    param("objectType", "string", "TRACE, OBSERVATION, SESSION or PROMPT."),
-    param("objectId", "string", "About this one; needs objectType."),
-    param("authorUserId", "string", "By this person."),
+    param("objectType", "string", "`TRACE`, `OBSERVATION`, `SESSION` or `PROMPT`."),
+    param("objectId", "string", "Id of the object; requires `objectType`."),
+    param("authorUserId", "string", "Id of the author."),
 ];
 const MAX_CONTENT_CHARS: usize = 5_000;
 
@@ -90,29 +90,29 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listComments",
         "/api/public/comments",
-        "Comments by page, newest first",
+        "List comments, newest first",
         CommentRead,
     );
     routes.add(list.query(LIST), list_comments);
     let create =
-        Operation::post("createComment", "/api/public/comments", "Write a comment", CommentWrite);
+        Operation::post("createComment", "/api/public/comments", "Create a comment", CommentWrite);
     routes.add(create.body::<NewComment>(), create_comment);
     let get = Operation::get(
         "getComment",
         "/api/public/comments/{commentId}",
-        "One comment",
+        "Get a comment",
         CommentRead,
     );
     routes.add(get, get_comment);
 }
 
-/// A comment as clients send it.
+/// A new comment.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NewComment {
-    /// The project of the key.
+    /// Must be the project of the key.
     project_id: String,
-    /// TRACE, OBSERVATION, SESSION or PROMPT.
+    /// `TRACE`, `OBSERVATION`, `SESSION` or `PROMPT`.
     object_type: String,
     object_id: String,
     /// 1 to 5000 characters.
@@ -139,13 +139,13 @@ async fn create_comment(
     Body(input): Body<NewComment>,
 ) -> Result<Json<Value>, Problem> {
     if input.project_id != caller.project.as_str() {
-        let message = "is not the project of the key";
+        let message = "must be the project of the key";
         return Err(Problem::body("projectId", message));
     }
     let object = CommentObject::read(&input.object_type, CommentObject::ALL)?;
     let n_chars = input.content.chars().count();
     if n_chars == 0 || n_chars > MAX_CONTENT_CHARS {
-        let message = "1 to 5000 characters are expected";
+        let message = format!("must have 1 to 5000 characters, got {n_chars}");
         return Err(Problem::body("content", message));
     }
     if !object.exists(&app, &caller.project, &input.object_id).await? {
@@ -154,7 +154,7 @@ async fn create_comment(
     if let Some(author) = &input.author_user_id
         && !app.store.catalog.is_member(&caller.project, author).await?
     {
-        let message = "is no member of this project";
+        let message = "must be a member of this project";
         return Err(Problem::body("authorUserId", message));
     }
     let comment = Comment {
@@ -183,7 +183,7 @@ async fn list_comments(
         author_user_id: text("authorUserId"),
     };
     if query.object_id.is_some() && object.is_none() {
-        return Err(Problem::query("objectId", "needs objectType"));
+        return Err(Problem::query("objectId", "requires objectType"));
     }
     let found = app.store.catalog.comments(&caller.project, &query, paging).await?;
     Ok(page::answer(paging, &found, |comment| view(&caller.project, comment)))

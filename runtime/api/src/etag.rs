@@ -1,4 +1,4 @@
-//! Conditional requests: an answer's tag is the digest of its body.
+//! Conditional requests. The `ETag` of a response is the digest of its body.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -7,13 +7,13 @@ use perpend_domain::plugin::Digest;
 use perpend_http_kit::problem::{Code, Problem};
 use serde_json::Value;
 
-/// The tag of a body.
+/// The `ETag` of a body.
 fn tag(body: &str) -> String {
     let digest = Digest::of(body.as_bytes()).to_string();
     format!("\"{}\"", &digest[..32])
 }
 
-/// Whether a list of tags names this one. Tags compare weakly: proxies that compress mark them so.
+/// Whether a list of tags contains this one; `None` without the header. Tags are compared weakly: compressing proxies make them weak.
 fn names(headers: &HeaderMap, header: &HeaderName, tag: &str) -> Option<bool> {
     let mut lists = headers.get_all(header).iter().peekable();
     lists.peek()?;
@@ -26,7 +26,7 @@ fn names(headers: &HeaderMap, header: &HeaderName, tag: &str) -> Option<bool> {
     Some(lists.any(names))
 }
 
-/// 200 with the body and its tag, or 304 when the caller has it.
+/// 200 with the body and its tag, or 304 for `If-None-Match` with this tag.
 pub(super) fn answer(headers: &HeaderMap, body: &Value) -> Response {
     let body = body.to_string();
     let tag = tag(&body);
@@ -37,13 +37,13 @@ pub(super) fn answer(headers: &HeaderMap, body: &Value) -> Response {
     if let Ok(tag) = HeaderValue::try_from(tag) {
         response.headers_mut().insert(ETAG, tag);
     }
-    // To be kept, and asked about before each use.
+    // May be stored, and must be revalidated before each use.
     let policy = HeaderValue::from_static("private, no-cache");
     response.headers_mut().insert(CACHE_CONTROL, policy);
     response
 }
 
-/// Refuses a change when the caller names what it saw and `body` is something else by now.
+/// Refuses a change when `If-Match` is not the tag of `body`.
 ///
 /// # Errors
 /// 412.
@@ -51,13 +51,13 @@ pub(super) fn check_unchanged(headers: &HeaderMap, body: &Value) -> Result<(), P
     match names(headers, &IF_MATCH, &tag(&body.to_string())) {
         Some(false) => Err(Problem::new(
             Code::PreconditionFailed,
-            "it is not what If-Match names any more: read it again",
+            "the resource does not match If-Match: read it again",
         )),
         _ => Ok(()),
     }
 }
 
-/// Whether the caller makes its change depend on what it saw.
+/// Whether the request has `If-Match`.
 pub(super) fn is_conditional(headers: &HeaderMap) -> bool {
     headers.contains_key(IF_MATCH)
 }
@@ -73,19 +73,19 @@ mod tests {
     }
 
     #[test]
-    fn the_same_body_is_not_sent_twice_and_a_changed_one_is() {
+    fn an_unchanged_body_is_not_sent_again() {
         let body = json!({ "a": 1 });
         let first = answer(&HeaderMap::new(), &body);
         assert_eq!(first.status(), 200);
         let tag = first.headers()[ETAG].to_str().unwrap().to_owned();
-        for given in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
-            assert_eq!(answer(&with(IF_NONE_MATCH, &given), &body).status(), 304, "{given}");
+        for sent in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
+            assert_eq!(answer(&with(IF_NONE_MATCH, &sent), &body).status(), 304, "{sent}");
         }
         assert_eq!(answer(&with(IF_NONE_MATCH, &tag), &json!({ "a": 2 })).status(), 200);
     }
 
     #[test]
-    fn a_change_of_something_else_than_was_seen_is_refused() {
+    fn a_change_of_another_state_is_refused() {
         let body = json!({ "a": 1 });
         assert!(check_unchanged(&HeaderMap::new(), &body).is_ok());
         let seen = tag(&body.to_string());

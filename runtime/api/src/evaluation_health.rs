@@ -1,4 +1,4 @@
-//! Whether evaluation goes on: what keeps enabled rules from scoring, and how what failed is tried again.
+//! Health of evaluation: problems that keep enabled rules from scoring, and the retry of failed executions.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use perpend_http_kit::routes::Operation;
 use crate::rules;
 use crate::state::{App, Routes};
 
-/// How long an execution may be due before something is wrong.
+/// Delay of an execution after which it is reported as overdue.
 const OVERDUE_MS: i64 = 30_000;
 const MAX_REQUEUED: u32 = 10_000;
 const USUAL_REQUEUED: u32 = 1_000;
@@ -31,20 +31,20 @@ pub(super) fn routes(routes: &mut Routes) {
     let health = Operation::get(
         "getEvaluationHealth",
         "/api/v1/evaluation-health",
-        "What keeps enabled rules from scoring: pauses, and executions that are overdue",
+        "Get the problems that keep enabled rules from scoring: pauses, closed connections and overdue executions",
         EvaluatorRead,
     );
     routes.add(health, get_health);
     let requeue = Operation::post(
         "requeueFailedExecutions",
         "/api/v1/failed-executions/requeue",
-        "Put failed executions back into the queue, their attempts counted anew",
+        "Requeue failed executions with a new count of attempts",
         EvaluatorWrite,
     );
     routes.add(requeue.body::<RequeueInput>(), requeue_failed);
 }
 
-/// What the problems of a project are found in.
+/// The state of a project that its problems are derived from.
 struct HealthFacts {
     default: Option<ModelChoice>,
     held: Vec<Waiting>,
@@ -86,7 +86,7 @@ impl HealthFacts {
         }
     }
 
-    /// The connections of an evaluator that accept no requests.
+    /// The closed connections of an evaluator.
     fn connection_problems(&self, rule: &Rule, evaluator: &Evaluator) -> Vec<EvaluationProblem> {
         let in_use = providers(evaluator, self.default.as_ref());
         let closed = self.closed.iter().filter(|(provider, _)| in_use.contains(provider));
@@ -98,7 +98,7 @@ impl HealthFacts {
             providers: vec![provider.clone()],
             reason: Some("RETRY_AFTER".to_owned()),
             message: format!(
-                "the provider of the connection {provider:?} asked to wait; saving the connection ends the wait at once"
+                "the provider of the connection {provider:?} requested a delay (Retry-After); saving the connection ends the delay at once"
             ),
             since: closed.since,
             until: Some(closed.until),
@@ -119,7 +119,7 @@ impl HealthFacts {
             providers: providers(evaluator, self.default.as_ref()),
             reason: None,
             message: format!(
-                "{} executions have been due for more than {} s: the workers are busy or stuck",
+                "{} executions have been overdue for more than {} s: the workers are busy or stuck",
                 overdue.n,
                 OVERDUE_MS / 1_000
             ),
@@ -176,7 +176,7 @@ async fn problems(app: &App, project: &ProjectId) -> Result<Vec<EvaluationProble
     Ok(problems)
 }
 
-/// The connections that accept no requests, as this server knows.
+/// The closed connections among those in use, as known to this server.
 async fn closed_connections(
     app: &App,
     project: &ProjectId,
@@ -200,7 +200,7 @@ async fn requeue_failed(
         let unknown = || {
             Problem::body(
                 "errorClass",
-                format!("unknown error class {name:?}; docs/judges.md lists them"),
+                format!("must be an error class of docs/judges.md, got {name:?}"),
             )
         };
         name.parse().map_err(|_| unknown())
@@ -209,7 +209,7 @@ async fn requeue_failed(
     let failed = Failed { class: class.transpose()?, rule: rule.transpose()? };
     let limit = input.limit.unwrap_or(USUAL_REQUEUED);
     if !(1..=MAX_REQUEUED).contains(&limit) {
-        let message = format!("1 to {MAX_REQUEUED} is expected");
+        let message = format!("must be from 1 to {MAX_REQUEUED}, got {limit}");
         return Err(Problem::body("limit", message));
     }
     let now = app.web.clock.now();

@@ -1,4 +1,4 @@
-//! Why is there a score, or none: executions of a trace, counters of a rule, and the explanation of one
+//! Executions of a trace, counters of a rule, and the explanation of the score of one
 //! target.
 
 use std::cmp::Reverse;
@@ -30,77 +30,78 @@ use crate::state::{App, Routes};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// The stored end of an omission that has none: a total budget is never renewed.
+/// The stored end of an omission without end: a total budget is never renewed.
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
 const TARGET: &[Param] = &[
-    param("traceId", "string", "The trace; needed, but for rules of sessions."),
-    param("observationId", "string", "The observation, for rules whose target is one."),
-    param("sessionId", "string", "The session, for rules of sessions."),
+    param("traceId", "string", "Id of the trace; required except for rules of sessions."),
+    param("observationId", "string", "Id of the observation; required for rules of observations."),
+    param("sessionId", "string", "Id of the session; required for rules of sessions."),
 ];
 const OVER: &[Param] = &[
-    param("traceId", "string", "The trace; this or the session is needed."),
-    param("sessionId", "string", "The session."),
+    param("traceId", "string", "Id of the trace; either this or `sessionId` is required."),
+    param("sessionId", "string", "Id of the session."),
 ];
 const ONE: &str = "/api/v1/executions/{executionId}";
-const COUNTERS: &[Param] = &[param("hours", "integer", "How far back, 1 to 720, 24 when absent.")];
+const COUNTERS: &[Param] =
+    &[param("hours", "integer", "Length of the period in hours, 1 to 720; 24 when absent.")];
 
 pub(super) fn routes(routes: &mut Routes) {
     let explain = Operation::get(
         "explainTarget",
         "/api/v1/evaluation-rules/{ruleId}/explain",
-        "Why a target has a score of this rule, or none",
+        "Explain why a target has a score of a rule, or none",
         EvaluatorRead,
     );
     routes.add(explain.query(TARGET), explain_target);
     let counters = Operation::get(
         "getRuleCounters",
         "/api/v1/evaluation-rules/{ruleId}/counters",
-        "What happened to the targets of a rule, by hour and reason",
+        "Count the targets of a rule by hour and outcome",
         EvaluatorRead,
     );
     routes.add(counters.query(COUNTERS), list_counters);
     let executions = Operation::get(
         "listExecutions",
         "/api/v1/executions",
-        "Executions over a trace and what is in it, or over a session",
+        "List the executions of a trace and its observations, or of a session",
         EvaluatorRead,
     );
     routes.add(executions.query(OVER), list_executions);
     let failed = Operation::get(
         "listFailedExecutions",
         "/api/v1/failed-executions",
-        "Executions that failed for good, the last first",
+        "List failed executions, latest first",
         EvaluatorRead,
     );
     routes.add(failed.query(PAGE), list_failed_executions);
     let one = Operation::get(
         "getExecution",
         ONE,
-        "One execution, with the attempts that gave no score and the scores that a later one took the place of",
+        "Get an execution with its failed attempts and superseded scores",
         EvaluatorRead,
     );
     routes.add(one, get_execution);
     let requeue = Operation::post(
         "requeueExecution",
         "/api/v1/executions/{executionId}/requeue",
-        "Put a failed execution back into the queue, its attempts counted anew",
+        "Requeue a failed execution with a new count of attempts",
         EvaluatorWrite,
     );
     routes.add(requeue, requeue_execution);
 }
 
 fn trace_id(params: &Params) -> Result<TraceId, Problem> {
-    let text = params.text("traceId").ok_or_else(|| {
-        Problem::query("traceId", "needed, or a sessionId where sessions are meant")
-    })?;
+    let text = params
+        .text("traceId")
+        .ok_or_else(|| Problem::query("traceId", "either traceId or sessionId is required"))?;
     TraceId::new(text).map_err(|error| Problem::query("traceId", error.to_string()))
 }
 
 fn session_id(params: &Params) -> Result<SessionId, Problem> {
     let text = params
         .text("sessionId")
-        .ok_or_else(|| Problem::query("sessionId", "needed: the rule scores sessions"))?;
+        .ok_or_else(|| Problem::query("sessionId", "is required: the rule scores sessions"))?;
     SessionId::new(text).map_err(|error| Problem::query("sessionId", error.to_string()))
 }
 
@@ -111,7 +112,7 @@ async fn list_executions(
 ) -> Result<Answer<CompleteList<contract::Execution>>, Problem> {
     let target = match params.text("sessionId") {
         Some(_) if params.text("traceId").is_some() => {
-            let message = "either a trace or a session is expected";
+            let message = "must be absent with traceId";
             return Err(Problem::query("sessionId", message));
         }
         Some(_) => Target::Session(session_id(&params)?),
@@ -130,9 +131,9 @@ async fn list_failed_executions(
     let limit = params.int("limit", 1, 100, 50)?;
     let after = match cursor::position(&params)? {
         None => None,
-        Some(place) => {
-            let id: Result<ExecutionId, _> = place.id.parse();
-            Some((place.at, id.map_err(|_| cursor::invalid_cursor())?))
+        Some(cursor) => {
+            let id: Result<ExecutionId, _> = cursor.id.parse();
+            Some((cursor.at, id.map_err(|_| cursor::invalid_cursor())?))
         }
     };
     let after = after.as_ref().map(|(at, id)| (*at, id));
@@ -189,7 +190,9 @@ async fn requeue_execution(
         Ok(()) => app.scheduler.wake(),
         Err(perpend_db::Error::NotFound) => {
             let state = row.state.as_str();
-            let message = format!("only a failed execution can be put back; this one is {state}");
+            let message = format!(
+                "only a failed execution can be requeued; the state of this one is {state}"
+            );
             return Err(Problem::new(Code::Conflict, message));
         }
         Err(error) => return Err(error.into()),
@@ -248,18 +251,18 @@ fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
         observation.map_err(|error| Problem::query("observationId", error.to_string()))?;
     match (rule.target, &observation_id) {
         (TargetKind::Observation | TargetKind::Experiment, None) => {
-            return Err(Problem::query("observationId", "needed: the rule scores observations"));
-        }
-        (TargetKind::Trace, Some(_)) => {
             return Err(Problem::query(
                 "observationId",
-                "must be absent: the rule scores whole traces",
+                "is required: the rule scores observations",
             ));
+        }
+        (TargetKind::Trace, Some(_)) => {
+            return Err(Problem::query("observationId", "must be absent: the rule scores traces"));
         }
         (TargetKind::Session, _) => {
             let others = ["traceId", "observationId"];
             if let Some(other) = others.iter().find(|name| params.text(name).is_some()) {
-                let message = "must be absent: the rule scores whole sessions";
+                let message = "must be absent: the rule scores sessions";
                 return Err(Problem::query(other, message));
             }
             return Ok(Target::Session(session_id(params)?));
@@ -267,7 +270,7 @@ fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
         _ => {}
     }
     if params.text("sessionId").is_some() {
-        let message = "must be absent: the rule scores no sessions";
+        let message = "must be absent: the rule does not score sessions";
         return Err(Problem::query("sessionId", message));
     }
     Ok(Target::within(trace_id(params)?, observation_id))
@@ -291,7 +294,7 @@ fn explanation_view(
     }
 }
 
-/// The facts behind a step.
+/// The details of a step.
 fn facts(step: &Step) -> ExplanationDetails {
     let none = ExplanationDetails::default;
     match step {

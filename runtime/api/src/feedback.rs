@@ -1,4 +1,4 @@
-//! Feedback about the product: an installation of one's own has nobody to pass it on to.
+//! Feedback about the product, which a self-hosted installation does not collect.
 
 use axum::extract::State;
 use perpend_domain::access::Permission::ProjectRead;
@@ -14,16 +14,16 @@ pub(super) fn routes(routes: &mut Routes) {
     let submit = Operation::post(
         "sendFeedback",
         "/api/public/feedback",
-        "Feedback about the product: always refused, nobody collects it here",
+        "Send feedback about the product; always refused by this installation",
         ProjectRead,
     );
     routes.add(submit.body::<Feedback>(), refuse);
 }
 
-/// Feedback as clients send it.
+/// Feedback about the product.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "it is read to say what is wrong with it, and kept nowhere")]
+#[expect(dead_code, reason = "it is only validated")]
 struct Feedback {
     target_type: TargetType,
     target: String,
@@ -32,7 +32,7 @@ struct Feedback {
     reference_url: Option<String>,
 }
 
-/// What it is about.
+/// Subject of the feedback.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 enum TargetType {
@@ -44,10 +44,10 @@ enum TargetType {
     Other,
 }
 
-/// Well-formed feedback is refused too: a success would say that somebody reads it.
+/// Valid feedback is refused too: a success would suggest that it is read.
 async fn refuse(State(_): State<App>, _: Body<Feedback>) -> Problem {
     Problem::new(
         Code::Conflict,
-        "this installation collects no feedback; tell the people who run it",
+        "this installation does not collect feedback; contact its operator",
     )
 }

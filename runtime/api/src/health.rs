@@ -14,7 +14,11 @@ use crate::jobs;
 use crate::state::{App, Routes};
 
 const HEALTH: &[Param] = &[
-    param("failIfDatabaseUnavailable", "boolean", "Answer 503 when the database does not answer."),
+    param(
+        "failIfDatabaseUnavailable",
+        "boolean",
+        "Respond with 503 when the database is unavailable.",
+    ),
     param("failIfNoRecentEvents", "boolean", "Accepted and ignored."),
 ];
 
@@ -22,7 +26,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let health = Operation::get(
         "getHealth",
         "/api/public/health",
-        "Whether the server is up",
+        "Get the health of the server",
         Requirement::Public,
     )
     .query(HEALTH);
@@ -30,7 +34,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let ready = Operation::get(
         "getReadiness",
         "/api/public/ready",
-        "Whether the database takes reads and writes: 200, or 503 with `Retry-After`",
+        "Check that the database accepts reads and writes; 503 with `Retry-After` otherwise",
         Requirement::Public,
     );
     routes.add(ready, get_ready);
@@ -52,9 +56,9 @@ async fn get_health(
     State(app): State<App>,
     params: Params,
 ) -> Result<Either<Answer<Health>, Answer<Health, 503>>, Problem> {
-    let asks_database = params.flag("failIfDatabaseUnavailable")?.unwrap_or(false);
+    let checks_database = params.flag("failIfDatabaseUnavailable")?.unwrap_or(false);
     params.flag("failIfNoRecentEvents")?;
-    if asks_database && app.store.ping().await.is_err() {
+    if checks_database && app.store.ping().await.is_err() {
         return Ok(Either::Other(Answer(health(&app, "database unavailable"))));
     }
     Ok(Either::One(Answer(health(&app, "OK"))))
@@ -65,7 +69,7 @@ async fn get_ready(State(app): State<App>) -> Result<Answer<Health>, Problem> {
         Ok(()) => Ok(Answer(health(&app, "OK"))),
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "not ready");
-            Err(Problem::unavailable("the database takes no writes"))
+            Err(Problem::unavailable("the database does not accept writes"))
         }
     }
 }

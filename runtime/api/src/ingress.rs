@@ -1,14 +1,14 @@
 //! The OTLP/HTTP paths (otlp.md 1).
 //!
 //! Invariants:
-//! - **200 means durable.** The answer leaves after the store's commit.
-//! - **Memory is bounded.** One body is capped on the wire and decoded, all bodies together by a budget
-//!   (`perpend_http_kit::admission`); a body that finds no room gets 503 and nothing of it is kept.
-//! - **The reactor is left alone.** Decompressing, decoding, mapping and packing happen on threads of
-//!   their own, which stand behind all others.
-//! - **The answer speaks the request's encoding**, errors included.
+//! - **200 means durable.** The response is sent after the commit of the store.
+//! - **Memory is bounded.** The size of a body is limited, compressed and decoded, and all bodies share a budget
+//!   (`perpend_http_kit::admission`); a body beyond the budget gets 503 and is not stored.
+//! - **The reactor is not blocked.** Decompressing, decoding, mapping and packing happen on threads of
+//!   their own, with a lower priority than all others.
+//! - **The response has the encoding of the request**, errors included.
 //!
-//! Deliberately absent: any wait for an evaluator. The scheduler is woken by a hint.
+//! Deliberately absent: any wait for an evaluator. The scheduler is only notified.
 
 mod batch;
 mod decoders;
@@ -39,7 +39,7 @@ pub use openapi::paths;
 
 pub use state::{App, NewApp};
 
-/// The OTLP paths, and what is said of them.
+/// The OTLP paths and their descriptions.
 pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
     for (path, signal) in PATHS {
@@ -52,7 +52,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
 }
 
 async fn receive(app: App, caller: Act, signal: Signal, request: Request) -> Response {
-    // Before the media type is known, errors are JSON.
+    // Errors before the media type is known are JSON.
     let encoding = otlp::encoding(request.headers());
     let reply = Reply::new(encoding.as_ref().copied().unwrap_or(Encoding::Json), request.headers());
     let outcome = match encoding {
@@ -65,7 +65,7 @@ async fn receive(app: App, caller: Act, signal: Signal, request: Request) -> Res
     }
 }
 
-/// From request to the bytes of a successful answer.
+/// Stores the data of a request and returns the bytes of a successful response.
 async fn take(
     app: App,
     caller: Act,
@@ -104,8 +104,8 @@ async fn take(
     Ok(answer)
 }
 
-/// The trace of an execution is written by the server alone: a gateway that sends on what it traced of a judge's call
-/// adds nothing to it.
+/// Drops spans of the traces of executions. Only the server writes those: a gateway that exports its spans of the call of
+/// a judge must not add to them.
 async fn drop_own_traces(
     app: &App,
     project: &ProjectId,
@@ -115,12 +115,12 @@ async fn drop_own_traces(
     let own = ledger.executions_among(project, batch.trace_ids()).await?;
     if !own.is_empty() {
         let n = batch.leave_out(&own);
-        tracing::info!(project.id = %project, n, "spans of executions' own traces are not taken from outside");
+        tracing::info!(project.id = %project, n, "spans of traces of executions were dropped");
     }
     Ok(())
 }
 
-/// Bytes to what is stored, and what is answered once that is durable. CPU only.
+/// Converts a body to stored rows and the response. CPU only.
 fn translate(
     signal: Signal,
     body: &ChargedBody,

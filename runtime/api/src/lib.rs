@@ -1,4 +1,4 @@
-//! The REST API: `/api/public` is the compat contract, `/api/v1` is what that lacks.
+//! The REST API: `/api/public` is the compat contract, `/api/v1` extends it.
 //!
 //! One file per resource. A route and its description are one entry (`routes::Routes`), so the OpenAPI
 //! document cannot miss a route.
@@ -43,7 +43,7 @@ use state::Routes;
 
 pub use state::{App, NewApp};
 
-/// Every endpoint, and what is said of it.
+/// Every endpoint and its description.
 pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
     let all = &mut routes;

@@ -1,4 +1,4 @@
-//! LLM connections: how model providers are reached. Keys and header values go in and never come out.
+//! LLM connections to model providers. Keys and header values are write-only.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use perpend_domain::access::Permission::{ConnectionRead, ConnectionWrite};
 use perpend_domain::slots::ModelChoice;
 use perpend_http_kit::answer::{Answer, Either};
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, Params};
+use perpend_http_kit::extract::{Body, Params, must_be_one_of};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
@@ -25,7 +25,7 @@ const LIST: &str = "/api/public/llm-connections";
 const ONE: &str = "/api/v1/llm-connections/{connectionId}";
 const DEFAULT: &str = "/api/v1/llm-connections/default-model";
 
-/// Protocols that providers speak.
+/// Protocols of providers.
 const ADAPTERS: [&str; 7] =
     ["anthropic", "openai", "azure", "bedrock", "google-vertex-ai", "google-ai-studio", "mock"];
 
@@ -33,14 +33,14 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listConnections",
         LIST,
-        "LLM connections by page, newest first",
+        "List LLM connections, newest first",
         ConnectionRead,
     );
     routes.add(list.query(page::PAGED), list_connections);
     let put = Operation::put(
         "putConnection",
         LIST,
-        "Make or replace the connection of a provider",
+        "Create or replace the connection of a provider",
         ConnectionWrite,
     );
     routes.add(put.body::<NewLlmConnection>(), put_connection);
@@ -54,35 +54,35 @@ pub(super) fn routes(routes: &mut Routes) {
     let get = Operation::get(
         "getConnectionOptions",
         ONE,
-        "One LLM connection with its options",
+        "Get an LLM connection with its options",
         ConnectionRead,
     );
     routes.add(get, get_connection);
     let patch = Operation::patch(
         "updateConnectionOptions",
         ONE,
-        "Change options of an LLM connection; evaluators that were paused for a fault of it resume",
+        "Update the options of an LLM connection; evaluators that it paused resume",
         ConnectionWrite,
     );
     routes.add(patch.body::<LlmConnectionOptions>(), patch_connection);
     let get = Operation::get(
         "getDefaultModel",
         DEFAULT,
-        "The model that answers for evaluators without one of their own",
+        "Get the default evaluation model",
         ConnectionRead,
     );
     routes.add(get, get_default_model);
     let put = Operation::put(
         "putDefaultModel",
         DEFAULT,
-        "Set the default evaluation model; evaluators that were paused for want of it resume",
+        "Set the default evaluation model; evaluators that were paused without it resume",
         ConnectionWrite,
     );
     routes.add(put.body::<ModelChoice>(), put_default_model);
     let delete = Operation::delete(
         "deleteDefaultModel",
         DEFAULT,
-        "Forget the default evaluation model; evaluators that ask it are paused",
+        "Delete the default evaluation model; evaluators that use it are paused",
         ConnectionWrite,
     );
     routes.add(delete, delete_default_model);
@@ -91,21 +91,21 @@ pub(super) fn routes(routes: &mut Routes) {
 fn check(input: &NewLlmConnection) -> Result<(), Problem> {
     let bad = |field, message: &str| Err(Problem::body(field, message));
     if input.provider.trim().is_empty() {
-        return bad("provider", "is empty");
+        return bad("provider", "must not be empty");
     }
     if !ADAPTERS.contains(&input.adapter.as_str()) {
-        return bad("adapter", &format!("is none of {}", ADAPTERS.join(", ")));
+        return bad("adapter", &must_be_one_of(&ADAPTERS, &input.adapter));
     }
     if input.secret_key.is_empty() {
-        return bad("secretKey", "is empty");
+        return bad("secretKey", "must not be empty");
     }
     if let Some(url) = &input.base_url {
-        // The name of the model takes the place of `{model}`.
+        // `{model}` is replaced by the name of the model.
         let url = url.trim().replace("{model}", "model");
         perpend_http_client::check_address(&url).map_err(|why| Problem::body("baseURL", why))?;
     }
     if input.adapter == "azure" && input.base_url.is_none() {
-        return bad("baseURL", "azure needs it");
+        return bad("baseURL", "is required for azure");
     }
     let is_header = |name: &String| {
         !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
@@ -113,7 +113,7 @@ fn check(input: &NewLlmConnection) -> Result<(), Problem> {
     let headers = input.extra_headers.iter().flat_map(BTreeMap::iter);
     for (name, value) in headers {
         if !is_header(name) || value.chars().any(char::is_control) {
-            return bad("extraHeaders", &format!("{name:?} is no header with its value"));
+            return bad("extraHeaders", &format!("must be valid headers, got {name:?}"));
         }
     }
     check_config(input)
@@ -121,7 +121,7 @@ fn check(input: &NewLlmConnection) -> Result<(), Problem> {
 
 fn check_config(input: &NewLlmConnection) -> Result<(), Problem> {
     if input.adapter == "mock" {
-        // Replies, which are checked where they are used.
+        // The configuration has the replies, which are validated when they are used.
         return Ok(());
     }
     let known: &[&str] = match input.adapter.as_str() {
@@ -130,25 +130,26 @@ fn check_config(input: &NewLlmConnection) -> Result<(), Problem> {
         _ => &[],
     };
     let bad = |message: String| Err(Problem::body("config", message));
-    let is_region_there = input.config.as_ref().is_some_and(|config| config.contains_key("region"));
-    if input.adapter == "bedrock" && !is_region_there {
-        return bad("bedrock needs {\"region\": ...}".to_owned());
+    let has_region = input.config.as_ref().is_some_and(|config| config.contains_key("region"));
+    if input.adapter == "bedrock" && !has_region {
+        return bad("must contain `region` for bedrock".to_owned());
     }
     let Some(config) = &input.config else {
         return Ok(());
     };
     if known.is_empty() {
-        return bad(format!("{} has no config", input.adapter));
+        return bad(format!("must be absent for {}", input.adapter));
     }
     for (name, value) in config {
         if !known.contains(&name.as_str()) || value.as_str().is_none_or(str::is_empty) {
-            return bad(format!("{} takes {} as text", input.adapter, known.join(", ")));
+            let names = known.join("`, `");
+            return bad(format!("must contain only the string `{names}` for {}", input.adapter));
         }
     }
     Ok(())
 }
 
-/// Three dots and the end of the key, of short keys nothing.
+/// Three dots and the last characters of a key; none of a short key.
 fn hint(key: &str) -> String {
     let n_chars = key.chars().count();
     let end: String = match n_chars {
@@ -230,15 +231,15 @@ async fn put_connection(
     let before = catalog.connection(project, &connection.provider).await?;
     let is_new = app.store.catalog.put_connection(&caller.project, &connection).await?;
     let stored = app.store.catalog.connection(&caller.project, &connection.provider).await?;
-    // A gateway may go by headers whose values are in no key of stored replies.
+    // Header values are not part of the keys of cached replies, but a gateway may depend on them.
     let has_headers = |one: &Connection| !one.extra_header_keys.is_empty();
     if let Some(before) = before.filter(|before| has_headers(before) || has_headers(&connection)) {
         app.store.ledger.forget_replies(project, &before.id).await?;
     }
-    let shown = view(stored.as_ref().unwrap_or(&connection));
+    let response = view(stored.as_ref().unwrap_or(&connection));
     Ok(match is_new {
-        true => Either::Other(Answer(shown)),
-        false => Either::One(Answer(shown)),
+        true => Either::Other(Answer(response)),
+        false => Either::One(Answer(response)),
     })
 }
 
@@ -279,18 +280,21 @@ async fn patch_connection(
     Body(options): Body<LlmConnectionOptions>,
 ) -> Result<Answer<LlmConnectionWithOptions>, Problem> {
     if options.max_in_flight.is_some_and(|n| !(1..=10_000).contains(&n)) {
-        return Err(Problem::body("maxInFlight", "1 to 10,000 is expected"));
+        return Err(Problem::body("maxInFlight", "must be from 1 to 10000"));
     }
     let catalog = &app.store.catalog;
     let found = catalog.connection_by_id(&caller.project, &id).await?;
     let found = found.ok_or_else(|| Problem::not_found("LLM connection"))?;
     if options.use_responses_api == Some(true) && found.adapter != "openai" {
-        let message = format!("the adapter {} has no such protocol, openai has", found.adapter);
+        let message = format!(
+            "must be false for the adapter {}: only openai has the Responses API",
+            found.adapter
+        );
         return Err(Problem::body("useResponsesApi", message));
     }
-    let wanted = (options.max_in_flight, options.use_responses_api);
+    let changes = (options.max_in_flight, options.use_responses_api);
     let now = app.web.clock.now();
-    let changed = catalog.set_connection_options(&caller.project, &id, wanted, now);
+    let changed = catalog.set_connection_options(&caller.project, &id, changes, now);
     Ok(Answer(with_options(&changed.await.map_err(missing)?)))
 }
 
@@ -308,13 +312,13 @@ async fn put_default_model(
     Body(choice): Body<ModelChoice>,
 ) -> Result<Answer<ModelChoice>, Problem> {
     if choice.model.trim().is_empty() {
-        return Err(Problem::body("model", "is empty"));
+        return Err(Problem::body("model", "must not be empty"));
     }
     let catalog = &app.store.catalog;
     let connection = catalog.connection(&caller.project, &choice.provider).await?;
     if connection.is_none() {
         let message = format!(
-            "the project has no LLM connection {:?}: PUT /api/public/llm-connections makes one",
+            "unknown LLM connection {:?}: create it with PUT /api/public/llm-connections",
             choice.provider
         );
         return Err(Problem::body("provider", message));

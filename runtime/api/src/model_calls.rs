@@ -1,18 +1,18 @@
-//! Exchanges with model providers as they are shown, and what they cost together.
+//! Responses for model calls, and their total cost.
 
 use perpend_api_types::execution as contract;
 use perpend_domain::model_call::ModelCall;
 
-/// What calls cost together; nothing where there are none, or the price of one is not known.
+/// Total cost of calls; `None` without calls, or when a price is unknown.
 pub(super) fn cost<'c>(calls: impl IntoIterator<Item = &'c ModelCall>) -> Option<f64> {
     let mut calls = calls.into_iter().peekable();
     calls.peek()?;
     let mut answered = calls.filter(|call| call.error.is_none());
-    // The sum of no numbers would be -0.0.
+    // `sum` of an empty iterator would be -0.0.
     answered.try_fold(0.0, |sum, call| Some(sum + call.cost?))
 }
 
-/// As it is shown; the attempt counts from 0.
+/// The response for a call. `attempt` starts at 0.
 pub(super) fn view((attempt, call): (u32, ModelCall)) -> contract::ModelCall {
     let (class, message) = call.error.unzip();
     contract::ModelCall {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_failed_cost_zero_with_a_positive_sign_and_an_unknown_price_stays_unknown() {
+    fn failed_calls_cost_positive_zero_and_an_unknown_price_gives_none() {
         let failed = cost(&[call(None, true)]).unwrap();
         assert!(failed == 0.0 && failed.is_sign_positive());
         assert_eq!(cost(&[call(Some(0.5), false), call(None, true)]), Some(0.5));

@@ -1,4 +1,4 @@
-//! Models and prices: the project's own, which go first, and the built-in table.
+//! Models and prices: those of the project, which take precedence, and the built-in table.
 
 use std::collections::BTreeMap;
 
@@ -29,41 +29,41 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listModels",
         LIST,
-        "Models by page: the project's own, then the built-in",
+        "List models: those of the project, then the built-in ones",
         ModelRead,
     );
     routes.add(list.query(page::PAGED), list_models);
-    let create = Operation::post("createModel", LIST, "Make a model with prices", ModelWrite);
+    let create = Operation::post("createModel", LIST, "Create a model with prices", ModelWrite);
     routes.add(create.body::<ModelInput>(), create_model);
-    routes.add(Operation::get("getModel", ONE, "One model", ModelRead), get_model);
-    let put = Operation::put("putModel", ONE, "Make or replace a model by its id", ModelWrite);
+    routes.add(Operation::get("getModel", ONE, "Get a model", ModelRead), get_model);
+    let put = Operation::put("putModel", ONE, "Create or replace a model by id", ModelWrite);
     routes.add(put.body::<ModelInput>(), put_model);
     let delete = Operation::delete("deleteModel", ONE, "Delete a model of the project", ModelWrite);
     routes.add(delete.status(204), delete_model);
 }
 
-/// A model as clients send it: flat prices, or tiers.
+/// A model with flat prices or tiers.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ModelInput {
     model_name: String,
-    /// A regular expression over the names that senders use.
+    /// Regular expression that matches the names of the model in telemetry.
     match_pattern: String,
     start_date: Option<String>,
-    /// TOKENS, CHARACTERS, MILLISECONDS, SECONDS, IMAGES or REQUESTS.
+    /// `TOKENS`, `CHARACTERS`, `MILLISECONDS`, `SECONDS`, `IMAGES` or `REQUESTS`.
     unit: Option<String>,
     input_price: Option<f64>,
     output_price: Option<f64>,
     total_price: Option<f64>,
     #[schema(value_type = Option<Vec<Object>>)]
     pricing_tiers: Option<Vec<TierInput>>,
-    /// openai or claude.
+    /// `openai` or `claude`.
     tokenizer_id: Option<String>,
-    /// Anything.
+    /// Any JSON value.
     tokenizer_config: Option<Value>,
 }
 
-/// Prices under some conditions.
+/// Prices with conditions.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TierInput {
@@ -81,15 +81,15 @@ impl ModelInput {
             ("output", self.output_price),
             ("total", self.total_price),
         ];
-        let given = flat.into_iter().filter_map(|(bucket, price)| Some((bucket, price?)));
-        given.map(|(bucket, price)| (bucket.to_owned(), price)).collect()
+        let present = flat.into_iter().filter_map(|(bucket, price)| Some((bucket, price?)));
+        present.map(|(bucket, price)| (bucket.to_owned(), price)).collect()
     }
 
     fn tiers(&mut self) -> Result<Vec<PricingTier>, Problem> {
         let flat = self.flat_prices();
         let Some(tiers) = self.pricing_tiers.take() else {
             if flat.contains_key("total") && flat.len() > 1 {
-                let message = "excludes inputPrice and outputPrice";
+                let message = "must be absent with inputPrice or outputPrice";
                 return Err(Problem::body("totalPrice", message));
             }
             return Ok(vec![PricingTier {
@@ -101,7 +101,7 @@ impl ModelInput {
             }]);
         };
         if !flat.is_empty() {
-            let message = "flat prices and tiers exclude each other";
+            let message = "must be absent with flat prices";
             return Err(Problem::body("pricingTiers", message));
         }
         let tier = |tier: TierInput| PricingTier {
@@ -168,7 +168,7 @@ fn own_view(model: &ModelDefinition) -> Value {
     })
 }
 
-/// An entry of the built-in table. Its conditional tiers are part of how it prices and are not shown.
+/// An entry of the built-in table, without its conditional tiers.
 fn built_in_view(entry: &PriceEntry) -> Value {
     let listing = entry.listing.as_ref();
     let entry = entry.view();
@@ -191,7 +191,7 @@ fn built_in_view(entry: &PriceEntry) -> Value {
         "seller": listing.map(|listing| &listing.seller),
         "isVendorPrice": listing.map(|listing| listing.is_own),
         "source": listing.map(|listing| &*listing.source),
-        // The table has no times; it is as old as the server's data.
+        // The table has no times.
         "createdAt": Timestamp::from_millis(0),
         "prices": prices_view(&prices),
         "pricingTiers": [{
@@ -205,7 +205,7 @@ fn built_in_view(entry: &PriceEntry) -> Value {
     })
 }
 
-/// The name as a pattern that means itself.
+/// Escapes a name for a regular expression.
 fn escape_pattern(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for c in name.chars() {
@@ -229,7 +229,7 @@ async fn list_models(
     let all = own.iter().map(own_view);
     let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
     let limit = paging.limit;
-    // Views are made of the page alone: the table is long.
+    // Responses are built for the page only: the table is long.
     let data: Vec<Value> = match skip.checked_sub(own.len()) {
         Some(skip) => {
             let entries = built_in.entries().iter().skip(skip);
@@ -270,7 +270,7 @@ async fn get_model(
 
 fn name_conflict(error: perpend_db::Error) -> Problem {
     match error {
-        // The clients of this endpoint know the name's being taken as 400.
+        // Clients of this endpoint expect 400 for a name in use.
         perpend_db::Error::Conflict(_) => {
             let message = "a model of this name and start date exists in the project";
             Problem::body("modelName", message)
@@ -279,7 +279,7 @@ fn name_conflict(error: perpend_db::Error) -> Problem {
     }
 }
 
-/// Refuses a model with whose pattern those of the project are too large to be used together.
+/// Refuses a pattern with which the patterns of the project exceed the size limit.
 async fn check_patterns(
     app: &App,
     project: &ProjectId,
@@ -298,7 +298,7 @@ async fn check_patterns(
         Ok(true) => Ok(()),
         Ok(false) => Err(Problem::body(
             "matchPattern",
-            "the patterns of all models of the project are too large together: 8 MiB, compiled, are allowed; \
+            "the compiled patterns of all models of the project must have at most 8 MiB; \
              use smaller patterns or delete models",
         )),
         Err(_) => Err(Problem::internal()),

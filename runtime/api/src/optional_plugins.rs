@@ -1,4 +1,4 @@
-//! Optional plug-ins: registered when the first evaluator needs them.
+//! Optional plug-ins, which are registered on first use.
 
 use perpend_broker::components::{self, ComponentFile};
 use perpend_domain::plugin::Digest;
@@ -6,7 +6,7 @@ use perpend_http_kit::problem::{Code, Problem};
 
 use crate::state::App;
 
-/// One at a time: a compilation uses every processor, and the second request finds the first one's result.
+/// One registration at a time: a compilation uses all processors, and concurrent requests share its result.
 static REGISTERING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// The name in a reference `vendor/name` or `vendor/name@version`.
@@ -14,12 +14,11 @@ fn name_in(reference: &str) -> &str {
     reference.split_once('@').map_or(reference, |(name, _)| name)
 }
 
-/// Registers the optional plug-in that `reference` names, where the installation has it and this process has
-/// not registered it yet. The program of a later version brings a later component: that is why a plug-in which
-/// is in the database already does not settle it.
+/// Registers the optional plug-in of `reference` if the installation has it and this process has
+/// not registered it yet. A plug-in in the database is not sufficient: a newer program has a newer component.
 ///
 /// # Errors
-/// When the file cannot be used; the log says why.
+/// 503 when the file cannot be used; the cause is logged.
 pub(super) async fn register(app: &App, reference: &str) -> Result<(), Problem> {
     let name = name_in(reference);
     if !app.bundle.optional.contains(&name) {
@@ -31,14 +30,16 @@ pub(super) async fn register(app: &App, reference: &str) -> Result<(), Problem> 
     if app.components.is_registered(name, &file) {
         return Ok(());
     }
-    // A task of its own: it takes longer than some clients wait, and has to go on when the caller does not.
+    // A separate task: it takes longer than the timeout of some clients and continues when the caller disconnects.
     let task = register_file(app.clone(), name.to_owned(), file);
     let registered = tokio::spawn(task).await;
     let registered = registered.unwrap_or_else(|error| Err(error.into()));
     registered.map_err(|error| {
         let error: &dyn std::error::Error = error.as_ref();
         tracing::error!(error, plugin.name = name, "optional plug-in not registered");
-        Problem::unavailable(format!("{name} cannot be registered; the log says why"))
+        Problem::unavailable(format!(
+            "the plug-in {name} cannot be registered; the log of the server has the cause"
+        ))
     })
 }
 
@@ -54,12 +55,12 @@ async fn register_file(app: App, name: String, file: ComponentFile) -> anyhow::R
     if known.is_none_or(|known| known.owner.is_some()) {
         tracing::info!(
             plugin.name = name,
-            "compiling a plug-in for the first time, which may take half a minute; requests that need it wait"
+            "compiling a plug-in for the first time, which may take half a minute"
         );
         let info = components::inspect(&app.engine, &component).await?;
         anyhow::ensure!(
             info.name == name,
-            "{} holds the plug-in {}, not {name}",
+            "{} must contain the plug-in {name}, got {}",
             file.path.display(),
             info.name
         );
@@ -69,16 +70,16 @@ async fn register_file(app: App, name: String, file: ComponentFile) -> anyhow::R
     Ok(())
 }
 
-/// No plug-in has this reference: for an optional one, with the way to get it.
+/// The problem for an unknown plug-in, with instructions for an optional one.
 pub(super) fn missing(app: &App, reference: &str) -> Problem {
     let message = match app.bundle.optional.contains(&name_in(reference)) {
         true => format!(
-            "{} is not part of this installation; the operator adds its component with \
+            "the plug-in {} is not part of this installation; the operator can add its component with \
              `perpend plugin add FILE` (from source, `cargo xtask plugins` builds it)",
             name_in(reference)
         ),
         false => {
-            format!("no plug-in {reference:?} in this project; GET /api/v1/plugins lists them")
+            format!("unknown plug-in {reference:?}; GET /api/v1/plugins lists the plug-ins")
         }
     };
     Problem::new(Code::NotFound, message).with("field", "plugin")

@@ -1,7 +1,7 @@
-//! The REST API of what was recorded: traces, observations, sessions and scores, metrics over them, and the dashboards
-//! that show those. Batches of events are taken here too.
+//! The REST API of telemetry: traces, observations, sessions and scores, metrics over them, dashboards,
+//! and the ingestion of batches of events.
 //!
-//! One file per resource; a route and its description are one entry (`routes::Routes`), so the OpenAPI document
+//! One file per resource. A route and its description are one entry (`routes::Routes`), so the OpenAPI document
 //! cannot miss a route.
 
 mod conditions;
@@ -22,7 +22,7 @@ use state::Routes;
 
 pub use state::{App, NewApp};
 
-/// Every endpoint, and what is said of it.
+/// Every endpoint and its description.
 pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
     let all = &mut routes;

@@ -1,4 +1,4 @@
-//! What a rule would do: its draft, held against what has come in the last seven days.
+//! Preview of a rule on the telemetry of the last seven days.
 
 use axum::extract::State;
 use futures_util::future::try_join_all;
@@ -29,7 +29,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let preview = Operation::post(
         "previewRule",
         PREVIEW,
-        "What a rule would score, and what that would cost; nothing is scored",
+        "Estimate the targets and the costs of a rule without scoring",
         EvaluatorWrite,
     );
     routes.add(preview.body::<RuleInput>(), preview_rule);
@@ -55,7 +55,7 @@ async fn preview_rule(
         let assignment = all.find(|each| each.evaluator_id == evaluator.id)?;
         Some((assignment, evaluator))
     });
-    // Together, so that they share the limit of time of a trial.
+    // Concurrently, so that they share the time limit of a trial.
     let estimates = estimates.map(async |(assignment, evaluator)| {
         let preview = AssignmentPreview { app: &app, project, rule: &rule, assignment };
         preview.estimate(evaluator, tried_on, per_day).await
@@ -86,7 +86,7 @@ async fn preview_rule(
     }))
 }
 
-/// Sampled targets of a day; where less than a day was looked at, as many as that would give in a day.
+/// Sampled targets per day, extrapolated if less than a day was examined.
 fn per_day(app: &App, found: &Preview) -> f64 {
     let now = app.web.clock.now().as_micros() as f64;
     let seen = now - found.since.as_micros() as f64;
@@ -119,7 +119,7 @@ fn example(found: PreviewExample) -> RulePreviewExample {
     }
 }
 
-/// One evaluator of the draft.
+/// An assignment of the draft.
 struct AssignmentPreview<'a> {
     app: &'a App,
     project: &'a ProjectId,
@@ -127,7 +127,7 @@ struct AssignmentPreview<'a> {
     assignment: &'a Assignment,
 }
 
-/// What one execution takes.
+/// Mean cost and latency of an execution.
 struct ExecutionMeans {
     basis: EstimateBasis,
     cost: Option<f64>,
@@ -141,9 +141,9 @@ impl AssignmentPreview<'_> {
         example: Option<&PreviewExample>,
         per_day: f64,
     ) -> Result<Estimate, Problem> {
-        let at_a_time = self.at_a_time(&evaluator).await?;
+        let concurrency = self.concurrency(&evaluator).await?;
         let means = self.means(evaluator, example).await?;
-        let seconds = means.latency_ms.zip(at_a_time);
+        let seconds = means.latency_ms.zip(concurrency);
         Ok(Estimate {
             evaluator_id: self.assignment.evaluator_id.clone(),
             executions_per_day: per_day,
@@ -177,14 +177,14 @@ impl AssignmentPreview<'_> {
             mapping: self.assignment.mapping.clone(),
             on_missing: self.rule.on_missing,
             on: vec![TrialOn::Target(example.target.clone())],
-            // A stored reply would tell neither cost nor time of the targets to come.
+            // A cached reply has neither the cost nor the latency of a future call.
             reuse: ReplyReuse { replies: ReplyPolicy::Refresh, run: 0 },
             limit: evaluators::TRIAL_LIMIT,
         };
         let results = self.app.scheduler.trial(self.project, trial).await?;
         let tried = results.into_iter().next();
         let calls = tried.map(|result| result.model_calls).unwrap_or_default();
-        // One that the provider did not answer says nothing of what an answer costs.
+        // Failed calls give no estimate.
         if calls.iter().all(|call| call.error.is_some()) {
             return Ok(means_of(EstimateBasis::Unknown, None, None));
         }
@@ -193,8 +193,8 @@ impl AssignmentPreview<'_> {
         Ok(means_of(EstimateBasis::Trial, cost, Some(latency_ms as f64)))
     }
 
-    /// The calls that the connection of the first model takes at a time.
-    async fn at_a_time(&self, evaluator: &Evaluator) -> Result<Option<u32>, Problem> {
+    /// Concurrent calls of the connection of the first model.
+    async fn concurrency(&self, evaluator: &Evaluator) -> Result<Option<u32>, Problem> {
         let catalog = &self.app.store.catalog;
         let own = evaluator.version.slots.first();
         let choice = match own.and_then(|slot| slot.model.clone()) {

@@ -1,4 +1,4 @@
-//! Evaluation rules: which incoming targets go to which evaluators.
+//! Evaluation rules: the assignment of targets to evaluators.
 
 use axum::extract::{Path, State};
 use perpend_api_types::list::{CursorList, IdResponse};
@@ -14,7 +14,7 @@ use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::cursor;
-use perpend_http_kit::extract::{Body, Params};
+use perpend_http_kit::extract::{Body, MISSING, Params, must_be_one_of};
 use perpend_http_kit::filters::filter_problem;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
@@ -27,33 +27,28 @@ const LIST: &str = "/api/public/v2/evaluation-rules";
 const ONE: &str = "/api/public/v2/evaluation-rules/{ruleId}";
 const MAX_ASSIGNMENTS: usize = 20;
 const DAY_MS: i64 = 86_400_000;
-/// Columns of ids of datasets.
+/// Columns with ids of datasets.
 const DATASETS: [&str; 2] = ["datasetId", "experimentDatasetId"];
 
 pub(super) fn routes(routes: &mut Routes) {
     let create =
-        Operation::post("createRule", LIST, "Make a rule", EvaluatorWrite).body::<RuleInput>();
+        Operation::post("createRule", LIST, "Create a rule", EvaluatorWrite).body::<RuleInput>();
     routes.add(create, create_rule);
     routes.add(
-        Operation::get("listRules", LIST, "Rules, newest first", EvaluatorRead).query(PAGE),
+        Operation::get("listRules", LIST, "List rules, newest first", EvaluatorRead).query(PAGE),
         list_rules,
     );
-    routes.add(Operation::get("getRule", ONE, "One rule", EvaluatorRead), get_rule);
+    routes.add(Operation::get("getRule", ONE, "Get a rule", EvaluatorRead), get_rule);
     let patch = Operation::patch(
         "updateRule",
         ONE,
-        "Change a rule; lists are replaced whole",
+        "Update a rule; lists are replaced as a whole",
         EvaluatorWrite,
     )
     .body::<RuleInput>();
     routes.add(patch, patch_rule);
     routes.add(
-        Operation::delete(
-            "deleteRule",
-            ONE,
-            "Delete a rule; the scores it made stay",
-            EvaluatorWrite,
-        ),
+        Operation::delete("deleteRule", ONE, "Delete a rule; its scores are kept", EvaluatorWrite),
         delete_rule,
     );
 }
@@ -67,42 +62,42 @@ fn parse_choice<T: Copy + std::str::FromStr>(
     let parse = |raw: &str| {
         raw.parse().map_err(|_| {
             let names: Vec<&str> = all.iter().map(|value| text(*value)).collect();
-            Problem::body(field, format!("{raw:?} is none of {}", names.join(", ")))
+            Problem::body(field, must_be_one_of(&names, raw))
         })
     };
     raw.map(parse).transpose()
 }
 
-/// Goes on after a fault, so that one answer names them all.
+/// Collects problems, so that one response has all of them.
 #[derive(Debug, Default)]
 struct ProblemList(Vec<Problem>);
 
 impl ProblemList {
-    fn keep<T>(&mut self, read: Result<Option<T>, Problem>) -> Option<T> {
+    fn collect<T>(&mut self, read: Result<Option<T>, Problem>) -> Option<T> {
         read.unwrap_or_else(|problem| {
             self.0.push(problem);
             None
         })
     }
 
-    fn end(self) -> Result<(), Problem> {
+    fn finish(self) -> Result<(), Problem> {
         Problem::all(self.0).map_or(Ok(()), Err)
     }
 }
 
-/// The change this asks for, checked on its own; a new rule needs more than a change.
+/// Validates a request without the state of other resources. A new rule has more required fields.
 fn patch_of(input: &RuleInput, app: &App, current: Option<&Rule>) -> Result<RulePatch, Problem> {
     let is_new = current.is_none();
     let base = current.map_or_else(Timing::default, |rule| rule.timing);
     let assigned = current.map_or(&[][..], |rule| &rule.assignments);
     let mut faults = ProblemList::default();
-    let needed = [
+    let required = [
         ("name", input.name.is_some()),
         ("enabled", input.enabled.is_some()),
         ("evaluatorAssignments", input.evaluator_assignments.is_some()),
     ];
-    for (field, _) in needed.iter().filter(|(_, given)| is_new && !given) {
-        faults.0.push(Problem::body(field, "is missing"));
+    for (field, _) in required.iter().filter(|(_, is_present)| is_new && !is_present) {
+        faults.0.push(Problem::body(field, MISSING));
     }
     let name = input.name.as_deref().map(evaluators::checked_name);
     let target = input.target.as_deref();
@@ -111,55 +106,51 @@ fn patch_of(input: &RuleInput, app: &App, current: Option<&Rule>) -> Result<Rule
     let policy = input.version_policy;
     let assignments = input.evaluator_assignments.as_ref();
     let assignments = assignments.map(|list| checked_assignments(app, list, policy, assigned));
-    faults.keep(check_schedule(input));
+    faults.collect(check_schedule(input));
     let conditions = input.filter.iter().flat_map(|sent| &sent.0).enumerate();
     for (at, _) in conditions.filter(|(_, condition)| !condition.is_object()) {
         let field = format!("filter[{at}]");
-        faults.0.push(Problem::body(&field, "an object is expected"));
+        faults.0.push(Problem::body(&field, "must be an object"));
     }
     let patch = RulePatch {
-        name: faults.keep(name.transpose()),
-        target: faults.keep(parse_choice("target", target, TargetKind::ALL, TargetKind::as_str)),
+        name: faults.collect(name.transpose()),
+        target: faults.collect(parse_choice("target", target, TargetKind::ALL, TargetKind::as_str)),
         enabled: input.enabled,
-        sampling: faults.keep(input.sampling.map(checked_sampling).transpose()),
+        sampling: faults.collect(input.sampling.map(checked_sampling).transpose()),
         sampling_independent: input.sampling_independent,
         filter: None,
-        assignments: faults.keep(assignments.transpose()),
-        // Evaluators that were sent have theirs already.
+        assignments: faults.collect(assignments.transpose()),
+        // Assignments in the request have the policy already.
         version: policy.filter(|_| input.evaluator_assignments.is_none()),
         timing: Some(timing_of(input, base, &mut faults)),
-        on_missing: faults.keep(parse_choice(
+        on_missing: faults.collect(parse_choice(
             "onMissing",
             on_missing,
             OnMissing::ALL,
             OnMissing::as_str,
         )),
-        late: faults.keep(parse_choice("late", late, Late::ALL, Late::as_str)),
+        late: faults.collect(parse_choice("late", late, Late::ALL, Late::as_str)),
         budget: input.budget.clone(),
-        after: faults.keep(input.after.as_deref().map(checked_after).transpose()),
-        audit: faults.keep(input.audit.map(checked_audit).transpose()),
+        after: faults.collect(input.after.as_deref().map(checked_after).transpose()),
+        audit: faults.collect(input.audit.map(checked_audit).transpose()),
     };
-    faults.end().map(|()| patch)
+    faults.finish().map(|()| patch)
 }
 
 fn check_schedule(input: &RuleInput) -> Result<Option<()>, Problem> {
     match input.schedule.as_deref() {
         None | Some("continuous") => Ok(None),
-        Some(other) => {
-            let message =
-                format!("this server version has the schedule \"continuous\" only, not {other:?}");
-            Err(Problem::body("schedule", message))
-        }
+        Some(other) => Err(Problem::body("schedule", must_be_one_of(&["continuous"], other))),
     }
 }
 
-/// The waits: those given, else those of `base`.
+/// The delays of the request, otherwise those of `base`.
 fn timing_of(input: &RuleInput, base: Timing, faults: &mut ProblemList) -> Timing {
     let mut wait = |field: &str, wait: Option<i64>| {
-        let message = || format!("milliseconds from 0 to {DAY_MS} are expected");
+        let message = || format!("must be from 0 to {DAY_MS} milliseconds");
         match wait {
             Some(ms) if !(0..=DAY_MS).contains(&ms) => {
-                faults.keep(Err(Problem::body(field, message())))
+                faults.collect(Err(Problem::body(field, message())))
             }
             other => other,
         }
@@ -171,12 +162,12 @@ fn timing_of(input: &RuleInput, base: Timing, faults: &mut ProblemList) -> Timin
     }
 }
 
-/// What a session is never waited for with is not asked for.
+/// Refuses a delay that sessions do not have.
 fn check_waits(input: &RuleInput, target: TargetKind) -> Result<(), Problem> {
     match (target, input.settle_ms) {
         (TargetKind::Session, Some(_)) => Err(Problem::body(
             "settleMs",
-            "a session is complete when nothing has come for quietMs; leave settleMs out",
+            "must be absent for sessions, which are complete after quietMs without data",
         )),
         _ => Ok(()),
     }
@@ -185,10 +176,13 @@ fn check_waits(input: &RuleInput, target: TargetKind) -> Result<(), Problem> {
 fn checked_sampling(sampling: Option<f64>) -> Result<f64, Problem> {
     match sampling {
         Some(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
-        _ => Err(Problem::body(
-            "sampling",
-            "a number above 0 and at most 1 is expected; set enabled to false to score nothing",
-        )),
+        other => {
+            let found = other.map_or_else(|| "null".to_owned(), |rate| rate.to_string());
+            let message = format!(
+                "must be greater than 0 and at most 1, got {found}; set enabled to false to score nothing"
+            );
+            Err(Problem::body("sampling", message))
+        }
     }
 }
 
@@ -206,7 +200,7 @@ fn checked_after(ids: &[String]) -> Result<Vec<RuleId>, Problem> {
 fn checked_audit(audit: f64) -> Result<f64, Problem> {
     match audit {
         0.0..=1.0 => Ok(audit),
-        _ => Err(Problem::body("audit", "a number from 0 to 1 is expected")),
+        _ => Err(Problem::body("audit", format!("must be from 0 to 1, got {audit}"))),
     }
 }
 
@@ -217,7 +211,8 @@ fn checked_assignments(
     assigned: &[Assignment],
 ) -> Result<Vec<Assignment>, Problem> {
     if list.len() > MAX_ASSIGNMENTS {
-        let message = format!("at most {MAX_ASSIGNMENTS} evaluators per rule");
+        let message =
+            format!("must contain at most {MAX_ASSIGNMENTS} evaluators, got {}", list.len());
         return Err(Problem::body("evaluatorAssignments", message));
     }
     let mut assignments = Vec::with_capacity(list.len());
@@ -226,10 +221,13 @@ fn checked_assignments(
         let evaluator_id = EvaluatorId::new(&input.evaluator_id)
             .map_err(|error| Problem::body(&field, error.to_string()))?;
         if assignments.iter().any(|known: &Assignment| known.evaluator_id == evaluator_id) {
-            return Err(Problem::body(&field, "the evaluator is assigned twice"));
+            return Err(Problem::body(
+                &field,
+                "must be unique: another assignment has this evaluator",
+            ));
         }
         let id = AssignmentId::new(&app.web.ids.uuid().to_string());
-        // Without a policy in the request, the one that stands is kept.
+        // Without a policy in the request, the current one is kept.
         let mut assigned = assigned.iter();
         let policy_in_use = assigned.find(|each| each.evaluator_id == evaluator_id);
         let policy_in_use = policy_in_use.map(|each| each.version);
@@ -244,9 +242,9 @@ fn checked_assignments(
     Ok(assignments)
 }
 
-/// Checks what hangs together: mappings with the target, assignments with the switch.
+/// Validates mappings against the target and assignments against `enabled`.
 ///
-/// Answers with the evaluators, in the order of the assignments, each with the versions that are used.
+/// Returns the evaluators in the order of the assignments, each with the versions that are used.
 async fn check_whole(
     app: &App,
     project: &ProjectId,
@@ -255,7 +253,7 @@ async fn check_whole(
     if rule.enabled && rule.assignments.is_empty() {
         return Err(Problem::body(
             "evaluatorAssignments",
-            "an enabled rule needs at least one evaluator",
+            "must contain at least one evaluator for an enabled rule",
         ));
     }
     let links = app.store.catalog.rule_links(project).await?;
@@ -265,8 +263,7 @@ async fn check_whole(
     for (at, assignment) in rule.assignments.iter().enumerate() {
         let evaluator = app.store.catalog.evaluator(project, &assignment.evaluator_id).await?;
         let evaluator = evaluator.ok_or_else(|| {
-            let message =
-                format!("no evaluator {:?} in this project", assignment.evaluator_id.as_str());
+            let message = format!("unknown evaluator {:?}", assignment.evaluator_id.as_str());
             Problem::new(Code::NotFound, message)
                 .with("field", format!("evaluatorAssignments[{at}].evaluatorId"))
         })?;
@@ -282,7 +279,7 @@ async fn check_whole(
     Ok(evaluators)
 }
 
-/// An evaluator with each version that an assignment uses: the one that scores, and the one in the shadow.
+/// The versions of an evaluator that an assignment uses: the live one and the shadow one.
 async fn versions_of(
     app: &App,
     project: &ProjectId,
@@ -297,17 +294,17 @@ async fn versions_of(
     };
     if policy.named().is_some_and(|named| number < named) {
         return Err(wrong(format!(
-            "{policy:?}: the newest version of the evaluator is {number}",
+            "must not exceed version {number}, the newest of the evaluator, got {policy:?}",
             policy = policy.to_string()
         )));
     }
     let used = app.store.catalog.used_versions(project, newest, policy);
-    let none = || wrong("the evaluator has no other version that could score".to_owned());
+    let none = || wrong("must leave a version that can score".to_owned());
     let used = used.await?.ok_or_else(none)?;
     Ok([Some(used.live), used.shadow].into_iter().flatten().collect())
 }
 
-/// Datasets that a new filter asks for are there (evaluation.md 2.1).
+/// Checks that the datasets of a filter exist (evaluation.md 2.1).
 async fn check_datasets(
     app: &App,
     project: &ProjectId,
@@ -321,7 +318,7 @@ async fn check_datasets(
         for id in ids.iter().filter(|_| is_dataset) {
             let found = app.store.catalog.dataset_by_id(project, id).await?;
             if found.is_none() {
-                let message = format!("no dataset {id:?} in this project");
+                let message = format!("unknown dataset {id:?}");
                 return Err(Problem::body(&format!("filter[{at}].value"), message));
             }
         }
@@ -338,7 +335,7 @@ pub(super) async fn find(app: &App, project: &ProjectId, id: &str) -> Result<Rul
     found.ok_or_else(|| Problem::not_found("evaluation rule"))
 }
 
-/// A rule as it would be made, and its evaluators in the order of the assignments, each with the versions that are used.
+/// An unsaved rule, and its evaluators in the order of the assignments, each with the versions that are used.
 pub(super) async fn draft(
     app: &App,
     project: &ProjectId,
@@ -374,7 +371,7 @@ pub(super) async fn draft(
     Ok((rule, evaluators))
 }
 
-/// Makes a rule.
+/// Creates a rule.
 pub(super) async fn make(
     app: &App,
     project: &ProjectId,
@@ -388,7 +385,7 @@ pub(super) async fn make(
     Ok(catalog.create_rule(project, &rule, &*app.web.clock).await?)
 }
 
-/// Changes a rule that was read before.
+/// Changes a rule.
 pub(super) async fn change(
     app: &App,
     project: &ProjectId,
@@ -399,7 +396,7 @@ pub(super) async fn change(
     let now = app.web.clock.now();
     let target = patch.target.unwrap_or(current.target);
     check_waits(input, target)?;
-    // Also one that stays: it was written for another target, or by an older version.
+    // Also an unchanged filter: it may have been validated for another target, or by an older version.
     let sent = input.filter.clone();
     let sent = sent.map_or_else(|| current.filter.sent().to_vec(), |sent| sent.0);
     let filter = WrittenFilter::parse(sent, target.filter_columns()).map_err(filter_problem)?;
@@ -415,7 +412,7 @@ pub(super) async fn change(
     if let Some(filter) = &patch.filter {
         check_datasets(app, project, filter).await?;
     }
-    // What the rule asks already, it goes on asking.
+    // Evaluators that the rule uses already are not tested again.
     if current.enabled && (current.paused.is_none() || patch.enabled != Some(true)) {
         let is_in_use = |one: &Evaluator| {
             let policy = |rule: &Rule| {
@@ -435,7 +432,7 @@ pub(super) async fn change(
     Ok(patched.await?)
 }
 
-/// Deletes a rule; the scores it made stay.
+/// Deletes a rule; its scores are kept.
 pub(super) async fn delete(app: &App, project: &ProjectId, id: &str) -> Result<RuleId, Problem> {
     let rule = find(app, project, id).await?;
     app.store.catalog.delete_rule(project, &rule.id).await?;

@@ -1,4 +1,4 @@
-//! Score configs: made, listed, changed, archived. None is ever deleted: scores refer to them.
+//! Score configs. They are archived, never deleted, because scores refer to them.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -7,7 +7,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::score_config::{Category, ScoreConfig, boolean_categories};
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, Params};
+use perpend_http_kit::extract::{Body, Params, must_be_one_of};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
@@ -19,32 +19,33 @@ use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/score-configs";
 const ONE: &str = "/api/public/score-configs/{configId}";
+const DATA_TYPES: [&str; 4] = ["NUMERIC", "BOOLEAN", "CATEGORICAL", "TEXT"];
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listScoreConfigs",
         LIST,
-        "Score configs by page, newest first",
+        "List score configs, newest first",
         ScoreConfigRead,
     );
     routes.add(list.query(page::PAGED), list_configs);
     let create =
-        Operation::post("createScoreConfig", LIST, "Make a score config", ScoreConfigWrite);
+        Operation::post("createScoreConfig", LIST, "Create a score config", ScoreConfigWrite);
     routes.add(create.body::<NewConfig>(), create_config);
     routes.add(
-        Operation::get("getScoreConfig", ONE, "One score config", ScoreConfigRead),
+        Operation::get("getScoreConfig", ONE, "Get a score config", ScoreConfigRead),
         get_config,
     );
     let update = Operation::patch(
         "updateScoreConfig",
         ONE,
-        "Change or archive a score config",
+        "Update or archive a score config",
         ScoreConfigWrite,
     );
     routes.add(update.body::<ConfigPatch>(), update_config);
 }
 
-/// A category as clients send it.
+/// A category.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 struct CategoryInput {
     value: f64,
@@ -55,9 +56,9 @@ struct CategoryInput {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewConfig {
-    /// 1 to 35 letters, digits, blanks and `_ . ( ) -`.
+    /// 1 to 35 letters, digits, spaces and `_ . ( ) -`.
     name: String,
-    /// NUMERIC, BOOLEAN, CATEGORICAL or TEXT.
+    /// `NUMERIC`, `BOOLEAN`, `CATEGORICAL` or `TEXT`.
     data_type: String,
     categories: Option<Vec<CategoryInput>>,
     min_value: Option<f64>,
@@ -65,7 +66,7 @@ struct NewConfig {
     description: Option<String>,
 }
 
-/// What to change; at least one member.
+/// Changes of a score config. At least one member is required.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ConfigPatch {
@@ -116,10 +117,11 @@ async fn create_config(
     caller: Act,
     Body(input): Body<NewConfig>,
 ) -> Result<Json<Value>, Problem> {
-    let data_type: ScoreDataType = input.data_type.parse().map_err(|_| {
-        Problem::body("dataType", "NUMERIC, BOOLEAN, CATEGORICAL or TEXT is expected")
-    })?;
-    let given = input.categories.map(categories);
+    let data_type: ScoreDataType = input
+        .data_type
+        .parse()
+        .map_err(|_| Problem::body("dataType", must_be_one_of(&DATA_TYPES, &input.data_type)))?;
+    let categories = input.categories.map(categories);
     let now = app.web.clock.now();
     let config = checked(ScoreConfig {
         id: app.web.ids.uuid().to_string(),
@@ -129,8 +131,8 @@ async fn create_config(
         min_value: input.min_value,
         max_value: input.max_value,
         categories: match data_type {
-            ScoreDataType::Boolean => given.or_else(|| Some(boolean_categories())),
-            _ => given,
+            ScoreDataType::Boolean => categories.or_else(|| Some(boolean_categories())),
+            _ => categories,
         },
         description: input.description,
         created_at: now,
@@ -166,7 +168,7 @@ async fn update_config(
     Body(patch): Body<Value>,
 ) -> Result<Json<Value>, Problem> {
     if patch.as_object().is_none_or(serde_json::Map::is_empty) {
-        return Err(Problem::body("", "at least one field is expected"));
+        return Err(Problem::body("", "at least one field is required"));
     }
     let patch: ConfigPatch = perpend_http_kit::extract::from_value(&patch)?;
     let mut config = find(&app, &caller.project, &id).await?;

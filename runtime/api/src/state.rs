@@ -1,4 +1,4 @@
-//! What the handlers reach.
+//! State of the handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::writers::Writers;
 /// Collects the endpoints.
 pub(crate) type Routes = perpend_http_kit::routes::Routes<App>;
 
-/// The parts of this room, cheap to clone.
+/// The state, cheap to clone.
 #[derive(Clone, Debug)]
-pub struct App(Arc<Parts>);
+pub struct App(Arc<AppParts>);
 
 /// The parts behind [`App`].
 #[derive(Debug)]
-pub struct Parts {
-    given: NewApp,
+pub struct AppParts {
+    parts: NewApp,
     pub(crate) media_signer: Signer,
     pub(crate) inspections: TurnQueue,
     pub(crate) trials: TurnQueue,
@@ -35,40 +35,40 @@ pub struct Parts {
     pub(crate) preflights: TurnQueue,
 }
 
-/// What an [`App`] is made of.
+/// The parts of an [`App`] that the caller supplies.
 #[derive(Debug)]
 pub struct NewApp {
-    /// What it has in common with the other rooms.
+    /// State shared by all crates that serve HTTP.
     pub web: Web,
     /// The database.
     pub store: Store,
     /// Runs evaluators.
     pub engine: Arc<Engine>,
-    /// What evaluators ask.
+    /// Model connections.
     pub models: Arc<dyn Models>,
-    /// Turns what arrives into scores.
+    /// Schedules executions of evaluators.
     pub scheduler: Scheduler,
     /// Prices of models.
     pub prices: Arc<Prices>,
-    /// Encrypts what is stored and must be read again.
+    /// Encrypts secrets.
     pub vault: Vault,
-    /// The project that the login link opens.
+    /// Project of the login link.
     pub home_project: ProjectId,
     /// The plug-ins that come with the program.
     pub bundle: Bundle,
-    /// Where its optional plug-ins are.
+    /// Folder of the optional plug-ins.
     pub components: ComponentFolder,
     /// Background jobs.
     pub jobs: Jobs,
 }
 
 impl App {
-    /// Puts the parts together.
+    /// Combines the parts.
     #[must_use]
-    pub fn new(given: NewApp) -> Self {
-        Self(Arc::new(Parts {
-            media_signer: Signer::new(&given.vault),
-            given,
+    pub fn new(parts: NewApp) -> Self {
+        Self(Arc::new(AppParts {
+            media_signer: Signer::new(&parts.vault),
+            parts,
             inspections: TurnQueue::new(INSPECTIONS),
             trials: TurnQueue::new(TRIALS),
             writers: Writers::default(),
@@ -84,17 +84,17 @@ impl AppState for App {
 }
 
 impl Deref for App {
-    type Target = Parts;
+    type Target = AppParts;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &AppParts {
         &self.0
     }
 }
 
-impl Deref for Parts {
+impl Deref for AppParts {
     type Target = NewApp;
 
     fn deref(&self) -> &NewApp {
-        &self.given
+        &self.parts
     }
 }

@@ -1,8 +1,8 @@
-//! Turns of work that takes long: components to be inspected, evaluators to be tried.
+//! Queues of long operations: inspections of components, trials of evaluators.
 //!
 //! Invariants:
-//! - **Only whole requests wait.** A turn is asked for when the bytes are here; a slow upload holds none.
-//! - **A project waits for itself.** What it has beyond its own turns waits behind them. No line grows without bound.
+//! - **Only complete requests wait.** A turn is requested after the body was read; a slow upload holds none.
+//! - **Projects do not block each other.** A project waits for its own turns. Every queue is bounded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,49 +11,49 @@ use perpend_domain::ids::ProjectId;
 use perpend_http_kit::problem::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-/// How many turns there are, and how long lines get.
+/// Limits of turns and queues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TurnLimits {
-    /// Done at a time.
-    at_a_time: usize,
-    /// The same of one project.
-    at_a_time_of_project: usize,
-    /// Waiting or being done, of one project.
-    n_of_project: usize,
-    /// The same of all projects.
-    n_of_all: usize,
-    /// What waits, and what is done with it, for people.
-    doing: &'static str,
+    /// Concurrent turns.
+    concurrency: usize,
+    /// Concurrent turns of one project.
+    concurrency_per_project: usize,
+    /// Waiting and running operations of one project.
+    max_per_project: usize,
+    /// Waiting and running operations of all projects.
+    max_total: usize,
+    /// Description in messages.
+    description: &'static str,
 }
 
-/// Components to be inspected: a process and CPU time each.
+/// Inspections of components, each with a process and CPU time.
 pub(crate) const INSPECTIONS: TurnLimits = TurnLimits {
-    at_a_time: 4,
-    at_a_time_of_project: 1,
-    n_of_project: 8,
-    n_of_all: 64,
-    doing: "components are being registered",
+    concurrency: 4,
+    concurrency_per_project: 1,
+    max_per_project: 8,
+    max_total: 64,
+    description: "components are being registered",
 };
 
-/// Evaluators to be tried: mostly waiting for models.
+/// Trials of evaluators, which mostly wait for models.
 pub(crate) const TRIALS: TurnLimits = TurnLimits {
-    at_a_time: 16,
-    at_a_time_of_project: 4,
-    n_of_project: 16,
-    n_of_all: 128,
-    doing: "trials of evaluators are under way",
+    concurrency: 16,
+    concurrency_per_project: 4,
+    max_per_project: 16,
+    max_total: 128,
+    description: "trials of evaluators are in progress",
 };
 
-/// Evaluators to be tested when they or their rules are saved: they do not wait for trials, which may take minutes.
+/// Tests of evaluators before they or their rules are saved. They do not wait for trials, which may take minutes.
 pub(crate) const PREFLIGHTS: TurnLimits = TurnLimits {
-    at_a_time: 16,
-    at_a_time_of_project: 4,
-    n_of_project: 16,
-    n_of_all: 128,
-    doing: "tests of evaluators are under way",
+    concurrency: 16,
+    concurrency_per_project: 4,
+    max_per_project: 16,
+    max_total: 128,
+    description: "tests of evaluators are in progress",
 };
 
-/// Whose turn it is, and who waits.
+/// Running and waiting operations.
 #[derive(Debug)]
 pub(crate) struct TurnQueue {
     limits: TurnLimits,
@@ -74,7 +74,7 @@ pub(crate) struct Turn<'a> {
     _of_project: OwnedSemaphorePermit,
 }
 
-/// A place in the line of a project, kept until it is dropped: for one turn, or for one after the other.
+/// A slot in the queue of a project until it is dropped, for one turn or several in sequence.
 #[derive(Debug)]
 pub(crate) struct QueueSlot<'a> {
     turns: &'a TurnQueue,
@@ -98,20 +98,20 @@ impl<'a> QueueSlot<'a> {
 }
 
 impl TurnQueue {
-    /// None is taken yet.
+    /// An empty queue.
     pub(crate) fn new(limits: TurnLimits) -> Self {
-        Self { all: Semaphore::new(limits.at_a_time), limits, queues: Mutex::default() }
+        Self { all: Semaphore::new(limits.concurrency), limits, queues: Mutex::default() }
     }
 
-    // What is guarded is whole between any two statements, also after a panic.
+    // The map is consistent between any two statements, also after a panic.
     fn queues(&self) -> MutexGuard<'_, HashMap<ProjectId, ProjectQueue>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn of this project; both are given back together.
+    /// Waits for a turn of this project. Turn and slot are released together.
     ///
     /// # Errors
-    /// 503 when too many wait already.
+    /// 503 when the queue is full.
     pub(crate) async fn wait<'a>(
         &'a self,
         project: &'a ProjectId,
@@ -120,29 +120,33 @@ impl TurnQueue {
         Ok((slot.turn().await?, slot))
     }
 
-    /// Takes a place in the line of this project.
+    /// Takes a slot in the queue of this project.
     ///
     /// # Errors
-    /// 503 when too many wait already.
+    /// 503 when the queue is full.
     pub(crate) fn enqueue<'a>(&'a self, project: &'a ProjectId) -> Result<QueueSlot<'a>, Problem> {
         let mut queues = self.queues();
-        let n_of_all: usize = queues.values().map(|queue| queue.n).sum();
+        let max_total: usize = queues.values().map(|queue| queue.n).sum();
         let queue = queues.get(project);
-        let TurnLimits { n_of_project: most_of_project, n_of_all: most_of_all, doing, .. } =
-            self.limits;
+        let TurnLimits {
+            max_per_project: most_of_project,
+            max_total: most_of_all,
+            description,
+            ..
+        } = self.limits;
         if queue.is_some_and(|queue| most_of_project <= queue.n) {
             return Err(Problem::unavailable(format!(
-                "{most_of_project} {doing} for this project; nothing of this one was kept"
+                "{most_of_project} {description} for this project; send the request again"
             )));
         }
-        if most_of_all <= n_of_all {
+        if most_of_all <= max_total {
             return Err(Problem::unavailable(format!(
-                "{most_of_all} {doing}; nothing of this one was kept"
+                "{most_of_all} {description}; send the request again"
             )));
         }
         let queue = queues.entry(project.clone()).or_insert_with(|| ProjectQueue {
             n: 0,
-            turn: Arc::new(Semaphore::new(self.limits.at_a_time_of_project)),
+            turn: Arc::new(Semaphore::new(self.limits.concurrency_per_project)),
         });
         queue.n += 1;
         Ok(QueueSlot { turns: self, project, turn: Arc::clone(&queue.turn) })
@@ -174,13 +178,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_project_with_many_components_waits_behind_itself_and_others_do_not() {
+    async fn a_project_with_many_components_waits_without_blocking_others() {
         let turns = TurnQueue::new(INSPECTIONS);
         let (busy, other) = (project("busy"), project("other"));
         let first = turns.wait(&busy).await.unwrap();
         let mut context = Context::from_waker(Waker::noop());
         let mut waiting: Vec<_> =
-            (1..INSPECTIONS.n_of_project).map(|_| Box::pin(turns.wait(&busy))).collect();
+            (1..INSPECTIONS.max_per_project).map(|_| Box::pin(turns.wait(&busy))).collect();
         for one in &mut waiting {
             assert!(one.as_mut().poll(&mut context).is_pending());
         }
@@ -195,25 +199,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_wait_than_there_is_room_for() {
+    async fn the_number_of_waiting_operations_is_bounded() {
         let turns = TurnQueue::new(INSPECTIONS);
         let projects: Vec<_> =
-            (0..=INSPECTIONS.n_of_all).map(|n| project(&format!("p{n}"))).collect();
+            (0..=INSPECTIONS.max_total).map(|n| project(&format!("p{n}"))).collect();
         let mut context = Context::from_waker(Waker::noop());
         let mut waiting = Vec::new();
         for (n, project) in projects.iter().enumerate() {
             let mut one = Box::pin(turns.wait(project));
             match one.as_mut().poll(&mut context) {
                 Poll::Ready(Ok(turn)) => {
-                    assert!(n < INSPECTIONS.at_a_time);
+                    assert!(n < INSPECTIONS.concurrency);
                     std::mem::forget(turn);
                 }
                 Poll::Pending => waiting.push(one),
                 Poll::Ready(Err(problem)) => {
-                    assert_eq!((n, problem.code()), (INSPECTIONS.n_of_all, Code::Unavailable));
+                    assert_eq!((n, problem.code()), (INSPECTIONS.max_total, Code::Unavailable));
                 }
             }
         }
-        assert_eq!(waiting.len(), INSPECTIONS.n_of_all - INSPECTIONS.at_a_time);
+        assert_eq!(waiting.len(), INSPECTIONS.max_total - INSPECTIONS.concurrency);
     }
 }

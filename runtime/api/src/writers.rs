@@ -1,7 +1,7 @@
-//! Writers of one thing, one after the other.
+//! Locks of resources for writers in this process.
 //!
-//! A thing that is read, checked and written conditionally costs each writer one attempt per rival. In one process
-//! rivals wait for each other instead; between processes the condition decides, and a writer tries again.
+//! A conditional update fails and is retried once per concurrent writer. In one process
+//! writers wait for each other instead; between processes the condition decides.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use perpend_domain::ids::ProjectId;
 use tokio::sync::OwnedMutexGuard;
 
-/// Entries at which those without a writer are removed.
+/// Number of entries at which unused ones are removed.
 const MAX_IDLE: usize = 1_024;
 
 type Key = (ProjectId, &'static str, String);
 
-/// One lock for each thing that is being written.
+/// One lock per resource that is being written.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     locks: Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>,
 }
 
 impl Writers {
-    /// Waits for the other writers of a thing of this kind and name. The next one continues when the guard is dropped.
+    /// Waits for the other writers of a resource. The next one continues when the guard is dropped.
     pub(crate) async fn enter(
         &self,
         project: &ProjectId,

@@ -192,7 +192,7 @@ async fn a_model_that_nobody_configured_says_so() {
     let path = "/api/public/v2/evaluators";
     let refused = app.client.json(Method::POST, path, &unused).await.unwrap();
     assert_eq!(refused.status, 422, "{}", refused.text());
-    assert!(refused.text().contains("never asks"), "{}", refused.text());
+    assert!(refused.text().contains("does not request"), "{}", refused.text());
     let without = evaluator(&reference, &json!(["model"]));
     let refused = app.client.json(Method::POST, path, &without).await.unwrap();
     assert_eq!(refused.status, 422, "{}", refused.text());

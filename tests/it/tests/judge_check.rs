@@ -204,7 +204,7 @@ async fn the_command_shows_a_check_against_scores_and_against_a_file() {
     assert!(is_done && error.contains("has 2 items"), "{error}");
     // What the server says is passed on, and a file that is missing is no score.
     let (is_done, _, error) = check("human", &["--runs", "9"]).await;
-    assert!(!is_done && error.contains("a number from 1 to 5"), "{error}");
+    assert!(!is_done && error.contains("must be from 1 to 5"), "{error}");
     let (is_done, _, error) = check("lables.jsonl", &[]).await;
     assert!(!is_done && error.contains("No such file"), "{error}");
     std::fs::write(&file, "{}").unwrap();

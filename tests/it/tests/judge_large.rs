@@ -208,7 +208,7 @@ async fn only_a_judge_that_reads_the_trace_has_to_be_granted_it() {
         let (answered, said) = call(&app, Method::POST, EVALUATORS, judge(large, &model)).await;
         assert_eq!(answered, status, "{large}: {said}");
         let names = said.to_string();
-        assert_eq!(names.contains("reads the trace of its item"), status == 422, "{said}");
+        assert_eq!(names.contains("must contain `trace`"), status == 422, "{said}");
     }
     let both = json!(["model", "trace"]);
     for (member, value, place) in [

@@ -133,7 +133,7 @@ async fn a_prompt_that_no_judge_can_ask_with_is_refused_with_its_place() {
         (judge_of(&json!({ "name": "tone", "label": "x" })), 400, "label"),
         (judge_of(&json!({ "name": "chat", "version": 1 })), 422, "placeholder"),
         (judge_of(&json!({ "name": "tone" })), 400, "customer"),
-        (neither, 400, "prompt or promptRef is expected"),
+        (neither, 400, "prompt or promptRef is required"),
     ] {
         let (answered, said) = call(&app, Method::POST, EVALUATORS, body).await;
         assert_eq!(answered, status, "{said}");

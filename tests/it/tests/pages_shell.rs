@@ -418,7 +418,7 @@ async fn the_reference_has_a_small_page_for_each_group_and_finds_operations_by_w
     assert!(n_compressed(&index) <= 45 << 10, "{}", n_compressed(&index));
     let found = anybody.get("/api/reference?q=POST+Queue").await.unwrap().text();
     assert!(
-        found.contains("Make an annotation queue") && !found.contains("List prompts"),
+        found.contains("Create an annotation queue") && !found.contains("List prompts"),
         "{found}"
     );
     let none = anybody.get("/api/reference?q=%3Cb%3E").await.unwrap().text();

@@ -115,7 +115,7 @@ async fn other_bytes_under_the_same_name_and_version_are_refused_and_nothing_is_
     assert_eq!(refused.status, 409, "{}", refused.text());
     let problem = refused.json();
     let detail = problem["detail"].as_str().unwrap();
-    for part in ["ourfirm/text@0.1.0", &digest, "raise the version"] {
+    for part in ["ourfirm/text@0.1.0", &digest, "increase the version"] {
         assert!(detail.contains(part), "{part}: {detail}");
     }
     assert_eq!(problem["digest"], digest);

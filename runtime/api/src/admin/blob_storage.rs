@@ -1,5 +1,5 @@
-//! Exports to buckets: where an organization has the data of its projects written to. The key of a bucket goes
-//! in and never comes out.
+//! Exports of the data of projects to buckets. The key of a bucket is
+//! write-only.
 
 pub(crate) use axum::extract::{Path, State};
 use axum::http::Uri;
@@ -14,7 +14,7 @@ use perpend_domain::ids::OrganizationId;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::OrganizationAct;
-use perpend_http_kit::extract::Body;
+use perpend_http_kit::extract::{Body, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use perpend_jobs::exports;
@@ -30,7 +30,7 @@ const LIST: &str = "/api/public/integrations/blob-storage";
 const ONE: &str = "/api/public/integrations/blob-storage/{id}";
 
 const DAY_MS: i64 = 86_400_000;
-/// A day that begins elsewhere already is not the future.
+/// The date of today in the time zone furthest ahead is accepted.
 const AHEAD_MS: i64 = 27 * 3_600_000;
 const MAX_TEXT: usize = 512;
 const MAX_SECRET: usize = 16 << 10;
@@ -39,25 +39,29 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listBucketExports",
         LIST,
-        "Exports to buckets of the organization's projects",
+        "List the bucket exports of the projects of the organization",
         ExportWrite,
     );
     routes.add(list, list_integrations);
     let put = Operation::put(
         "putBucketExport",
         LIST,
-        "Make or replace the export of a project",
+        "Create or replace the bucket export of a project",
         ExportWrite,
     );
     let put = put.body::<IntegrationInput>();
     routes.add(put, put_integration);
-    let get =
-        Operation::get("getBucketExportStatus", ONE, "How far an export has come", ExportWrite);
+    let get = Operation::get(
+        "getBucketExportStatus",
+        ONE,
+        "Get the progress of a bucket export",
+        ExportWrite,
+    );
     routes.add(get, get_status);
     let delete = Operation::delete(
         "deleteBucketExport",
         ONE,
-        "Delete an export; its files stay",
+        "Delete a bucket export; its files are kept",
         ExportWrite,
     );
     routes.add(delete, delete_integration);
@@ -92,8 +96,8 @@ fn sources() -> Object {
     ])
 }
 
-// Not `Debug`: it holds the key.
-/// An export as clients send it.
+// Not `Debug`: it contains the key.
+/// Settings of a bucket export.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct IntegrationInput {
@@ -101,17 +105,17 @@ struct IntegrationInput {
     #[serde(rename = "type")]
     #[schema(rename = "type", schema_with = kinds)]
     kind: BucketKind,
-    /// Of Azure: the container.
+    /// Name of the bucket; on Azure, of the container.
     bucket_name: String,
-    /// S3_COMPATIBLE needs it.
+    /// Required for `S3_COMPATIBLE`.
     endpoint: Option<String>,
     region: String,
-    /// Of Azure: the account. Google needs none. Kept when it is absent.
+    /// On Azure, the account. Not used on Google. When absent, the stored one is kept.
     access_key_id: Option<String>,
-    /// Of Google: the JSON of a service account. Never shown; kept when it is absent and `type`, `endpoint` and
-    /// `accessKeyId` stay the same.
+    /// On Google, the JSON of a service account. Never returned. When absent, the stored one is kept if `type`, `endpoint` and
+    /// `accessKeyId` are unchanged.
     secret_access_key: Option<String>,
-    /// Ends with a slash.
+    /// Prefix of the object names, with a trailing slash.
     prefix: Option<String>,
     #[schema(schema_with = frequencies)]
     export_frequency: Frequency,
@@ -121,19 +125,19 @@ struct IntegrationInput {
     file_type: FileType,
     #[schema(schema_with = modes)]
     export_mode: ExportMode,
-    /// FROM_CUSTOM_DATE needs it.
+    /// Required for `FROM_CUSTOM_DATE`.
     #[schema(value_type = Option<String>)]
     export_start_date: Option<Timestamp>,
-    /// With gzip; true when absent.
+    /// Whether files are compressed with gzip; true when absent.
     compressed: Option<bool>,
-    /// LEGACY_TRACES_OBSERVATIONS, OBSERVATIONS_V2 or LEGACY_TRACES_AND_ENRICHED_OBSERVATIONS.
+    /// `LEGACY_TRACES_OBSERVATIONS`, `OBSERVATIONS_V2` or `LEGACY_TRACES_AND_ENRICHED_OBSERVATIONS`.
     #[schema(value_type = Option<String>)]
     export_source: Option<ExportSource>,
-    /// Of the columns of observations; all when absent. Needs `exportSource`.
+    /// Groups of observation columns; all when absent. Requires `exportSource`.
     export_field_groups: Option<Vec<String>>,
 }
 
-/// An export, without its key.
+/// A bucket export, without its key.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Integration {
@@ -171,17 +175,17 @@ struct Integration {
     updated_at: Timestamp,
 }
 
-/// How far an export has come.
+/// Progress of a bucket export.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Progress {
-    /// When the next is due.
+    /// Time of the next run.
     #[schema(required, value_type = Option<String>)]
     next_sync_at: Option<Timestamp>,
-    /// What was received before is exported.
+    /// Data received before this time has been exported.
     #[schema(required, value_type = Option<String>)]
     last_sync_at: Option<Timestamp>,
-    /// Why the last one failed; nothing after a success.
+    /// Error of the last run; null after a success.
     #[schema(required)]
     last_error: Option<String>,
     #[schema(required, value_type = Option<String>)]
@@ -193,14 +197,14 @@ struct Integrations {
     data: Vec<Integration>,
 }
 
-/// How far an export has come, in a word.
+/// State and progress of a bucket export.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ExportStatus)]
 struct Status {
     id: String,
     project_id: String,
-    /// disabled, running, error, queued, idle or up_to_date.
+    /// `disabled`, `running`, `error`, `queued`, `idle` or `up_to_date`.
     sync_status: &'static str,
     enabled: bool,
     #[serde(flatten)]
@@ -252,7 +256,7 @@ impl From<BlobExport> for Integration {
     }
 }
 
-/// A word for how far an export has come.
+/// The state of an export.
 fn sync_status(export: &BlobExport, now: Timestamp) -> &'static str {
     let state = &export.state;
     let is_past = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
@@ -270,48 +274,51 @@ fn invalid<T>(field: &str, message: &str) -> Result<T, Problem> {
     Err(Problem::body(field, message))
 }
 
-fn is_made_of(text: &str, more: &str) -> bool {
+fn is_alphanumeric_or(text: &str, more: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
 }
 
 impl IntegrationInput {
-    /// Refuses what no provider could mean, and what would lead somewhere else once it stands in an address.
+    /// Validates names against the rules of the providers, so that none of them changes the address.
     fn check(&self) -> Result<(), Problem> {
         self.check_bucket()?;
-        if MAX_TEXT < self.region.len() || !is_made_of(&self.region, "-") {
-            return invalid("region", "letters, digits and hyphens are expected");
+        if MAX_TEXT < self.region.len() || !is_alphanumeric_or(&self.region, "-") {
+            return invalid("region", "must consist of letters, digits and hyphens");
         }
         if self.kind == BucketKind::S3 && self.region.is_empty() {
-            return invalid("region", "S3 needs it");
+            return invalid("region", "is required for S3");
         }
         match &self.endpoint {
             Some(endpoint) => {
                 check_endpoint(endpoint)?;
                 let is_google = self.kind == BucketKind::GoogleCloudStorage;
                 if is_google && !endpoint.starts_with("https://") {
-                    return invalid("endpoint", "Google is sent a token, which needs https");
+                    return invalid(
+                        "endpoint",
+                        "must start with https:// for GOOGLE_CLOUD_STORAGE",
+                    );
                 }
             }
             None if self.kind == BucketKind::S3Compatible => {
-                return invalid("endpoint", "S3_COMPATIBLE needs it");
+                return invalid("endpoint", "is required for S3_COMPATIBLE");
             }
             None => {}
         }
         if let Some(key) = &self.access_key_id {
             let is_account = self.kind != BucketKind::AzureBlobStorage
-                || ((3..=24).contains(&key.len()) && is_made_of(key, ""));
+                || ((3..=24).contains(&key.len()) && is_alphanumeric_or(key, ""));
             if key.is_empty()
                 || MAX_TEXT < key.len()
                 || key.chars().any(char::is_control)
                 || !is_account
             {
-                return invalid("accessKeyId", "is no access key or account");
+                return invalid("accessKeyId", "must be an access key or an account name");
             }
         }
         if let Some(secret) = &self.secret_access_key
             && (secret.is_empty() || MAX_SECRET < secret.len())
         {
-            return invalid("secretAccessKey", "1 to 16384 characters are expected");
+            return invalid("secretAccessKey", "must have 1 to 16384 characters");
         }
         let prefix = self.prefix.as_deref().unwrap_or_default();
         if !prefix.is_empty() {
@@ -319,13 +326,13 @@ impl IntegrationInput {
             let Some(names) = names.filter(|names| (1..MAX_TEXT).contains(&names.len())) else {
                 return invalid(
                     "prefix",
-                    "a path of at most 512 characters that ends with / is expected",
+                    "must be a path of at most 512 characters that ends with /",
                 );
             };
             if path::Path::parse(names).is_err() || names.starts_with('/') {
                 return invalid(
                     "prefix",
-                    "has an empty part, a part of dots, or a character that no name has",
+                    "must not contain empty segments, segments of dots, or characters that are invalid in names",
                 );
             }
         }
@@ -339,22 +346,24 @@ impl IntegrationInput {
         let is_right = ends_well
             && match self.kind {
                 BucketKind::S3 => {
-                    (3..=63).contains(&name.len()) && is_lower && is_made_of(name, "-.")
+                    (3..=63).contains(&name.len()) && is_lower && is_alphanumeric_or(name, "-.")
                 }
                 BucketKind::S3Compatible => {
-                    (1..=255).contains(&name.len()) && is_made_of(name, "-._")
+                    (1..=255).contains(&name.len()) && is_alphanumeric_or(name, "-._")
                 }
                 BucketKind::AzureBlobStorage => {
-                    let is_plain = !name.contains("--") && is_made_of(name, "-");
+                    let is_plain = !name.contains("--") && is_alphanumeric_or(name, "-");
                     (3..=63).contains(&name.len()) && is_lower && is_plain
                 }
                 BucketKind::GoogleCloudStorage => {
-                    (3..=222).contains(&name.len()) && is_lower && is_made_of(name, "-._")
+                    (3..=222).contains(&name.len()) && is_lower && is_alphanumeric_or(name, "-._")
                 }
             };
         match is_right && !name.contains("..") {
             true => Ok(()),
-            false => invalid("bucketName", "is no name of a bucket or container there"),
+            false => {
+                invalid("bucketName", "must be a valid name of a bucket or container of this type")
+            }
         }
     }
 
@@ -364,21 +373,21 @@ impl IntegrationInput {
             return Ok(());
         };
         if self.export_source.is_none() {
-            return invalid(FIELD, "needs exportSource beside it");
+            return invalid(FIELD, "requires exportSource");
         }
         if let Some(unknown) =
             groups.iter().find(|name| exports::groups().all(|known| known != *name))
         {
             let known: Vec<_> = exports::groups().collect();
-            return invalid(FIELD, &format!("{unknown:?} is none of {}", known.join(", ")));
+            return invalid(FIELD, &must_be_one_of(&known, unknown));
         }
         match groups.is_empty() || groups.iter().any(|name| name == "core") {
             true => Ok(()),
-            false => invalid(FIELD, "core has to be among them"),
+            false => invalid(FIELD, "must contain core"),
         }
     }
 
-    /// Whether a secret that was given for `standing` would be shown to nobody else.
+    /// Whether the stored secret may be reused: it is sent to the same place as before.
     fn keeps_secret_of(&self, current: &ExportSettings) -> bool {
         let endpoint = self.endpoint.as_deref().map(without_slash);
         let key = self.access_key_id.as_ref();
@@ -386,7 +395,7 @@ impl IntegrationInput {
             && key.is_none_or(|key| current.access_key_id.as_ref() == Some(key))
     }
 
-    /// The time that the mode means, as it was first understood.
+    /// The start of the export. `FROM_TODAY` keeps the date on which it was first set.
     fn start(
         &self,
         current: Option<&ExportSettings>,
@@ -401,11 +410,13 @@ impl IntegrationInput {
                 let today = Timestamp::from_millis(today);
                 Ok(current.map_or(Some(today), |settings| settings.start))
             }
-            (ExportMode::FromCustomDate, None) => invalid(FIELD, "FROM_CUSTOM_DATE needs it"),
+            (ExportMode::FromCustomDate, None) => {
+                invalid(FIELD, "is required for FROM_CUSTOM_DATE")
+            }
             (ExportMode::FromCustomDate, Some(start)) => match start <= now.plus_millis(AHEAD_MS) {
-                // As it is kept and shown: the same date again is no other begin.
+                // With the precision of the store: the same date again does not restart the export.
                 true => Ok(Some(Timestamp::from_millis(start.as_millis()))),
-                false => invalid(FIELD, "is in the future"),
+                false => invalid(FIELD, "must not be in the future"),
             },
         }
     }
@@ -421,7 +432,7 @@ impl IntegrationInput {
         if access_key_id.is_none() && self.kind != BucketKind::GoogleCloudStorage {
             return invalid(
                 "accessKeyId",
-                "is missing: the server lends its own identity to nobody",
+                "is required: the identity of the server is never used for exports",
             );
         }
         let all = || exports::groups().map(str::to_owned).collect();
@@ -467,12 +478,12 @@ fn check_endpoint(endpoint: &str) -> Result<(), Problem> {
         true => Ok(()),
         false => invalid(
             "endpoint",
-            "an address such as https://minio.example.com is expected, without user and query",
+            "must be a URL such as https://minio.example.com, without user and query",
         ),
     }
 }
 
-/// What is sent to must be an address as the library reads it, which takes that for granted.
+/// Checks that the URL parses. The library requires that.
 fn check_address(settings: &ExportSettings) -> Result<(), Problem> {
     let is_address = |address: &str| url::Url::parse(address).is_ok();
     let address = bucket::endpoint_of(settings);
@@ -482,13 +493,13 @@ fn check_address(settings: &ExportSettings) -> Result<(), Problem> {
     match settings.endpoint.as_deref().is_some_and(is_address) {
         true => invalid(
             "forcePathStyle",
-            "must be true here: with the bucket before its host the endpoint is no address",
+            "must be true: with the bucket in front of its host the endpoint is not a valid URL",
         ),
-        false => invalid("endpoint", "is no address"),
+        false => invalid("endpoint", "must be a valid URL"),
     }
 }
 
-/// Opens the bucket and writes a small file there: what is wrong is said to whoever can set it right.
+/// Opens the bucket and writes a small file there. The error is returned to the caller, who can correct the settings.
 async fn probe_bucket(app: &App, export: &BlobExport, secret: &str) -> Result<(), Problem> {
     let failed = |error: &dyn std::fmt::Display| {
         let message = format!("the bucket cannot be written to: {error}");
@@ -535,25 +546,25 @@ async fn put_integration(
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "the key of an export is lost"
+                    "the key of an export cannot be decrypted"
                 );
                 return invalid(
                     "secretAccessKey",
-                    "is missing: the one that is kept cannot be read any more",
+                    "is required: the stored one cannot be decrypted",
                 );
             }
         },
-        (None, None) if current.is_none() => return invalid("secretAccessKey", "is missing"),
+        (None, None) if current.is_none() => return invalid("secretAccessKey", "is required"),
         (None, None) => {
             return invalid(
                 "secretAccessKey",
-                "is missing: the one that is kept was given for another type, endpoint or accessKeyId",
+                "is required: the stored one belongs to another type, endpoint or accessKeyId",
             );
         }
     };
     let settings = input.settings(current.as_ref().map(|export| &export.settings), now)?;
     check_address(&settings)?;
-    // Another begin is another history; everything else goes on from where it is.
+    // Another start date restarts the export; any other change continues it.
     let continued = current.as_ref().filter(|export| {
         (export.settings.mode, export.settings.start) == (settings.mode, settings.start)
     });
@@ -607,7 +618,7 @@ async fn delete_integration(
     let export = find(&app, &caller.organization, &id).await?;
     match app.store.catalog.delete_blob_export(&export.project, &export.id).await {
         Ok(()) | Err(perpend_db::Error::NotFound) => {
-            Ok(Answer(Deleted { message: "The export was deleted; its files stay where they are" }))
+            Ok(Answer(Deleted { message: "The export was deleted; its files are kept" }))
         }
         Err(error) => Err(error.into()),
     }

@@ -1,7 +1,7 @@
-//! Memberships: the people of an organization and their roles, there and in its projects.
+//! Memberships: the users of an organization and their roles in it and in its projects.
 //!
-//! People are made known by SCIM; here they get roles. Each member of an organization may work in each of
-//! its projects; a membership of a project gives a role of its own there.
+//! Users are created by SCIM; here they get roles. Each member of an organization may work in each of
+//! its projects; a project membership overrides the role there.
 
 use axum::extract::{Path, State};
 use perpend_catalog::{LAST_OWNER, Role, User};
@@ -26,14 +26,14 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listOrganizationMembers",
         OF_ORGANIZATION,
-        "Members of the organization",
+        "List the members of the organization",
         OrgMemberRead,
     );
     routes.add(list, list_members);
     let put = Operation::put(
         "putOrganizationMember",
         OF_ORGANIZATION,
-        "Give somebody a role in the organization",
+        "Set the role of a user in the organization",
         OrgMemberWrite,
     );
     let put = put.body::<NewMember>();
@@ -41,7 +41,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let delete = Operation::delete(
         "deleteOrganizationMember",
         OF_ORGANIZATION,
-        "Let somebody leave the organization",
+        "Remove a user from the organization",
         OrgMemberWrite,
     );
     let delete = delete.body::<MemberRef>();
@@ -50,14 +50,14 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listProjectMembers",
         OF_PROJECT,
-        "Who has a role of their own in a project",
+        "List the users with a project role",
         MemberRead,
     );
     routes.add(list, list_project_members);
     let put = Operation::put(
         "putProjectMember",
         OF_PROJECT,
-        "Give a member a role in a project",
+        "Set the role of a member in a project",
         MemberWrite,
     );
     let put = put.body::<NewMember>();
@@ -65,30 +65,30 @@ pub(super) fn routes(routes: &mut Routes) {
     let delete = Operation::delete(
         "deleteProjectMember",
         OF_PROJECT,
-        "Take the role in a project away",
+        "Remove the project role of a member",
         MemberWrite,
     );
     let delete = delete.body::<MemberRef>();
     routes.add(delete, delete_project_member);
 }
 
-/// A role for somebody.
+/// The role of a user.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewMember {
     user_id: String,
-    /// OWNER, ADMIN, MEMBER or VIEWER.
+    /// `OWNER`, `ADMIN`, `MEMBER` or `VIEWER`.
     role: String,
 }
 
-/// Somebody who leaves.
+/// A user.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct MemberRef {
     user_id: String,
 }
 
-/// A member.
+/// A user with a role.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Member {
@@ -130,7 +130,7 @@ fn no_such_user() -> Problem {
     Problem::new(Code::NotFound, "no such user in this organization")
 }
 
-/// What the store says of somebody it does not know.
+/// Replaces the error of the store for an unknown user.
 fn or_not_found<T>(outcome: Result<T, Error>, otherwise: fn() -> Problem) -> Result<T, Problem> {
     outcome.map_err(|error| match error {
         Error::NotFound => otherwise(),
@@ -138,12 +138,12 @@ fn or_not_found<T>(outcome: Result<T, Error>, otherwise: fn() -> Problem) -> Res
     })
 }
 
-/// Why a change of a member was refused.
+/// The problem of a refused change of a member.
 pub(crate) fn change_problem(error: Error) -> Problem {
     match error {
         Error::Conflict(LAST_OWNER) => Problem::new(
             Code::LastOwner,
-            "the organization would have no active owner: give another active member the role OWNER first",
+            "the organization must have an active owner: give another active member the role OWNER first",
         ),
         error => error.into(),
     }
@@ -193,7 +193,7 @@ async fn delete_member(
     let now = app.web.clock.now();
     let removed = app.store.catalog.remove_member(&caller.organization, &user, now);
     or_not_found(removed.await, no_such_user)?;
-    Ok(removed_member(&user, "The user has left the organization"))
+    Ok(removed_member(&user, "The user was removed from the organization"))
 }
 
 async fn list_project_members(
@@ -231,7 +231,7 @@ async fn delete_project_member(
     let user = user_id(&input.user_id)?;
     let catalog = &app.store.catalog;
     let removed = catalog.remove_project_member(&caller.organization, &project.id, &user);
-    let no_role = || Problem::new(Code::NotFound, "the user has no role of their own here");
+    let no_role = || Problem::new(Code::NotFound, "the user has no role in this project");
     or_not_found(removed.await, no_role)?;
-    Ok(removed_member(&user, "The user has no role of their own in the project any more"))
+    Ok(removed_member(&user, "The project role of the user was removed"))
 }

@@ -1,4 +1,4 @@
-//! `/api/public/organizations`: what the organization of a key has.
+//! `/api/public/organizations`: projects and keys of the organization of a key.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,14 +19,14 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listOrganizationProjects",
         PROJECTS,
-        "Projects of the organization, oldest first",
+        "List the projects of the organization, oldest first",
         OrgRead,
     );
     routes.add(list, list_projects);
     let list = Operation::get(
         "listOrganizationKeys",
         KEYS,
-        "Keys of the organization itself, oldest first",
+        "List the keys of the organization, oldest first",
         OrgKeyRead,
     );
     routes.add(list, list_keys);

@@ -1,4 +1,4 @@
-//! What the handlers reach.
+//! State of the handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use perpend_storage::Store;
 /// Collects the endpoints.
 pub(crate) type Routes = perpend_http_kit::routes::Routes<App>;
 
-/// The parts of this room, cheap to clone.
+/// The state, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App(Arc<NewApp>);
 
-/// What an [`App`] is made of.
+/// The parts of an [`App`].
 #[derive(Debug)]
 pub struct NewApp {
-    /// What it has in common with the other rooms.
+    /// State shared by all crates that serve HTTP.
     pub web: Web,
     /// The database.
     pub store: Store,
@@ -26,15 +26,15 @@ pub struct NewApp {
     pub vault: Vault,
     /// Reaches buckets to check their settings.
     pub outbound: OutboundClient,
-    /// The deletion of a project wakes one of them.
+    /// Notified after the deletion of a project, so that its data is deleted soon.
     pub jobs: Jobs,
 }
 
 impl App {
-    /// Puts the parts together.
+    /// Combines the parts.
     #[must_use]
-    pub fn new(given: NewApp) -> Self {
-        Self(Arc::new(given))
+    pub fn new(parts: NewApp) -> Self {
+        Self(Arc::new(parts))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs over datasets, as the older clients speak of experiments.
+//! Dataset runs, the former API of experiments.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use perpend_domain::list::{NumberedPage, Paging};
 use perpend_domain::telemetry::{NewLink, Period};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::extract::{Body, MISSING, Param, Params, param};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
@@ -30,22 +30,22 @@ const RUN: &str = "/api/public/datasets/{datasetName}/runs/{runName}";
 const LIST_LINKS: &[Param] = &[
     page::PAGE,
     page::LIMIT,
-    param("datasetId", "string", "Of this dataset.").required(),
-    param("runName", "string", "Of the run of this name.").required(),
+    param("datasetId", "string", "Id of the dataset.").required(),
+    param("runName", "string", "Name of the run.").required(),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
     let link = Operation::post(
         "createDatasetRunItem",
         LINKS,
-        "Record what was done for an item of a run",
+        "Link an item of a run to a trace",
         ExperimentWrite,
     );
     routes.add(link.body::<LinkInput>(), link_item);
     let list = Operation::get(
         "listDatasetRunItems",
         LINKS,
-        "Items of a run by page, the newest first",
+        "List the items of a run, newest first",
         ExperimentRead,
     )
     .query(LIST_LINKS);
@@ -53,39 +53,39 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listDatasetRuns",
         RUNS,
-        "Runs over a dataset by page, the newest first",
+        "List the runs of a dataset, newest first",
         ExperimentRead,
     );
     routes.add(list.query(page::PAGED), list_runs);
     routes.add(
-        Operation::get("getDatasetRun", RUN, "One run with its items", ExperimentRead),
+        Operation::get("getDatasetRun", RUN, "Get a run with its items", ExperimentRead),
         get_run,
     );
     routes.add(
         Operation::delete(
             "deleteDatasetRun",
             RUN,
-            "Delete a run; its traces stay",
+            "Delete a run; its traces are kept",
             ExperimentWrite,
         ),
         delete_run,
     );
 }
 
-/// What was done for an item of a run; the run is made with its first one.
+/// A link between an item of a run and a trace. The first one creates the run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct LinkInput {
     run_name: String,
     run_description: Option<String>,
-    /// Anything.
+    /// Any JSON value.
     metadata: Option<Value>,
     dataset_item_id: String,
-    /// The trace that was recorded; needed unless observationId finds it.
+    /// Id of the trace. Required without `observationId`.
     trace_id: Option<String>,
-    /// The observation in it that stands for the item.
+    /// Id of the observation of the item.
     observation_id: Option<String>,
-    /// The moment that the dataset was read at.
+    /// Version of the dataset that was read.
     dataset_version: Option<String>,
     created_at: Option<String>,
 }
@@ -95,7 +95,7 @@ fn time(field: &'static str, raw: Option<&str>) -> Result<Option<Timestamp>, Pro
     parsed.map_err(|error| Problem::body(field, error.to_string()))
 }
 
-/// The trace of a link, looked up by its observation where only that is given.
+/// The trace of a link, looked up by its observation if absent.
 async fn trace_of(app: &App, project: &ProjectId, input: &LinkInput) -> Result<String, Problem> {
     let bad = |field| {
         move |error: perpend_domain::ids::InvalidId| Problem::body(field, error.to_string())
@@ -110,7 +110,7 @@ async fn trace_of(app: &App, project: &ProjectId, input: &LinkInput) -> Result<S
             let found = found.ok_or_else(|| Problem::not_found("observation"))?;
             Ok(found.observation.trace_id.to_string())
         }
-        (None, None) => Err(Problem::body("traceId", "traceId or observationId is needed")),
+        (None, None) => Err(Problem::body("traceId", "traceId or observationId is required")),
     }
 }
 
@@ -124,7 +124,7 @@ async fn link_item(
     DatasetName::new(&input.run_name).map_err(|_| {
         Problem::body(
             "runName",
-            "1 to 800 characters, at most 2,400 bytes, none of them control characters",
+            "must have 1 to 800 characters and at most 2,400 bytes, without control characters",
         )
     })?;
     let dataset_version = time("datasetVersion", input.dataset_version.as_deref())?.map(as_of);
@@ -183,9 +183,9 @@ async fn list_links(
     caller: Act,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    let needed =
-        |name: &'static str| params.text(name).ok_or_else(|| Problem::query(name, "needed"));
-    let (dataset_id, run_name) = (needed("datasetId")?, needed("runName")?);
+    let required =
+        |name: &'static str| params.text(name).ok_or_else(|| Problem::query(name, MISSING));
+    let (dataset_id, run_name) = (required("datasetId")?, required("runName")?);
     let paging = page::paging(&params)?;
     let stored = app.store.catalog.dataset_by_id(&caller.project, dataset_id).await?;
     let dataset = stored.ok_or_else(|| Problem::not_found("dataset"))?.dataset;
@@ -194,7 +194,7 @@ async fn list_links(
     Ok(page::answer(paging, &found, link_view))
 }
 
-/// The runs over a dataset that clients recorded as spans only, none of which is `known`.
+/// The runs of a dataset that exist as spans only, without those in `known`.
 async fn recorded_runs(
     app: &App,
     project: &ProjectId,
@@ -222,8 +222,8 @@ async fn recorded_runs(
         .collect())
 }
 
-/// A page of the runs over a dataset, the newest first: those of links, of which only the page is read,
-/// and those that clients recorded as spans.
+/// A page of the runs of a dataset, newest first: runs with links, of which only the page is read,
+/// and runs recorded as spans.
 async fn runs_of(
     app: &App,
     project: &ProjectId,
@@ -264,7 +264,7 @@ async fn list_runs(
     Ok(page::answer(paging, &found, run_view))
 }
 
-/// The run over a dataset that has one of these names.
+/// The run of a dataset with one of these names.
 async fn find_by_name(
     app: &App,
     project: &ProjectId,
@@ -284,7 +284,7 @@ async fn find_by_name(
         .ok_or_else(|| Problem::not_found("dataset run"))
 }
 
-/// The run of this name, which older clients encode twice.
+/// The run of this name, which some clients encode twice.
 async fn find(
     app: &App,
     caller: &Act,

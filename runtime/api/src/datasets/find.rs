@@ -1,4 +1,4 @@
-//! A dataset by its name.
+//! Look-up of a dataset by name.
 
 use perpend_catalog::datasets::StoredDataset;
 use perpend_http_kit::auth::Act;
@@ -6,8 +6,8 @@ use perpend_http_kit::problem::Problem;
 
 use crate::state::App;
 
-/// The dataset of this name. Older clients encode names twice, so a name that is not there is also
-/// looked up decoded once more.
+/// The dataset of this name. Some clients encode names twice, so an unknown name is also
+/// decoded once more.
 pub(crate) async fn find(app: &App, caller: &Act, name: &str) -> Result<StoredDataset, Problem> {
     if let Some(found) = app.store.catalog.dataset(&caller.project, name).await? {
         return Ok(found);

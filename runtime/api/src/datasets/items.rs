@@ -1,4 +1,4 @@
-//! Items of datasets: versions that are checked against the schemas.
+//! Items of datasets. Each version is validated against the schemas of the dataset.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -12,7 +12,7 @@ use perpend_domain::dataset::{
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{Cursor, Paging};
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::extract::{Body, Param, Params, must_be_one_of, param};
 use perpend_http_kit::page;
 use perpend_http_kit::parts::{self, ArrayWriter, BodyParts};
 use perpend_http_kit::problem::{Code, Problem};
@@ -31,41 +31,39 @@ const ALL: &str = "/api/public/dataset-items";
 const ONE: &str = "/api/public/dataset-items/{id}";
 const VERSIONS: &str = "/api/v1/dataset-items/{id}/versions";
 
-/// Others that may get in between before the caller is told to try again.
+/// Concurrent changes after which the request is refused.
 const MAX_TRIES: u32 = 20;
 
 const LIST: &[Param] = &[
     page::PAGE,
     page::LIMIT,
-    param("datasetName", "string", "Items of this dataset."),
-    param("sourceTraceId", "string", "Made from this trace."),
-    param("sourceObservationId", "string", "Made from this observation."),
-    param("version", "date-time", "As they were at this moment; needs datasetName."),
+    param("datasetName", "string", "Name of the dataset."),
+    param("sourceTraceId", "string", "Id of the source trace."),
+    param("sourceObservationId", "string", "Id of the source observation."),
+    param("version", "date-time", "Items as of this time; requires `datasetName`."),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(
         "putDatasetItem",
         ALL,
-        "Make an item of a dataset, or its next version",
+        "Create an item of a dataset, or its next version",
         DatasetWrite,
     );
     routes.add(create.body::<ItemInput>(), put_item);
-    let list = Operation::get(
-        "listDatasetItems",
-        ALL,
-        "Active items by page, the newest first",
-        DatasetRead,
-    )
-    .query(LIST);
+    let list =
+        Operation::get("listDatasetItems", ALL, "List active items, newest first", DatasetRead)
+            .query(LIST);
     routes.add(list, list_items);
-    routes
-        .add(Operation::get("getDatasetItem", ONE, "One item as it is now", DatasetRead), get_item);
+    routes.add(
+        Operation::get("getDatasetItem", ONE, "Get the current version of an item", DatasetRead),
+        get_item,
+    );
     routes.add(
         Operation::delete(
             "deleteDatasetItem",
             ONE,
-            "Delete an item; its versions stay",
+            "Delete an item; its versions are kept",
             DatasetWrite,
         ),
         delete_item,
@@ -73,28 +71,28 @@ pub(super) fn routes(routes: &mut Routes) {
     let versions = Operation::get(
         "listDatasetItemVersions",
         VERSIONS,
-        "Every version of an item, the newest first",
+        "List all versions of an item, newest first",
         DatasetRead,
     );
     routes.add(versions.query(page::PAGED), list_versions);
 }
 
-/// An item as clients send it; of an item that exists, what is absent stays as it is.
+/// An item of a dataset. Absent members of an existing item are kept.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ItemInput {
     dataset_name: String,
-    /// 1 to 255 characters; made by the server when absent.
+    /// 1 to 255 characters; generated when absent.
     id: Option<String>,
-    /// Anything that meets the dataset's schema.
+    /// Any JSON value that matches the schema of the dataset.
     input: Option<Value>,
-    /// Anything that meets the dataset's schema.
+    /// Any JSON value that matches the schema of the dataset.
     expected_output: Option<Value>,
-    /// Anything.
+    /// Any JSON value.
     metadata: Option<Value>,
     source_trace_id: Option<String>,
     source_observation_id: Option<String>,
-    /// ACTIVE or ARCHIVED.
+    /// `ACTIVE` or `ARCHIVED`.
     status: Option<String>,
 }
 
@@ -105,7 +103,7 @@ impl ItemInput {
         };
         if let Some(id) = self.id.as_deref().filter(|id| !is_id(id, MAX_ITEM_ID_CHARS)) {
             let message =
-                format!("{id:?} is no id: 1 to 255 characters, none of them control characters");
+                format!("must have 1 to 255 characters, without control characters, got {id:?}");
             return Err(Problem::body("id", message));
         }
         let sources = [
@@ -122,7 +120,7 @@ impl ItemInput {
             Some("ACTIVE") => Some(ItemStatus::Active),
             Some("ARCHIVED") => Some(ItemStatus::Archived),
             Some(other) => {
-                let message = format!("{other:?} is none of ACTIVE, ARCHIVED");
+                let message = must_be_one_of(&["ACTIVE", "ARCHIVED"], other);
                 return Err(Problem::body("status", message));
             }
         };
@@ -164,7 +162,7 @@ async fn put_item(
                 }
                 next
             }
-            // What was deleted begins anew.
+            // A deleted item starts anew.
             Some(ItemVersion { item, is_deleted: true }) => {
                 let moment = item.next_moment(now);
                 DatasetItem::new(id.clone(), &stored.dataset, patch.clone(), moment)
@@ -182,7 +180,7 @@ async fn put_item(
     Err(busy())
 }
 
-/// Whether an item meets the schemas of its dataset.
+/// Validates an item against the schemas of its dataset.
 async fn check(
     app: &App,
     project: &ProjectId,
@@ -210,7 +208,7 @@ async fn list_items(
     let dataset_id = match params.text("datasetName") {
         Some(name) => Some(super::find::find(&app, &caller, name).await?.dataset.id),
         None if at.is_some() => {
-            return Err(Problem::query("version", "needs datasetName"));
+            return Err(Problem::query("version", "requires datasetName"));
         }
         None => None,
     };
@@ -237,7 +235,7 @@ async fn list_items(
     parts::answer(parts::LIST.to_vec(), page).await
 }
 
-/// What is left of a page of items.
+/// The remaining parts of a page of items.
 struct ItemPageParts {
     app: App,
     project: ProjectId,
@@ -283,7 +281,7 @@ impl BodyParts for ItemPageParts {
     }
 }
 
-/// The item with the media that it refers to.
+/// An item with its media references.
 async fn item_view(
     app: &App,
     project: &ProjectId,
@@ -296,7 +294,7 @@ async fn item_view(
     Ok(view)
 }
 
-/// The item as it is now.
+/// The current version of an item.
 async fn find(app: &App, project: &ProjectId, id: &str) -> Result<DatasetItem, Problem> {
     match app.store.catalog.dataset_item(project, id).await? {
         Some(ItemVersion { item, is_deleted: false }) => Ok(item),

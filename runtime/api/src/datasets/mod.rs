@@ -28,50 +28,48 @@ const OLD: &str = "/api/public/datasets";
 const OLD_ONE: &str = "/api/public/datasets/{datasetName}";
 const VERSIONS: &str = "/api/v1/datasets/{datasetName}/versions";
 
-const GET: &[Param] = &[param(
-    "version",
-    "date-time",
-    "Description, metadata and schemas as they were at this moment.",
-)];
+const GET: &[Param] =
+    &[param("version", "date-time", "Description, metadata and schemas as of this time.")];
 
-/// Items that are read in one go for an answer that holds them.
+/// Items per query.
 const PER_READ: u32 = 100;
-/// An answer takes no further items when it holds so much of them.
+/// Size of the items in one response after which it ends.
 const MAX_INLINE_BYTES: usize = 16 << 20;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let create = Operation::post(
-        "putDataset",
-        ALL,
-        "Make a dataset, or change the one of this name",
-        DatasetWrite,
-    );
+    let create =
+        Operation::post("putDataset", ALL, "Create or update a dataset by name", DatasetWrite);
     routes.add(create.body::<write::DatasetInput>(), write::put_dataset);
-    let list =
-        Operation::get("listDatasets", ALL, "Datasets by page, the newest first", DatasetRead)
-            .query(page::PAGED);
+    let list = Operation::get("listDatasets", ALL, "List datasets, newest first", DatasetRead)
+        .query(page::PAGED);
     routes.add(list, list_datasets);
-    routes
-        .add(Operation::get("getDataset", ONE, "One dataset", DatasetRead).query(GET), get_dataset);
+    routes.add(
+        Operation::get("getDataset", ONE, "Get a dataset", DatasetRead).query(GET),
+        get_dataset,
+    );
     let create = Operation::post(
         "putDatasetV1",
         OLD,
-        "Make or change a dataset, the older way",
+        "Create or update a dataset by name (v1)",
         DatasetWrite,
     );
     routes.add(create.body::<write::DatasetInput>(), write::put_old_dataset);
-    let list =
-        Operation::get("listDatasetsV1", OLD, "Datasets with the ids of their items", DatasetRead)
-            .query(page::PAGED);
+    let list = Operation::get(
+        "listDatasetsV1",
+        OLD,
+        "List datasets with the ids of their items (v1)",
+        DatasetRead,
+    )
+    .query(page::PAGED);
     routes.add(list, list_old);
     routes.add(
-        Operation::get("getDatasetV1", OLD_ONE, "One dataset with its items", DatasetRead),
+        Operation::get("getDatasetV1", OLD_ONE, "Get a dataset with its items (v1)", DatasetRead),
         get_old,
     );
     let versions = Operation::get(
         "listDatasetVersions",
         VERSIONS,
-        "Everything a dataset ever said, the newest first",
+        "List all versions of a dataset, newest first",
         DatasetRead,
     );
     routes.add(versions.query(page::PAGED), list_versions);
@@ -158,7 +156,7 @@ async fn get_old(
     Ok(Json(view))
 }
 
-/// The newest items of a dataset, up to a number and a size; who needs more reads them by page.
+/// The newest items of a dataset, up to a number and a size. The list of items has all of them.
 async fn items_of(app: &App, caller: &Act, dataset_id: &str) -> Result<Vec<Value>, Problem> {
     let mut shown = Vec::new();
     let mut n_bytes = 0;

@@ -1,4 +1,4 @@
-//! JSON Schemas of datasets, and items held against them.
+//! JSON Schemas of datasets, and the validation of items.
 
 use perpend_domain::dataset::{Dataset, DatasetItem};
 use perpend_domain::ids::ProjectId;
@@ -10,17 +10,17 @@ use crate::state::App;
 
 /// Largest schema as JSON text.
 const MAX_SCHEMA_BYTES: usize = 1 << 20;
-/// Bytes of items that are checked in one go.
+/// Bytes of items per check.
 const MAX_CHECKED_BYTES: usize = 16 << 20;
 
-/// One thing in an item that a schema does not allow.
+/// A violation of a schema by an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     /// `input` or `expectedOutput`.
     pub(super) field: &'static str,
-    /// JSON Pointer into it.
+    /// JSON Pointer into the field.
     pub(super) pointer: String,
-    /// What is wrong there.
+    /// Description of the violation.
     pub(super) message: String,
 }
 
@@ -38,7 +38,7 @@ impl Violation {
     }
 }
 
-/// One schema of a dataset, and which part of an item has to meet it.
+/// A schema of a dataset and the field of items that it applies to.
 struct SchemaField<'d> {
     schema_field: &'static str,
     schema: &'d Value,
@@ -62,10 +62,10 @@ fn parts(dataset: &Dataset) -> Vec<SchemaField<'_>> {
     input.into_iter().chain(expected).collect()
 }
 
-/// What of each item the schemas of its dataset do not allow. Without items, whether they are schemas.
+/// The violations of each item. Without items, only the schemas are checked.
 ///
 /// # Errors
-/// 400 that names the schema and what is wrong with it, or the item that it asks too much for; 503 when the
+/// 400 for an invalid schema, or for an item whose validation exceeds the work limit; 503 when the
 /// check failed.
 pub(super) async fn violations(
     app: &App,
@@ -86,8 +86,8 @@ pub(super) async fn violations(
             let values = first_values(&part, &rest[..n_most.min(rest.len())]);
             let n_taken = values.len();
             let answer = match hold(values).await {
-                // The schema may cost too much whatever it is held against; or the items do, which together
-                // may cost more than each of them may.
+                // Either the schema alone exceeds the limit, or the items do, which together
+                // may exceed the limit of one item.
                 Err(CheckError::TooMuchWork) if 0 < n_taken => {
                     let alone = hold(Vec::new()).await;
                     drop(alone.map_err(|why| refused(&part, None, &why))?);
@@ -116,13 +116,13 @@ pub(super) async fn violations(
 fn schema_text(part: &SchemaField<'_>) -> Result<String, Problem> {
     let text = part.schema.to_string();
     if MAX_SCHEMA_BYTES < text.len() {
-        let message = format!("a schema has at most {MAX_SCHEMA_BYTES} bytes");
+        let message = format!("must have at most {MAX_SCHEMA_BYTES} bytes, got {}", text.len());
         return Err(Problem::body(part.schema_field, message));
     }
     Ok(text)
 }
 
-/// The values of as many of these items as fit into one go, one at least where there is any.
+/// The values of the first items that fit into one check, at least one.
 fn first_values(part: &SchemaField<'_>, items: &[DatasetItem]) -> Vec<String> {
     let mut values = Vec::new();
     let mut n_bytes = 0;

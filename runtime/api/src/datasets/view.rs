@@ -1,10 +1,10 @@
-//! How datasets and items read.
+//! Responses of datasets and items.
 
 use perpend_domain::dataset::{Dataset, DatasetItem};
 use perpend_domain::ids::ProjectId;
 use serde_json::{Value, json};
 
-/// Items and runs that are shown inside another answer.
+/// Most items and runs inside another response.
 pub(super) const MAX_INLINE: u32 = 1_000;
 
 pub(super) fn dataset(project: &ProjectId, dataset: &Dataset) -> Value {
@@ -21,7 +21,7 @@ pub(super) fn dataset(project: &ProjectId, dataset: &Dataset) -> Value {
     })
 }
 
-/// An item. `version` is exact to the microsecond, so that it reads this version back.
+/// An item. `version` has microseconds, so that it identifies this version.
 pub(crate) fn item(item: &DatasetItem) -> Value {
     json!({
         "id": item.id,

@@ -1,4 +1,4 @@
-//! Datasets are made and changed by their names; a new schema is held against every item.
+//! Creation and update of datasets by name. A new schema is validated against every item.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,23 +15,23 @@ use utoipa::ToSchema;
 use super::{schema, view};
 use crate::state::App;
 
-/// Items that are read and checked in one go.
+/// Items per check.
 const PER_PAGE: u32 = 100;
-/// Others that may get in between before the caller is told to try again.
+/// Concurrent changes after which the request is refused.
 const MAX_TRIES: u32 = 20;
 
-/// A dataset as clients send it; what is absent stays as it is.
+/// A dataset. Absent members of an existing dataset are kept.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DatasetInput {
-    /// Finds the dataset; `/` makes folders.
+    /// Unique name; `/` separates folders.
     name: String,
     description: Option<String>,
-    /// Anything.
+    /// Any JSON value.
     metadata: Option<Value>,
-    /// JSON Schema for the inputs of items, at most 1 MiB.
+    /// JSON Schema of the inputs of items, at most 1 MiB.
     input_schema: Option<Value>,
-    /// JSON Schema for what is expected of them, at most 1 MiB.
+    /// JSON Schema of the expected outputs of items, at most 1 MiB.
     expected_output_schema: Option<Value>,
 }
 
@@ -60,7 +60,7 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
     let name = DatasetName::new(&input.name).map_err(|_| {
         Problem::body(
             "name",
-            "1 to 800 characters, at most 2,400 bytes, none of them control characters",
+            "must have 1 to 800 characters and at most 2,400 bytes, without control characters",
         )
     })?;
     let patch = DatasetPatch {
@@ -85,7 +85,7 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
                 updated_at: now,
             };
             let dataset = fresh.patched(patch.clone(), now);
-            // Whether they are schemas.
+            // Checks the schemas.
             schema::violations(app, project, &dataset, &[]).await?;
             if app.store.catalog.create_dataset(project, &dataset).await? {
                 return Ok(dataset);
@@ -107,12 +107,12 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
     Err(busy())
 }
 
-/// Others write to the same dataset all the time.
+/// Too many concurrent changes of the dataset.
 pub(super) fn busy() -> Problem {
-    Problem::unavailable("the dataset changes too quickly to be checked; try again")
+    Problem::unavailable("the dataset changed too often during the request; send it again")
 }
 
-/// Holds every active item of a dataset against its new schemas.
+/// Validates every active item of a dataset against its new schemas.
 async fn check_items(app: &App, project: &ProjectId, dataset: &Dataset) -> Result<(), Problem> {
     if dataset.input_schema.is_none() && dataset.expected_output_schema.is_none() {
         return Ok(());
@@ -145,7 +145,7 @@ async fn check_items(app: &App, project: &ProjectId, dataset: &Dataset) -> Resul
         return Ok(());
     }
     let message =
-        format!("{n_items} items of the dataset do not meet the schema; nothing was changed");
+        format!("{n_items} items of the dataset do not match the schema; nothing was changed");
     Err(Problem::new(Code::InvalidRequest, message)
         .with_list("violations", listed)
         .with("itemsAtFault", n_items))

@@ -1,4 +1,4 @@
-//! `type: "code"`: source text, which runs in the interpreter plug-in of its language.
+//! `type: "code"`: source code that runs in the interpreter plug-in of its language.
 
 use perpend_domain::evaluation::{JAVASCRIPT_INTERPRETER, PYTHON_INTERPRETER, SOURCE_EVALUATOR};
 use perpend_http_kit::problem::Problem;
@@ -10,23 +10,23 @@ use super::definition::Definition;
 
 const MAX_SOURCE_BYTES: usize = 256 << 10;
 
-/// Source text of a module with a function `evaluate(ctx)`.
+/// Source code of a module with a function `evaluate(ctx)`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SourceCode {
-    /// At most 256 KB.
+    /// At most 256 KiB.
     source_code: String,
     source_code_language: Language,
 }
 
-/// What source is written in.
+/// Language of source code.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 enum Language {
     #[serde(rename = "PYTHON")]
     Python,
     #[serde(rename = "TYPESCRIPT")]
     TypeScript,
-    /// As `TYPESCRIPT`, and nothing is taken for a type.
+    /// As `TYPESCRIPT`, without type annotations.
     #[serde(rename = "JAVASCRIPT")]
     JavaScript,
 }
@@ -35,16 +35,16 @@ impl SourceCode {
     /// The plug-in evaluator that runs it.
     ///
     /// # Errors
-    /// When there is no source, or too much of it.
+    /// When the source is empty or too large.
     pub(super) fn definition(self) -> Result<Definition, Problem> {
         let Self { source_code: source, source_code_language: language } = self;
         if source.trim().is_empty() {
-            let message = "INVALID_SOURCE: the source of a function evaluate(ctx) is expected";
+            let message = "INVALID_SOURCE: must be the source of a function evaluate(ctx)";
             return Err(Problem::body("sourceCode", message));
         }
         if MAX_SOURCE_BYTES < source.len() {
             let message = format!(
-                "SOURCE_TOO_LARGE: {} bytes, the limit is {MAX_SOURCE_BYTES}",
+                "SOURCE_TOO_LARGE: must have at most {MAX_SOURCE_BYTES} bytes, got {}",
                 source.len()
             );
             return Err(Problem::body("sourceCode", message));

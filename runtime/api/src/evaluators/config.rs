@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, as a problem of the API.
+//! Validation of configurations.
 
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::problem::{Code, Issue, Problem};
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::state::App;
 
-/// The configuration as it is stored: checked, with defaults filled in.
+/// Validates a configuration and fills in the defaults.
 ///
 /// # Errors
-/// 422 with every problem, each with the JSON Pointer of the value at fault.
+/// 422 with every violation and the JSON Pointer of its value.
 pub(super) async fn checked_config(
     app: &App,
     project: &ProjectId,

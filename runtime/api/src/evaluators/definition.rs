@@ -1,4 +1,4 @@
-//! What an evaluator is made of, checked.
+//! Validation of the definition of an evaluator.
 
 use futures_util::StreamExt as _;
 use perpend_catalog::{NewVersion, Plugin};
@@ -10,6 +10,7 @@ use perpend_domain::plugin::{
     Purpose,
 };
 use perpend_domain::slots::Slot;
+use perpend_http_kit::extract::must_be_one_of;
 use perpend_http_kit::problem::{Code, Issue, Problem};
 use perpend_scheduler::Evaluate as _;
 use serde::Deserialize;
@@ -22,7 +23,7 @@ use super::prompt;
 use crate::optional_plugins;
 use crate::state::App;
 
-/// A plug-in, which of its evaluators, and its configuration.
+/// An evaluator of a plug-in and its configuration.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Definition {
@@ -30,26 +31,26 @@ pub(crate) struct Definition {
     plugin: String,
     /// Id of the evaluator in the plug-in.
     evaluator: String,
-    /// Checked against the evaluator's JSON Schema.
+    /// Must match the JSON Schema of the evaluator.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     config: Option<Value>,
     #[serde(default)]
     #[schema(value_type = Option<Vec<Object>>)]
     variable_mapping: Option<Vec<Mapping>>,
-    /// Capabilities it may use: `model`, `trace`. What the evaluator cannot do without has to be here.
+    /// Granted capabilities: `model`, `trace`. Must include those that the evaluator requires.
     #[serde(default)]
     grants: Option<Vec<String>>,
-    /// The models of its slots. A required slot that is left out asks the project's default evaluation model.
+    /// Models of the slots. An absent required slot uses the default evaluation model of the project.
     #[serde(default)]
     slots: Vec<Slot>,
-    /// The configuration was saved before.
+    /// Whether the configuration was saved before.
     #[serde(skip)]
     is_moved: bool,
 }
 
 impl Definition {
-    /// One that needs no grants and maps nothing.
+    /// A definition without grants and mapping.
     pub(super) fn of(plugin: &str, evaluator: &str, config: Value) -> Self {
         Self {
             plugin: plugin.to_owned(),
@@ -62,13 +63,13 @@ impl Definition {
         }
     }
 
-    /// The same with models, which it may ask, and a mapping.
+    /// Adds models, with the capability to use them, and a mapping.
     pub(super) fn with_models(self, slots: Vec<Slot>, mapping: Option<Vec<Mapping>>) -> Self {
         Self { slots, variable_mapping: mapping, grants: Some(vec!["model".to_owned()]), ..self }
     }
 
-    /// A version on another component: its evaluator and mapping, and of its grants those that the other
-    /// component asks for.
+    /// A version on another component: its evaluator and mapping, and those of its grants that the other
+    /// component requests.
     pub(crate) fn on_plugin(version: &EvaluatorVersion, plugin: &Plugin, config: Value) -> Self {
         let requested = plugin.info.capabilities.names();
         let kept = version.grants.names().into_iter();
@@ -82,7 +83,7 @@ impl Definition {
         }
     }
 
-    /// Finds the plug-in and checks everything against it.
+    /// Validates the definition against its plug-in.
     pub(crate) async fn check(self, app: &App, project: &ProjectId) -> Result<NewVersion, Problem> {
         optional_plugins::register(app, &self.plugin).await?;
         let plugin = app.store.catalog.resolve_plugin(project, &self.plugin).await?;
@@ -91,7 +92,8 @@ impl Definition {
         let info = found.ok_or_else(|| {
             let ids: Vec<&str> =
                 plugin.info.evaluators.iter().map(|info| info.id.as_str()).collect();
-            let message = format!("{} has no evaluator {:?}", plugin.info.name, self.evaluator);
+            let message =
+                format!("the plug-in {} has no evaluator {:?}", plugin.info.name, self.evaluator);
             Problem::new(Code::NotFound, message)
                 .with("field", "evaluator")
                 .with("allowedValues", json!(ids))
@@ -136,7 +138,7 @@ impl Definition {
     }
 }
 
-/// What the plug-in itself finds wrong with a configuration that its schema allows.
+/// Validation of a configuration by the plug-in, after that by its schema.
 async fn check_with_plugin(
     app: &App,
     plugin: Digest,
@@ -167,51 +169,49 @@ async fn check_with_plugin(
         FailureClass::Internal
         | FailureClass::WorkerLost
         | FailureClass::WorkerFull
-        | FailureClass::Cancelled => {
-            Err(Problem::unavailable(format!("the configuration could not be checked: {message}")))
-        }
-        // It does not end, or grows, or traps on this very configuration: it would do so on every item.
+        | FailureClass::Cancelled => Err(Problem::unavailable(format!(
+            "the configuration could not be validated: {message}"
+        ))),
+        // A timeout, a memory limit or a trap with this configuration would occur on every item.
         _ => {
             let message =
-                format!("the plug-in cannot check this configuration: {class}: {message}");
+                format!("the plug-in cannot validate this configuration: {class}: {message}");
             let issues = vec![Issue::new("/config", message)];
             Err(Problem::issues(Code::InvalidConfig, issues))
         }
     }
 }
 
-/// What is granted: nothing the component never asks for, and all that the evaluator needs.
+/// Validates grants: only capabilities that the component requests, and all that the evaluator requires.
 fn checked_grants(
-    wanted: Option<&[String]>,
+    names: Option<&[String]>,
     plugin: &PluginInfo,
     evaluator: &EvaluatorInfo,
 ) -> Result<Grants, Problem> {
     let refuse =
         |message: String| Problem::issues(Code::Unprocessable, vec![Issue::new("grants", message)]);
     let mut grants = Grants::NONE;
-    for name in wanted.unwrap_or_default() {
-        grants = grants.with(name).ok_or_else(|| {
-            refuse(format!("{name:?} is no capability; there are {:?}", Grants::NAMES))
-        })?;
+    for name in names.unwrap_or_default() {
+        grants = grants.with(name).ok_or_else(|| refuse(must_be_one_of(&Grants::NAMES, name)))?;
     }
     if let Some(unused) = grants.without(plugin.capabilities).names().first() {
-        let message = format!("{} never asks for the capability `{unused}`", plugin.name);
+        let message = format!("must not contain `{unused}`: {} does not request it", plugin.name);
         return Err(refuse(message));
     }
     let missing = plugin.required(evaluator).without(grants).names();
     if missing.is_empty() {
         return Ok(grants);
     }
-    let wanted = plugin.required(evaluator).names();
+    let required = plugin.required(evaluator).names();
     Err(refuse(format!(
-        "{} needs the capability `{}`, which was not granted: send \"grants\": {}",
+        "must contain `{1}`, which {0} requires: send \"grants\": {2}",
         evaluator.id,
         missing.join("` and `"),
-        json!(wanted)
+        json!(required)
     )))
 }
 
-/// A judge needs the trace of its item with some configurations only: no other judge has to be granted it.
+/// A judge requires the trace of its item with some configurations only.
 fn check_grant_of_judge(
     plugin: &PluginInfo,
     config: &Value,
@@ -225,15 +225,15 @@ fn check_grant_of_judge(
         return Ok(());
     }
     let message = format!(
-        "a judge with `large: {large}` reads the trace of its item: send \"grants\": [\"model\",\"trace\"]"
+        "must contain `trace`, which `large: {large}` requires: send \"grants\": [\"model\",\"trace\"]"
     );
     Err(Problem::issues(Code::Unprocessable, vec![Issue::new("grants", message)]))
 }
 
-/// A mapping suits the targets of a kind, and fills what the prompt of a judge asks for.
+/// Validates a mapping for a kind of target, and for the variables of the prompt of a judge.
 ///
 /// # Errors
-/// Every entry that is wrong, with its place in this field.
+/// Every invalid entry, with its index in this field.
 pub(crate) fn check_mapping_for(
     field: &str,
     version: &EvaluatorVersion,
@@ -247,7 +247,7 @@ pub(crate) fn check_mapping_for(
     }
 }
 
-/// The problem for a mapping, with the code of its first fault.
+/// The problem of a mapping, with the code of its first error.
 fn mapping_problem(field: &str, errors: Vec<MappingError>) -> Problem {
     let code = match errors.first().map(|error| error.kind) {
         Some(MappingFault::Duplicate) => Code::DuplicateMapping,

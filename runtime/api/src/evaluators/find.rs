@@ -1,4 +1,4 @@
-//! Evaluators by the id that a caller sent, and names that they may have.
+//! Look-up of evaluators, and validation of their names.
 
 use perpend_domain::evaluation::Evaluator;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
@@ -18,7 +18,10 @@ pub(crate) async fn find(app: &App, project: &ProjectId, id: &str) -> Result<Eva
 pub(crate) fn checked_name(name: &str) -> Result<String, Problem> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control) {
-        return Err(Problem::body("name", "1 to 200 characters, none of them control characters"));
+        return Err(Problem::body(
+            "name",
+            "must have 1 to 200 characters, without control characters",
+        ));
     }
     Ok(name.to_owned())
 }

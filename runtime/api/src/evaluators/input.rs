@@ -1,6 +1,6 @@
-//! What people send to make or change an evaluator.
+//! Request bodies of evaluators.
 
-use perpend_http_kit::extract::from_value;
+use perpend_http_kit::extract::{from_value, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +10,10 @@ use crate::evaluators::Definition;
 use crate::evaluators::code::SourceCode;
 use crate::evaluators::judge::JudgeInput;
 
-/// An evaluator to be made.
+/// Types of evaluators.
+const KINDS: [&str; 3] = ["llm_as_judge", "code", "plugin"];
+
+/// A new evaluator.
 #[derive(Debug)]
 pub(super) struct EvaluatorInput {
     pub(super) name: String,
@@ -18,39 +21,34 @@ pub(super) struct EvaluatorInput {
     pub(super) definition: Definition,
 }
 
-/// A change of an evaluator.
+/// Changes of an evaluator.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EvaluatorPatch {
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
-    /// `llm_as_judge`, `code` or `plugin`, as it is; needed when the definition is replaced, which is then replaced whole.
+    /// `llm_as_judge`, `code` or `plugin`, the current type. Required to replace the definition, which is replaced as a whole.
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
     #[serde(flatten)]
     pub(super) rest: serde_json::Map<String, Value>,
 }
 
-/// The definition of the kind that `type` names; unknown members are named.
+/// The definition for a `type`. Unknown members are errors.
 ///
 /// # Errors
-/// When the kind cannot be run here, or something is wrong with a member.
+/// For an unknown type or an invalid member.
 pub(super) fn of_kind(kind: Option<&str>, members: &Value) -> Result<Definition, Problem> {
     match kind {
         Some("plugin") => from_value(members),
         Some("code") => from_value::<SourceCode>(members)?.definition(),
         Some("llm_as_judge") => from_value::<JudgeInput>(members)?.definition(),
-        Some(other) => Err(Problem::body(
-            "type",
-            format!(
-                "{other:?} is not a type of evaluator; use \"llm_as_judge\", \"code\" or \"plugin\""
-            ),
-        )),
-        None => Err(Problem::body("type", "\"llm_as_judge\", \"code\" or \"plugin\" is required")),
+        Some(other) => Err(Problem::body("type", must_be_one_of(&KINDS, other))),
+        None => Err(Problem::body("type", format!("is required: one of {}", KINDS.join(", ")))),
     }
 }
 
-/// Parts name and description from the definition; unknown members are named.
+/// Separates name and description from the definition. Unknown members are errors.
 pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
     #[derive(Deserialize)]
     struct Head {
@@ -58,7 +56,7 @@ pub(super) fn split(body: Value) -> Result<EvaluatorInput, Problem> {
         description: Option<String>,
     }
     let kind = body["type"].as_str().map(str::to_owned);
-    // What cannot run is refused before anything else is wrong with it.
+    // An unknown type is reported before any other error.
     let head = from_value::<Head>(&body);
     if !matches!(kind.as_deref(), Some("llm_as_judge" | "code" | "plugin")) {
         let refused = of_kind(kind.as_deref(), &Value::Null).err();

@@ -1,4 +1,4 @@
-//! `type: "llm_as_judge"`: a prompt and the kind of answer that is wanted, which the plug-in `perpend/judge` runs.
+//! `type: "llm_as_judge"`: a prompt and a definition of the output, run by the plug-in `perpend/judge`.
 
 use perpend_api_types::evaluator::{
     Judge, ModelConfig, NestedOutput, OutputDefinition, PromptMessage, PromptRef,
@@ -15,40 +15,40 @@ use utoipa::ToSchema;
 use super::definition::Definition;
 use super::prompt::{check_mapping, check_messages, messages, variables};
 
-/// The slot of the judge that every definition fills.
+/// Model slot of the judge.
 const SLOT: &str = "judge";
 
-/// A judge as clients of the compat API send it.
+/// A judge in the form of the compat API.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct JudgeInput {
-    /// Text, which is one user message, or a list of messages.
+    /// A string, which is one user message, or a list of messages.
     #[schema(value_type = Option<Object>)]
     prompt: Option<Prompt>,
-    /// A prompt of prompt management. With `prompt` beside it, as an evaluator is shown, that is asked with.
+    /// A prompt of prompt management. `prompt` takes precedence, as in the response of an evaluator.
     #[serde(default, deserialize_with = "object")]
     prompt_ref: Option<PromptRef>,
-    /// `None`: the project's default evaluation model.
+    /// The model; the default evaluation model of the project when absent.
     model_config: Option<ModelInput>,
     #[serde(alias = "mapping")]
     #[schema(value_type = Option<Vec<Object>>)]
     variable_mapping: Option<Vec<Mapping>>,
     #[schema(value_type = OutputDefinition)]
     output_definition: Output,
-    /// Enclose inserted values in marks and tell the model that the text between them is data. `true` when absent.
+    /// Whether inserted values are enclosed in marks and declared as data to the model; true when absent.
     fence: Option<bool>,
     #[schema(value_type = Option<Object>)]
     limits: Option<ModelLimits>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "expected a text, or a list of messages with role and content")]
+#[serde(untagged, expecting = "expected a string, or a list of messages with role and content")]
 enum Prompt {
     Text(String),
     Messages(Vec<PromptMessage>),
 }
 
-/// Both spellings of what a judge answers with.
+/// Both forms of an output definition.
 #[derive(Debug)]
 struct Output(NestedOutput);
 
@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for Output {
     }
 }
 
-/// A model, named by the connection it is reached through.
+/// A model of an LLM connection.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ModelInput {
@@ -78,7 +78,7 @@ struct ModelInput {
 }
 
 impl JudgeInput {
-    /// The plug-in evaluator that judges.
+    /// Converts the judge to a definition of the plug-in evaluator.
     ///
     /// # Errors
     /// When the prompt is empty or too long, or the mapping does not fill its variables.
@@ -100,7 +100,7 @@ impl JudgeInput {
             }
             None if self.prompt_ref.is_some() => {}
             None => {
-                let message = "prompt or promptRef is expected";
+                let message = "prompt or promptRef is required";
                 return Err(Problem::body("prompt", message));
             }
         }
@@ -126,7 +126,7 @@ impl Prompt {
     }
 }
 
-/// How the configuration of a judge reads over REST.
+/// The response for a judge.
 pub(super) fn view(config: &Value, slots: &[Slot]) -> Judge {
     let prompt = messages(config);
     let prompt_ref = PromptRef::deserialize(&config["prompt_ref"]).ok();

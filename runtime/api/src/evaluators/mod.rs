@@ -1,11 +1,11 @@
-//! Evaluators: a plug-in with a checked configuration, in versions.
+//! Evaluators: a plug-in with a validated configuration, in versions.
 //!
-//! The compat contract knows two kinds, a judge and code; this server's evaluators are plug-ins. A judge is
-//! one whose plug-in is `perpend/judge`, a code evaluator one whose plug-in is the interpreter of its
-//! language, and both are shown as they were made. The
-//! contract's clients parse a closed union, so one that says it is such a client is shown any other plug-in
-//! evaluator as a `code` evaluator whose source is a comment that says what it really is; everyone else
-//! gets `type: "plugin"`. All forms carry the same further members.
+//! The compat contract has two types, judge and code; the evaluators of this server are plug-ins. A judge is
+//! an evaluator of the plug-in `perpend/judge`, a code evaluator one of the interpreter plug-in of its
+//! language, and both are returned in the form of their creation. Clients of the
+//! contract parse a closed union. They are recognized by a header and get any other plug-in
+//! evaluator as a `code` evaluator whose source is a comment that names the plug-in; other clients
+//! get `type: "plugin"`. All forms have the same further members.
 
 mod check;
 mod code;
@@ -46,8 +46,8 @@ pub(super) use preflight::check as preflight;
 pub(super) use trial::{LIMIT as TRIAL_LIMIT, trial_item};
 
 pub(super) const PAGE: &[Param] = &[
-    param("limit", "integer", "1 to 100, 50 when absent."),
-    param("cursor", "string", "`meta.cursor` of the page before."),
+    param("limit", "integer", "Rows per page, 1 to 100; 50 when absent."),
+    param("cursor", "string", "`meta.cursor` of the previous page."),
 ];
 
 const LIST: &str = "/api/public/v2/evaluators";
@@ -58,45 +58,51 @@ pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(
         "createEvaluator",
         LIST,
-        "Make an evaluator from source code or a plug-in",
+        "Create an evaluator: a judge, source code, or a plug-in",
         EvaluatorWrite,
     )
     .body::<NewEvaluator>();
     routes.add(create, create_evaluator);
-    let list = Operation::get("listEvaluators", LIST, "Evaluators, newest first", EvaluatorRead)
-        .query(PAGE);
+    let list =
+        Operation::get("listEvaluators", LIST, "List evaluators, newest first", EvaluatorRead)
+            .query(PAGE);
     routes.add(list, list_evaluators);
-    routes.add(Operation::get("getEvaluator", ONE, "One evaluator", EvaluatorRead), get_evaluator);
+    routes
+        .add(Operation::get("getEvaluator", ONE, "Get an evaluator", EvaluatorRead), get_evaluator);
     let patch = Operation::patch(
         "updateEvaluator",
         ONE,
-        "Rename, or replace the definition by a new version",
+        "Rename an evaluator, or replace its definition by a new version",
         EvaluatorWrite,
     );
     routes.add(patch.body::<EvaluatorPatch>(), patch_evaluator);
     let delete = Operation::delete(
         "deleteEvaluator",
         ONE,
-        "Delete an evaluator; the scores it made stay",
+        "Delete an evaluator; its scores are kept",
         EvaluatorWrite,
     );
     routes.add(delete, delete_evaluator);
-    let versions =
-        Operation::get("listEvaluatorVersions", VERSIONS, "Versions, newest first", EvaluatorRead)
-            .query(PAGE);
+    let versions = Operation::get(
+        "listEvaluatorVersions",
+        VERSIONS,
+        "List the versions of an evaluator, newest first",
+        EvaluatorRead,
+    )
+    .query(PAGE);
     routes.add(versions, list_versions);
     presets::routes(routes);
     trial::routes(routes);
     check::routes(routes);
 }
 
-/// Whether an evaluator is of a kind, as some client sees it.
+/// Whether an evaluator has a type in the response to some client.
 pub(super) fn kind_of(version: &EvaluatorVersion, kind: &str) -> bool {
-    // Closed clients see every plug-in as code.
+    // Clients of the closed union get every plug-in as code.
     kind == "code" || view::changes_kind(version, kind).is_none()
 }
 
-/// An evaluator as it is shown to the sender of these headers.
+/// The response for an evaluator to the sender of these headers.
 pub(super) async fn evaluator_view(
     app: &App,
     project: &ProjectId,
@@ -108,7 +114,7 @@ pub(super) async fn evaluator_view(
     Ok(view::evaluator(evaluator, uses, is_closed))
 }
 
-/// Makes an evaluator from the body of a request. The model of a judge is asked first.
+/// Creates an evaluator from the body of a request. The model of a judge is tested first.
 pub(super) async fn make(
     app: &App,
     project: &ProjectId,
@@ -121,8 +127,8 @@ pub(super) async fn make(
         description: input.description,
         version: input.definition.check(app, project).await?,
     };
-    let wanted = trial::unsaved(app, new.name.clone(), &new.version)?;
-    preflight(app, project, [wanted]).await?;
+    let draft = trial::unsaved(app, new.name.clone(), &new.version)?;
+    preflight(app, project, [draft]).await?;
     let catalog = &app.store.catalog;
     let made = catalog.create_evaluator(project, &new, app.web.clock.now());
     Ok(made.await?)
@@ -166,7 +172,7 @@ async fn get_evaluator(
     evaluator_view(&app, &caller.project, &evaluator, &headers).await.map(Answer)
 }
 
-/// Changes an evaluator that was read before.
+/// Changes an evaluator.
 pub(super) async fn change(
     app: &App,
     project: &ProjectId,
@@ -179,7 +185,10 @@ pub(super) async fn change(
     let version = match (&patch.kind, patch.rest.is_empty()) {
         (None, true) => None,
         (None, false) => {
-            return Err(Problem::body("type", "a definition is replaced whole and names its type"));
+            return Err(Problem::body(
+                "type",
+                "is required with a definition, which is replaced as a whole",
+            ));
         }
         (Some(kind), _) => {
             let definition = input::of_kind(Some(kind), &Value::Object(patch.rest))?;
@@ -187,8 +196,8 @@ pub(super) async fn change(
                 return Err(Problem::body("type", message));
             }
             let version = definition.check(app, project).await?;
-            let wanted = trial::unsaved(app, evaluator.name.clone(), &version)?;
-            preflight(app, project, [wanted]).await?;
+            let draft = trial::unsaved(app, evaluator.name.clone(), &version)?;
+            preflight(app, project, [draft]).await?;
             Some(version)
         }
     };
@@ -222,7 +231,7 @@ async fn patch_evaluator(
     evaluator_view(&app, &caller.project, &changed, &headers).await.map(Answer)
 }
 
-/// Deletes an evaluator; the scores it made stay.
+/// Deletes an evaluator; its scores are kept.
 pub(super) async fn delete(
     app: &App,
     project: &ProjectId,
@@ -264,7 +273,7 @@ async fn list_versions(
         app.store.catalog.evaluator_versions(&caller.project, &evaluator.id, before, limit).await?;
     let is_closed = view::is_closed_client(&headers);
     let view = |version| view::version(version, is_closed);
-    // A full page may be the last one; then the next is empty, and says so.
+    // A full page may be the last one; then the next is empty.
     let is_full = found.len() as u32 == limit;
     let last = found.last().filter(|last| is_full && 1 < last.number);
     Ok(Answer(CursorList {

@@ -1,4 +1,4 @@
-//! The models of an evaluator, checked when it is saved.
+//! Validation of the models of an evaluator.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 
 use crate::state::App;
 
-/// The slots of an evaluator, and what they are resolved with.
+/// The slots of an evaluator, with the data for their resolution.
 pub(super) struct Models {
     pub(super) slots: Vec<Slot>,
     default: Option<ModelChoice>,
-    /// Of each provider of the project.
+    /// Protocols by provider.
     protocols: HashMap<String, String>,
 }
 
 impl Models {
-    /// Checks the slots of an evaluator that is to be saved, and adds those that it needs and that were left out.
+    /// Validates the slots of an evaluator and adds absent required ones.
     ///
     /// # Errors
-    /// When the plug-in has no such slot, a limit is out of range, or nothing would answer for a slot.
+    /// For an unknown slot, a limit out of range, or a slot without a model.
     pub(super) async fn of(
         app: &App,
         project: &ProjectId,
@@ -35,7 +35,7 @@ impl Models {
             check_slot(info, at, slot)?;
             if slots[..at].iter().any(|other| other.name == slot.name) {
                 let field = format!("slots[{at}].name");
-                return Err(Problem::body(&field, "the slot is filled twice"));
+                return Err(Problem::body(&field, "must be unique: another entry has this slot"));
             }
         }
         for declared in info.slots.iter().filter(|declared| declared.required) {
@@ -60,19 +60,19 @@ impl Models {
         slot.model.as_ref().or(self.default.as_ref())
     }
 
-    /// Something answers for each slot.
+    /// Checks that each slot has a model and a connection.
     fn check_resolved(&self) -> Result<(), Problem> {
         for slot in &self.slots {
             let Some(choice) = self.resolved(slot) else {
-                let message = "no model is named, and the project has no default evaluation model: send \
-                               modelConfig, or PUT /api/v1/llm-connections/default-model";
+                let message = "is required: the project has no default evaluation model; send \
+                               modelConfig, or set it with PUT /api/v1/llm-connections/default-model";
                 return Err(
                     Problem::new(Code::PreflightFailed, message).with("field", "modelConfig")
                 );
             };
             if !self.protocols.contains_key(&choice.provider) {
                 let message = format!(
-                    "the project has no LLM connection {:?}: PUT /api/public/llm-connections makes one",
+                    "unknown LLM connection {:?}: create it with PUT /api/public/llm-connections",
                     choice.provider
                 );
                 let problem = Problem::new(Code::PreflightFailed, message);
@@ -83,7 +83,7 @@ impl Models {
         Ok(())
     }
 
-    /// The fingerprint of the version that is made with these models.
+    /// The fingerprint of a version with these models.
     pub(super) fn fingerprint(
         &self,
         plugin: &Digest,
@@ -108,7 +108,7 @@ fn check_slot(info: &EvaluatorInfo, at: usize, slot: &Slot) -> Result<(), Proble
     let field = |member: &str| format!("slots[{at}].{member}");
     if info.slots.iter().all(|declared| declared.name != slot.name) {
         let names: Vec<&str> = info.slots.iter().map(|slot| slot.name.as_str()).collect();
-        let message = format!("{} has no slot {:?}", info.id, slot.name);
+        let message = format!("the evaluator {} has no slot {:?}", info.id, slot.name);
         let problem =
             Problem::issues(Code::Unprocessable, vec![Issue::new(&field("name"), message)]);
         return Err(problem.with("allowedValues", json!(names)));
@@ -116,29 +116,30 @@ fn check_slot(info: &EvaluatorInfo, at: usize, slot: &Slot) -> Result<(), Proble
     if let Some(choice) = &slot.model {
         for (name, text) in [("provider", &choice.provider), ("model", &choice.model)] {
             if text.trim().is_empty() || 200 < text.chars().count() {
-                let message = "1 to 200 characters are expected";
+                let message = "must have 1 to 200 characters";
                 return Err(Problem::body(&field(&format!("model.{name}")), message));
             }
         }
     }
     let limits = slot.limits;
     if !(1_000..=600_000).contains(&limits.timeout_ms) {
-        let message = "1,000 to 600,000 milliseconds are expected";
+        let message = format!("must be from 1000 to 600000, got {}", limits.timeout_ms);
         return Err(Problem::body(&field("limits.timeoutMs"), message));
     }
     if 5 < limits.reasks {
-        return Err(Problem::body(&field("limits.reasks"), "0 to 5 is expected"));
+        let message = format!("must be from 0 to 5, got {}", limits.reasks);
+        return Err(Problem::body(&field("limits.reasks"), message));
     }
     for (name, limit) in
         [("maxInputTokens", limits.max_input_tokens), ("maxOutputTokens", limits.max_output_tokens)]
     {
         if limit == Some(0) {
             let field = field(&format!("limits.{name}"));
-            return Err(Problem::body(&field, "1 or more is expected"));
+            return Err(Problem::body(&field, "must be at least 1, got 0"));
         }
     }
     if limits.max_usd.is_some_and(|usd| usd <= 0.0) {
-        let message = "a number of US dollars above 0 is expected";
+        let message = "must be greater than 0";
         return Err(Problem::body(&field("limits.maxUsd"), message));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Whether the model of a judge answers: asked before the judge is saved, and before a rule uses it (evaluation.md 3.8).
+//! Test of the model of a judge, before the judge is saved and before a rule uses it (evaluation.md 3.8).
 
 use futures_util::future::try_join_all;
 use perpend_domain::evaluation::{AttemptFailure, Evaluator, OnMissing};
@@ -13,13 +13,13 @@ use super::prompt::variables_of;
 use super::trial::LIMIT;
 use crate::state::App;
 
-/// What each variable of the prompt holds. It says what it is, because a model may remark on it.
+/// Value of each variable of the prompt.
 const TEXT: &str = "This is a test of the connection.";
 
-/// Tries those of these evaluators that are judges on a tiny item. They share one turn and one limit of time.
+/// Tests those of these evaluators that are judges on a small item. They share one turn and one time limit.
 ///
 /// # Errors
-/// When the model of one does not answer as the judge needs it.
+/// When a model fails or its reply is not usable.
 pub(crate) async fn check(
     app: &App,
     project: &ProjectId,
@@ -47,7 +47,7 @@ async fn test(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(), Pr
         evaluator: judge.clone(),
         mapping: None,
         on_missing: OnMissing::Fail,
-        // Whether the model answers now.
+        // No cached reply: the model is tested now.
         reuse: ReplyReuse { replies: ReplyPolicy::Isolated, run: 0 },
         limit: LIMIT,
     };
@@ -57,10 +57,10 @@ async fn test(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(), Pr
         return Ok(());
     };
     if is_server_fault(&why) {
-        let message = format!("the evaluator could not be tried: {}", why.message);
+        let message = format!("the evaluator could not be tested: {}", why.message);
         return Err(Problem::unavailable(message));
     }
-    // Of a panel the model that failed.
+    // In a panel, the model that failed.
     let mut failed = result.model_calls.into_iter().rev();
     let failed = failed.find(|call| call.error.is_some());
     let failed_model = failed.map(|call| (call.provider, call.model));
@@ -84,7 +84,7 @@ async fn test(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(), Pr
     Err(problem)
 }
 
-/// Every variable of the prompt has a text.
+/// An item with a value for every variable of the prompt.
 fn tiny_item(judge: &Evaluator) -> ManualItem {
     let text = || Some(Value::from(TEXT));
     let variables = variables_of(&judge.version.config).into_iter();
@@ -97,13 +97,13 @@ fn tiny_item(judge: &Evaluator) -> ManualItem {
     }
 }
 
-/// Whether the fault is the server's: the model was not even asked.
+/// Whether the server failed before the call of the model.
 fn is_server_fault(why: &AttemptFailure) -> bool {
-    let ours = [
+    let server_faults = [
         FailureClass::Internal,
         FailureClass::WorkerLost,
         FailureClass::WorkerFull,
         FailureClass::Cancelled,
     ];
-    ours.into_iter().any(|class| why.class == class.into())
+    server_faults.into_iter().any(|class| why.class == class.into())
 }

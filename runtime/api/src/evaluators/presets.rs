@@ -1,4 +1,4 @@
-//! Ready-made judges, as a client makes evaluators of them.
+//! Presets of judges, in the form of the creation of evaluators.
 
 use axum::extract::State;
 use perpend_api_types::preset::{JudgePreset, JudgePresets, PresetDefinition};
@@ -16,7 +16,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listJudgePresets",
         "/api/v1/judge-presets",
-        "Ready-made judges",
+        "List the presets of judges",
         EvaluatorRead,
     );
     routes.add(list, list_presets);

@@ -1,4 +1,4 @@
-//! Prompts of judges: their variables, and those that are taken from prompt management.
+//! Prompts of judges: variables, and references to prompt management.
 
 use perpend_api_types::evaluator::{PromptMessage, PromptRef};
 use perpend_catalog::prompts::Prompt;
@@ -7,7 +7,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::prompt::{PRODUCTION, PromptBody, PromptName};
 use perpend_domain::template;
-use perpend_http_kit::extract::from_value;
+use perpend_http_kit::extract::{from_value, must_be_one_of};
 use perpend_http_kit::problem::{Code, Issue, Problem};
 use serde_json::{Map, Value, json};
 
@@ -16,39 +16,40 @@ use crate::state::App;
 
 const MAX_PROMPT_BYTES: usize = 256 << 10;
 
-/// The member of a judge's configuration that says where its prompt is taken from.
+/// Roles of the messages of a prompt.
+const ROLES: [&str; 3] = ["system", "user", "assistant"];
+/// Member of the configuration of a judge with the reference to its prompt.
 const REFERENCE: &str = "prompt_ref";
-/// Variables that are filled without a mapping: they are the parts of an item.
+/// Variables that are filled without a mapping: the parts of an item.
 const PARTS: [&str; 4] = ["input", "output", "expected_output", "metadata"];
 
-/// The prompt says something, is not too long, and has no other roles than models know.
+/// Validates the content, the size and the roles of a prompt.
 ///
 /// # Errors
-/// What is wrong, with its place in this field.
+/// 400 with the field.
 pub(super) fn check_messages(field: &str, messages: &[PromptMessage]) -> Result<(), Problem> {
     if messages.iter().all(|message| message.content.trim().is_empty()) {
-        return Err(Problem::body(field, "a prompt is required"));
+        return Err(Problem::body(field, "must not be empty"));
     }
     let n_bytes: usize = messages.iter().map(|message| message.content.len()).sum();
     if MAX_PROMPT_BYTES < n_bytes {
-        let message = format!("{n_bytes} bytes, the limit is {MAX_PROMPT_BYTES}");
+        let message = format!("must have at most {MAX_PROMPT_BYTES} bytes, got {n_bytes}");
         return Err(Problem::body(field, message));
     }
     for (at, message) in messages.iter().enumerate() {
-        if !["system", "user", "assistant"].contains(&message.role.as_str()) {
+        if !ROLES.contains(&message.role.as_str()) {
             let field = format!("{field}[{at}].role");
-            let text = "system, user or assistant is expected";
-            return Err(Problem::body(&field, text));
+            return Err(Problem::body(&field, must_be_one_of(&ROLES, &message.role)));
         }
     }
     Ok(())
 }
 
-/// Fills in the prompt of a configuration that says where to take it from; `false` when it has one, or says nothing. It
-/// is taken once, as it is now: what is changed there later makes a version there and not here.
+/// Fills in the prompt of a configuration with a reference; `false` when it has a prompt or no reference. The prompt
+/// is copied: later changes in prompt management do not affect the evaluator.
 ///
 /// # Errors
-/// When the project has no such prompt, or the prompt is empty, too long, or holds placeholders for messages.
+/// When the prompt does not exist, is empty, too long, or contains placeholders for messages.
 pub(super) async fn fill(
     app: &App,
     project: &ProjectId,
@@ -61,7 +62,7 @@ pub(super) async fn fill(
     let (Some(reference), false) = (reference, members.contains_key("prompt")) else {
         return Ok(false);
     };
-    // A derived reader would take a list too, member by member.
+    // Derived deserializers accept a list in the place of an object.
     let reference = from_value::<Map<String, Value>>(reference)
         .and_then(|members| from_value::<PromptRef>(&Value::Object(members)))
         .map_err(|problem| problem.in_member(REFERENCE))?;
@@ -110,7 +111,7 @@ fn message_of((at, message): (usize, &Map<String, Value>)) -> Result<PromptMessa
         (Some(role), Some(content)) => Ok(PromptMessage { role, content }),
         _ => {
             let message = format!(
-                "message {at} of the prompt is a placeholder for messages, which no judge fills"
+                "must refer to a prompt without placeholders for messages, which message {at} is"
             );
             let issue = Issue::new("promptRef", message);
             Err(Problem::issues(Code::Unprocessable, [issue]))
@@ -118,10 +119,10 @@ fn message_of((at, message): (usize, &Map<String, Value>)) -> Result<PromptMessa
     }
 }
 
-/// Everything between double braces in a prompt is a variable.
+/// Refuses text between double braces that is not a valid variable name.
 ///
 /// # Errors
-/// Every placeholder that has no name which a mapping can fill.
+/// Every placeholder with an invalid name.
 pub(super) fn check_placeholders(config: &Value) -> Result<(), Problem> {
     let prompt = messages(config);
     let mut malformed: Vec<&str> = Vec::new();
@@ -133,7 +134,7 @@ pub(super) fn check_placeholders(config: &Value) -> Result<(), Problem> {
     }
     let issues = malformed.iter().map(|placeholder| {
         let text = format!(
-            "the placeholder `{placeholder}` has no valid name: expected A-Z, a-z, 0-9, `_` and `.` between the braces"
+            "must have only variable names of A-Z, a-z, 0-9, `_` and `.` between double braces, got `{placeholder}`"
         );
         Issue::new("prompt", text)
     });
@@ -167,7 +168,7 @@ pub(crate) fn variables_of(config: &Value) -> Vec<String> {
     variables(&messages(config))
 }
 
-/// Each variable is filled exactly once. Without any mapping the parts of an item fill the variables of their names.
+/// Checks that each variable has exactly one entry. An empty mapping fills the variables named after parts of an item.
 ///
 /// # Errors
 /// Every variable without an entry, and every entry without a variable.

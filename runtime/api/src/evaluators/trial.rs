@@ -1,4 +1,4 @@
-//! Trials: an evaluator is asked about a few targets, or an item written by hand, and nothing is stored.
+//! Trials: an evaluator runs on a few targets, or on a given item, and nothing is stored.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use perpend_domain::plugin::{Item, ReplyPolicy, ReplyReuse};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, from_value};
+use perpend_http_kit::extract::{Body, from_value, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use perpend_scheduler::{Trial, TrialOn, TrialResult, TrialScore};
@@ -27,14 +27,14 @@ use crate::state::{App, Routes};
 
 const TRIAL: &str = "/api/v1/evaluations/trial";
 const MAX_TARGETS: usize = 20;
-/// The longest time for a trial, or for the trials of a rule that is switched on.
+/// Time limit of a trial, and of the trials for a rule that is enabled.
 pub(crate) const LIMIT: Duration = Duration::from_secs(95);
 
 pub(super) fn routes(routes: &mut Routes) {
     let trial = Operation::post(
         "tryEvaluator",
         TRIAL,
-        "What an evaluator would give for some targets; nothing is stored",
+        "Run an evaluator on some targets or an item without storing the result",
         EvaluatorWrite,
     );
     routes.add(trial.body::<TrialInput>(), try_evaluator);
@@ -56,7 +56,7 @@ async fn try_evaluator(
     let on_missing = match input.on_missing.as_deref() {
         None => OnMissing::Fail,
         Some(raw) => raw.parse().map_err(|_| {
-            Problem::body("onMissing", "\"fail\", \"skip\" or \"empty\" is expected")
+            Problem::body("onMissing", must_be_one_of(&["fail", "skip", "empty"], raw))
         })?,
     };
     check_plan(&evaluator, input.variable_mapping.as_deref(), &on)?;
@@ -74,7 +74,7 @@ async fn try_evaluator(
     Ok(Answer(contract::Trial { data: data.collect() }))
 }
 
-/// Stored replies answer, unless models are to be asked again.
+/// Cached replies are used unless the request is `fresh`.
 pub(super) fn reuse(is_fresh: Option<bool>, run: u32) -> ReplyReuse {
     let replies = match is_fresh {
         Some(true) => ReplyPolicy::Refresh,
@@ -83,7 +83,7 @@ pub(super) fn reuse(is_fresh: Option<bool>, run: u32) -> ReplyReuse {
     ReplyReuse { replies, run }
 }
 
-/// What the evaluator is tried on.
+/// The targets or the item of a trial.
 fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
     match (&input.targets, &input.item) {
         (Some(targets), None) if (1..=MAX_TARGETS).contains(&targets.len()) => {
@@ -91,7 +91,7 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
             targets.map(|(at, target)| checked_target(at, target)).collect()
         }
         (Some(_), None) => {
-            let message = format!("1 to {MAX_TARGETS} targets are expected");
+            let message = format!("must contain 1 to {MAX_TARGETS} targets, got {}", targets.len());
             Err(Problem::body("targets", message))
         }
         (None, Some(item)) => {
@@ -99,7 +99,7 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
             let item = item.map_err(|problem| problem.in_member("item"))?;
             Ok(vec![TrialOn::Written(Box::new(manual_item(item)))])
         }
-        _ => Err(Problem::body("targets", "either targets or an item is expected")),
+        _ => Err(Problem::body("targets", "either targets or item is required")),
     }
 }
 
@@ -117,7 +117,7 @@ fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialOn, Problem> {
             Target::within(trace, observation)
         }
         (None, Some(_)) if observation.is_some() => {
-            let message = "a session is scored as a whole";
+            let message = "must be absent with sessionId";
             return Err(wrong("observationId", message.to_owned()));
         }
         (None, Some(session)) => {
@@ -125,10 +125,10 @@ fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialOn, Problem> {
             Target::Session(session.map_err(|error| wrong("sessionId", error.to_string()))?)
         }
         (None, None) => {
-            return Err(wrong("traceId", "is missing, and so is sessionId".to_owned()));
+            return Err(wrong("traceId", "either traceId or sessionId is required".to_owned()));
         }
         (Some(_), Some(_)) => {
-            let message = "either a trace or a session is expected";
+            let message = "must be absent with traceId";
             return Err(wrong("sessionId", message.to_owned()));
         }
     }))
@@ -144,7 +144,7 @@ pub(super) fn manual_item(item: TrialItem) -> ManualItem {
     }
 }
 
-/// The evaluator that is tried: a saved one, or one as it would be saved.
+/// The evaluator of a trial: a saved one or a draft.
 async fn evaluator_of(
     app: &App,
     project: &ProjectId,
@@ -162,14 +162,12 @@ async fn evaluator_of(
             let made = draft(app, project, body.clone()).await;
             made.map_err(|problem| problem.in_member("evaluator"))
         }
-        (None, Some(_)) => {
-            Err(Problem::body("version", "an evaluator that is not saved has no versions"))
-        }
-        _ => Err(Problem::body("evaluatorId", "either evaluatorId or evaluator is expected")),
+        (None, Some(_)) => Err(Problem::body("version", "must be absent with evaluator")),
+        _ => Err(Problem::body("evaluatorId", "either evaluatorId or evaluator is required")),
     }
 }
 
-/// The version of this number.
+/// A version by number.
 pub(super) async fn at_version(
     app: &App,
     project: &ProjectId,
@@ -188,7 +186,7 @@ async fn draft(app: &App, project: &ProjectId, body: Value) -> Result<Evaluator,
     unsaved(app, name, &version)
 }
 
-/// An evaluator as it would be saved.
+/// An unsaved evaluator.
 pub(super) fn unsaved(app: &App, name: String, version: &NewVersion) -> Result<Evaluator, Problem> {
     let now = app.web.clock.now();
     Ok(Evaluator {
@@ -219,7 +217,7 @@ fn first_version(new: NewVersion, now: Timestamp) -> EvaluatorVersion {
     }
 }
 
-/// The mapping suits the targets, as a rule would need it.
+/// Validates the mapping for the targets.
 pub(super) fn check_plan<'t>(
     evaluator: &Evaluator,
     mapping: Option<&[Mapping]>,
@@ -264,7 +262,7 @@ fn trial_result(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
     }
 }
 
-/// An item with its variables beside it.
+/// An item with its variables as a separate member.
 pub(crate) fn trial_item(item: Item) -> TrialItem {
     let metadata = item.metadata.as_deref().map(serde_json::from_str);
     let mut metadata: Option<Map<String, Value>> = metadata.and_then(Result::ok);

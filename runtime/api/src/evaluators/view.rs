@@ -1,4 +1,4 @@
-//! How an evaluator reads.
+//! Responses of evaluators.
 
 use axum::http::HeaderMap;
 use perpend_api_types::evaluator::{
@@ -9,15 +9,15 @@ use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, PYTHON_INTERPRETER
 
 use super::judge;
 
-/// Whether the caller is a generated client of the compat API, which refuses kinds it does not know.
+/// Whether the caller is a generated client of the compat API, which refuses unknown types.
 pub(super) fn is_closed_client(headers: &HeaderMap) -> bool {
     ["x-fern-language", "x-langfuse-sdk-name", "x_langfuse_sdk_name"]
         .iter()
         .any(|name| headers.contains_key(*name))
 }
 
-/// How a version is shown: as it was made, and to a client that knows no plug-ins as source text which says what it
-/// really is.
+/// The type-specific members of a version. A client of the closed union gets a plug-in as source code with a comment
+/// that names it.
 fn details(version: &EvaluatorVersion, is_closed: bool) -> EvaluatorDetails {
     if version.is_judge() {
         return EvaluatorDetails::Judge(judge::view(&version.config, &version.slots));
@@ -34,19 +34,19 @@ fn details(version: &EvaluatorVersion, is_closed: bool) -> EvaluatorDetails {
     source.map_or(EvaluatorDetails::Plugin, EvaluatorDetails::Code)
 }
 
-/// Why a definition of this kind cannot take the place of a version.
+/// The error for a definition of another type than that of a version.
 pub(super) fn changes_kind(version: &EvaluatorVersion, kind: &str) -> Option<String> {
     let is = match (version.is_judge(), version.runs_source()) {
         (true, _) => "llm_as_judge",
         (_, true) => "code",
         _ => "plugin",
     };
-    // A judge and code are plug-ins too and may be replaced by one.
+    // Judges and code are plug-ins too and may be replaced by one.
     (kind != is && kind != "plugin")
-        .then(|| format!("the type of an evaluator cannot change: this one is {is:?}"))
+        .then(|| format!("must be `{is}`, the type of the evaluator, got `{kind}`"))
 }
 
-/// One version in a list of them.
+/// A version in a list.
 pub(super) fn version(version: &EvaluatorVersion, is_closed: bool) -> contract::EvaluatorVersion {
     contract::EvaluatorVersion::new(version, details(version, is_closed))
 }
@@ -65,14 +65,14 @@ pub(super) fn evaluator(
     contract::Evaluator::new(evaluator, uses, details(&evaluator.version, is_closed))
 }
 
-/// What a version runs that runs source. `None` for any other.
+/// The source code of a version; `None` for other plug-ins.
 fn own_source(version: &EvaluatorVersion, is_closed: bool) -> Option<EvaluatorSource> {
     if !version.runs_source() {
         return None;
     }
     let language = match version.plugin_name.as_str() {
         PYTHON_INTERPRETER => "PYTHON",
-        // Closed clients know no JavaScript; all of it is TypeScript.
+        // The closed union has no JavaScript, which is valid TypeScript.
         _ if is_closed || version.config["language"] == "typescript" => "TYPESCRIPT",
         _ => "JAVASCRIPT",
     };

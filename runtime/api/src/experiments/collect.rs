@@ -1,4 +1,4 @@
-//! Gathers experiments from spans and links: which were active in a time, and what is known of some.
+//! Collects experiments from spans and links.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::state::App;
 
-/// One experiment, as far as the time that is asked for goes.
+/// An experiment, as far as its items in a period show.
 #[derive(Clone, Debug)]
 pub(crate) struct Experiment {
     pub(crate) id: String,
@@ -68,7 +68,7 @@ impl Experiment {
     }
 }
 
-/// The experiments with items begun in a time, by id, the one with the newest item first.
+/// The ids of the experiments with items that started in a period, the one with the newest item first.
 pub(super) async fn active(
     app: &App,
     project: &ProjectId,
@@ -88,7 +88,7 @@ pub(super) async fn active(
     Ok(active)
 }
 
-/// What is known of these experiments from their items in a time, in their order.
+/// These experiments with the data of their items in a period, in the given order.
 pub(super) async fn experiments(
     app: &App,
     project: &ProjectId,

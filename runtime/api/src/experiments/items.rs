@@ -1,4 +1,4 @@
-//! `GET /experiment-items`: spans that stand for items, and links to traces without such spans.
+//! `GET /experiment-items`: spans of items, and links to traces without such spans.
 
 mod item;
 mod view;
@@ -23,25 +23,25 @@ use crate::state::App;
 use view::ItemFields;
 
 pub(super) const LIST: &[Param] = &[
-    param("fromStartTime", "date-time", "Items started at or after.").required(),
-    param("toStartTime", "date-time", "Items started before."),
+    param("fromStartTime", "date-time", "Start of the items, inclusive.").required(),
+    param("toStartTime", "date-time", "Start of the items, exclusive."),
     param(
         "fields",
         "string",
-        "Comma list of core, dataset, io, metadata, itemMetadata, experimentMetadata, scores; core and \
-         dataset when absent.",
+        "Comma-separated list of `core`, `dataset`, `io`, `metadata`, `itemMetadata`, `experimentMetadata`, `scores`; `core` and \
+         `dataset` when absent.",
     ),
-    param("limit", "integer", "1 to 100, 50 when absent."),
-    param("scoreLimit", "integer", "Scores per item, 1 to 50, 50 when absent."),
-    param("cursor", "string", "`meta.cursor` of the page before."),
-    param("experimentId", "string", "Comma list."),
-    param("experimentName", "string", "Comma list."),
-    param("experimentItemId", "string", "Comma list."),
-    param("datasetId", "string", "Comma list."),
+    param("limit", "integer", "Items per page, 1 to 100; 50 when absent."),
+    param("scoreLimit", "integer", "Scores per item, 1 to 50; 50 when absent."),
+    param("cursor", "string", "`meta.cursor` of the previous page."),
+    param("experimentId", "string", "Comma-separated list."),
+    param("experimentName", "string", "Comma-separated list."),
+    param("experimentItemId", "string", "Comma-separated list."),
+    param("datasetId", "string", "Comma-separated list."),
     param(
         "filter",
         "string",
-        "Conditions on experimentId, experimentName, experimentItemId and datasetId as JSON.",
+        "JSON array of conditions on `experimentId`, `experimentName`, `experimentItemId` and `datasetId`.",
     ),
 ];
 
@@ -53,7 +53,7 @@ const COLUMNS: &[Column] = &[
     Column::new("experimentItemId", ColumnKind::Options),
     Column::new("datasetId", ColumnKind::Options),
 ];
-/// Rows read in one go.
+/// Rows per query.
 const PER_READ: u32 = 500;
 
 pub(super) async fn list_items(
@@ -76,18 +76,18 @@ pub(super) async fn list_items(
         });
         is_listed && filter.matches(item)
     };
-    // The first instant after the last item's, so that those of equal time are read again and compared.
+    // One microsecond after the last item, so that items of equal time are read again and compared.
     let to = match &after {
-        Some(place) => {
-            let bound = Timestamp::from_micros(place.at.as_micros().saturating_add(1));
+        Some(cursor) => {
+            let bound = Timestamp::from_micros(cursor.at.as_micros().saturating_add(1));
             Some(period.to.map_or(bound, |to| to.min(bound)))
         }
         None => period.to,
     };
     let is_after = |item: &Item| {
-        after.as_ref().is_none_or(|place| {
-            let (at, id) = item.place();
-            (at, &id) < (place.at, &place.id)
+        after.as_ref().is_none_or(|cursor| {
+            let (at, id) = item.position();
+            (at, &id) < (cursor.at, &cursor.id)
         })
     };
     let selection = ItemSelection {
@@ -98,11 +98,11 @@ pub(super) async fn list_items(
     };
     let mut found = spans(&app, &caller.project, &selection).await?;
     found.extend(links(&app, &caller.project, &selection).await?);
-    found.sort_by_cached_key(|item| std::cmp::Reverse(item.place()));
+    found.sort_by_cached_key(|item| std::cmp::Reverse(item.position()));
     let more = limit < found.len();
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|last| {
-        let (at, id) = last.place();
+        let (at, id) = last.position();
         Cursor { at, id }
     });
     let fields = ItemFields { fields, score_limit };
@@ -110,22 +110,22 @@ pub(super) async fn list_items(
     Ok(Json(json!({ "data": data, "meta": cursor::meta(next.as_ref()) })))
 }
 
-/// Which items.
+/// Selection of items.
 struct ItemSelection<F> {
     period: Period,
-    /// Of these experiments; of any when there are none.
+    /// Ids of experiments; all when empty.
     experiment_ids: Vec<String>,
     limit: usize,
     is_selected: F,
 }
 
 impl<F: Fn(&Item) -> bool> ItemSelection<F> {
-    /// Adds an item that is wanted. True when there are enough: all of the last one's instant, because
-    /// the order among those is not that of the store.
+    /// Adds a selected item. True when the limit is reached and all items of the time of the last one were read, because
+    /// the order among those differs from that of the store.
     fn add(&self, found: &mut Vec<Item>, item: Item) -> bool {
         if self.limit <= found.len()
             && let Some(last) = found.last()
-            && item.place().0 < last.place().0
+            && item.position().0 < last.position().0
         {
             return true;
         }
@@ -136,7 +136,7 @@ impl<F: Fn(&Item) -> bool> ItemSelection<F> {
     }
 }
 
-/// The newest spans that are wanted.
+/// The newest selected spans.
 async fn spans(
     app: &App,
     project: &ProjectId,
@@ -163,7 +163,7 @@ async fn spans(
     }
 }
 
-/// The newest links that are wanted and whose trace has no span for the item.
+/// The newest selected links whose trace has no span for the item.
 async fn links(
     app: &App,
     project: &ProjectId,

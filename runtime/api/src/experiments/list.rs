@@ -20,16 +20,20 @@ use super::params::{groups, object, period, scores_of_experiments};
 use crate::state::App;
 
 pub(super) const LIST: &[Param] = &[
-    param("fromStartTime", "date-time", "Items started at or after.").required(),
-    param("toStartTime", "date-time", "Items started before."),
-    param("fields", "string", "Comma list of core, metadata, scores; core is always there."),
-    param("limit", "integer", "1 to 100, 50 when absent."),
-    param("scoreLimit", "integer", "Scores per experiment, 1 to 50, 50 when absent."),
-    param("cursor", "string", "`meta.cursor` of the page before."),
-    param("id", "string", "Comma list."),
-    param("name", "string", "Comma list."),
-    param("datasetId", "string", "Comma list."),
-    param("filter", "string", "Conditions on id, name and datasetId as JSON."),
+    param("fromStartTime", "date-time", "Start of the items, inclusive.").required(),
+    param("toStartTime", "date-time", "Start of the items, exclusive."),
+    param(
+        "fields",
+        "string",
+        "Comma-separated list of `core`, `metadata`, `scores`; `core` is always included.",
+    ),
+    param("limit", "integer", "Experiments per page, 1 to 100; 50 when absent."),
+    param("scoreLimit", "integer", "Scores per experiment, 1 to 50; 50 when absent."),
+    param("cursor", "string", "`meta.cursor` of the previous page."),
+    param("id", "string", "Comma-separated list."),
+    param("name", "string", "Comma-separated list."),
+    param("datasetId", "string", "Comma-separated list."),
+    param("filter", "string", "JSON array of conditions on `id`, `name` and `datasetId`."),
 ];
 
 const COLUMNS: &[Column] = &[
@@ -73,9 +77,9 @@ pub(super) async fn list_experiments(
     let mut heads = active(&app, &caller.project, period).await?;
     heads.retain(|(at, id)| {
         is_listed(&lists[0], Some(id))
-            && after.as_ref().is_none_or(|place| (*at, id) < (place.at, &place.id))
+            && after.as_ref().is_none_or(|cursor| (*at, id) < (cursor.at, &cursor.id))
     });
-    // Only as many are read as a page takes, or a filter goes through.
+    // Reads only as many as the page and the filter require.
     let mut found: Vec<(Timestamp, Experiment)> = Vec::new();
     for some in heads.chunks(limit + 1) {
         let ids: Vec<&str> = some.iter().map(|(_, id)| id.as_str()).collect();

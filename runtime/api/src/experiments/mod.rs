@@ -1,5 +1,5 @@
-//! Experiments: passes over data, whether clients recorded them as spans, as links of a dataset run, or
-//! as both.
+//! Experiments, recorded by clients as spans, as links of a dataset run, or
+//! both.
 
 mod collect;
 mod items;
@@ -15,14 +15,14 @@ pub(super) fn routes(routes: &mut Routes) {
     let all = Operation::get(
         "listExperiments",
         "/api/public/experiments",
-        "Experiments, latest activity first",
+        "List experiments, latest activity first",
         ExperimentRead,
     );
     routes.add(all.query(list::LIST), list::list_experiments);
     let items = Operation::get(
         "listExperimentItems",
         "/api/public/experiment-items",
-        "Items of experiments, newest first",
+        "List items of experiments, newest first",
         ExperimentRead,
     );
     routes.add(items.query(items::LIST), items::list_items);

@@ -1,4 +1,4 @@
-//! What lists of experiments and of their items have in common.
+//! Parameters and members shared by the lists of experiments and of their items.
 
 use std::collections::HashMap;
 
@@ -6,23 +6,23 @@ use perpend_api_types::score::{ScoreGroups, ScoreV3};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::Period;
-use perpend_http_kit::extract::Params;
+use perpend_http_kit::extract::{MISSING, Params, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::scores::Place;
 use serde_json::{Map, Value, json};
 
 use crate::state::App;
 
-/// The time that is asked for.
+/// The period of a request.
 pub(super) fn period(params: &Params) -> Result<Period, Problem> {
     let from = params.time("fromStartTime")?;
     Ok(Period {
-        from: Some(from.ok_or_else(|| Problem::query("fromStartTime", "needed"))?),
+        from: Some(from.ok_or_else(|| Problem::query("fromStartTime", MISSING))?),
         to: params.time("toStartTime")?,
     })
 }
 
-/// Groups of fields, each of which the endpoint has.
+/// Parses `fields`.
 pub(super) fn groups(
     params: &Params,
     all: &[&str],
@@ -30,7 +30,7 @@ pub(super) fn groups(
 ) -> Result<Vec<String>, Problem> {
     let named = params.list("fields");
     if let Some(unknown) = named.iter().find(|name| !all.contains(&name.as_str())) {
-        let message = format!("{unknown:?} is none of {}", all.join(", "));
+        let message = must_be_one_of(all, unknown);
         return Err(Problem::query("fields", message));
     }
     match named.is_empty() {
@@ -39,7 +39,7 @@ pub(super) fn groups(
     }
 }
 
-/// Clients want an object or null.
+/// Metadata as an object or null, the types that clients accept.
 pub(super) fn object(metadata: Option<&Value>) -> Value {
     match metadata {
         None | Some(Value::Null) => Value::Null,
@@ -48,7 +48,7 @@ pub(super) fn object(metadata: Option<&Value>) -> Value {
     }
 }
 
-/// The newest scores of each of these experiments, as they are shown.
+/// The newest scores of each of these experiments.
 pub(super) async fn scores_of_experiments(
     app: &App,
     project: &ProjectId,
@@ -57,8 +57,8 @@ pub(super) async fn scores_of_experiments(
 ) -> Result<HashMap<String, Value>, Problem> {
     let places: Vec<Place<'_>> = ids.iter().map(|id| Place::Experiment(id)).collect();
     let found = app.store.telemetry.newest_scores(project, &places, limit).await?;
-    let shown = found.iter().map(|scores| score_views(project, scores));
-    Ok(ids.iter().map(|id| (*id).to_owned()).zip(shown).collect())
+    let views = found.iter().map(|scores| score_views(project, scores));
+    Ok(ids.iter().map(|id| (*id).to_owned()).zip(views).collect())
 }
 
 pub(super) fn score_views(project: &ProjectId, scores: &[Score]) -> Value {

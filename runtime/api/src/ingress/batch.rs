@@ -1,5 +1,5 @@
-//! What an OTLP request becomes, collected for the store: each part is charged to the account of the request
-//! before it is held.
+//! The batch of an OTLP request: each part is charged to the account of the request
+//! before it is stored in memory.
 
 use perpend_domain::batch::{Media, SpanLog};
 use perpend_domain::observation::Observation;
@@ -10,30 +10,30 @@ use perpend_http_kit::problem::{Code, Problem};
 use perpend_otlp::{DecodeError, MemoryExhausted, Sink};
 use perpend_telemetry::{Preparing, Serialised};
 
-/// Memory that any request may take, however small it is.
+/// Memory limit of small requests.
 const ALLOWANCE: usize = 96 << 20;
-/// Memory that a larger one may take, as a multiple of its decoded size: its body, and four copies of the texts of
-/// its only span.
+/// Memory limit of larger requests, as a multiple of the decoded size: the body, and four copies of the texts of
+/// a single span.
 const MAX_TIMES: usize = 5;
-/// And beside that: for the values of a span, a hundred thousand of them.
+/// Added to the limit of larger requests, for a hundred thousand values of a span.
 const EXTRA: usize = 28 << 20;
-/// Memory for a media item beside its bytes.
+/// Memory for a media item in addition to its bytes.
 const BYTES_PER_MEDIA: usize = 1 << 10;
 
-/// A batch that is being collected.
+/// A batch under construction.
 pub(super) struct ChargedBatch<'p> {
     pub(super) preparing: Preparing,
     prices: &'p PriceTable,
     account: Account,
     max_bytes: usize,
-    /// Charged so far, its body included.
+    /// Charged bytes, body included.
     n_charged: usize,
     n_held: usize,
     problem: Option<Problem>,
 }
 
 impl<'p> ChargedBatch<'p> {
-    /// Nothing yet but the body.
+    /// An empty batch. The body is already charged.
     pub(super) fn new(body: &ChargedBody, prices: &'p PriceTable) -> Self {
         let n_bytes = body.bytes.len();
         Self {
@@ -47,13 +47,13 @@ impl<'p> ChargedBatch<'p> {
         }
     }
 
-    /// Why reading ended.
+    /// The problem for an error of the reader.
     pub(super) fn problem(self, error: &DecodeError) -> Problem {
         match error {
             DecodeError::Full => self.problem.unwrap_or_else(Problem::internal),
             DecodeError::TooMany { what, max } => {
                 let message = format!(
-                    "the request has more than {max} {what}: send at most {max} in one request, or raise \
+                    "the request has more than {max} {what}: send less in one request, or raise \
                      ingest.max_spans"
                 );
                 Problem::new(Code::TooLarge, message)
@@ -66,8 +66,8 @@ impl<'p> ChargedBatch<'p> {
         if self.max_bytes < n_bytes {
             let limit = self.max_bytes >> 20;
             let message = format!(
-                "the request takes more than {limit} MiB of memory once it is decoded: send fewer spans, or \
-                 smaller ones, in one request"
+                "the decoded request exceeds {limit} MiB of memory: send fewer or \
+                 smaller spans in one request"
             );
             return Err(Problem::new(Code::TooLarge, message));
         }

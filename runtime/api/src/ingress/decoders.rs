@@ -1,14 +1,14 @@
-//! The threads that decode, map and pack what comes in.
+//! Threads that decode, map and pack telemetry.
 //!
-//! There are as many as CPUs and they stand behind all other threads: when CPUs are short, what was
-//! acknowledged or asked for goes first (commits, evaluations, answers), and new telemetry waits. Each
-//! body that waits keeps its share of the budget of bytes, so that no more wait than fit.
+//! There is one per CPU, with a lower priority than all other threads: under load, commits, evaluations
+//! and responses go first, and new telemetry waits. Each
+//! waiting body keeps its share of the memory budget, so that the number of waiting bodies is bounded.
 
 use perpend_http_kit::problem::Problem;
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
-/// Threads for work that needs nothing but a CPU.
+/// Threads for CPU-bound work.
 #[derive(Debug)]
 pub struct Decoders(ThreadPool);
 
@@ -16,30 +16,30 @@ impl Decoders {
     /// Starts one thread for each CPU.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When a thread cannot be created.
     pub fn start() -> Result<Self, ThreadPoolBuildError> {
         let n_cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = ThreadPoolBuilder::new()
             .num_threads(n_cpus)
             .thread_name(|at| format!("decoder-{at}"))
             .start_handler(|_| lower_priority())
-            // Whoever waits for the work is told; see `run`.
+            // `run` reports the failure to the waiting request.
             .panic_handler(|_| tracing::error!("mapping failed"))
             .build()?;
         Ok(Self(pool))
     }
 
-    /// Runs `work` when it is its turn.
+    /// Runs `work` on one of the threads.
     ///
     /// # Errors
-    /// What `work` gives; 500 when it panics.
+    /// The error of `work`; 500 when it panics.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let (done, result) = oneshot::channel();
         self.0.spawn(move || {
-            // Nobody waits any more when a request was given up: it makes room for those that are not.
+            // The work of an abandoned request is skipped.
             if !done.is_closed() {
                 drop(done.send(work()));
             }
@@ -49,11 +49,11 @@ impl Decoders {
 }
 
 fn lower_priority() {
-    // On Linux the calling thread alone; elsewhere it would be the whole program. Five steps are a third of
-    // the share of a CPU that a thread of the others wants too.
+    // On Linux this applies to the calling thread; elsewhere it would apply to the process. A nice value of 5 gives a third of
+    // the CPU share of the other threads.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(5) {
-        tracing::debug!(%error, "a decoder stays in front");
+        tracing::debug!(%error, "the priority of a decoder was not lowered");
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_that_nobody_waits_for_any_more_is_left_out() {
+    async fn the_work_of_an_abandoned_request_is_skipped() {
         let decoders = Decoders::start().unwrap();
         let (open, gate) = mpsc::channel::<()>();
         let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
@@ -73,17 +73,17 @@ mod tests {
             let gate = gate.clone();
             decoders.0.spawn(move || assert!(gate.lock().unwrap().recv().is_err()));
         }
-        let (told, heard) = mpsc::channel();
-        let mut given_up = Box::pin(decoders.run(move || {
-            told.send(()).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let mut abandoned = Box::pin(decoders.run(move || {
+            sender.send(()).unwrap();
             Ok(())
         }));
         let mut context = Context::from_waker(Waker::noop());
-        assert!(matches!(given_up.as_mut().poll(&mut context), Poll::Pending));
-        drop(given_up);
+        assert!(matches!(abandoned.as_mut().poll(&mut context), Poll::Pending));
+        drop(abandoned);
         drop(open);
         assert_eq!(decoders.run(|| Ok(7)).await.ok(), Some(7));
-        assert!(heard.try_recv().is_err());
+        assert!(receiver.try_recv().is_err());
     }
 
     #[tokio::test]

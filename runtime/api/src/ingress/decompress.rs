@@ -1,11 +1,11 @@
-//! Decompression that stops at the limit: a bomb costs no more memory than an honest body.
+//! Decompression with a size limit: a decompression bomb takes no more memory than any other body.
 
 use std::io::{self, BufRead, Read};
 
 use perpend_http_kit::admission::{ChargedBody, too_large};
 use perpend_http_kit::problem::{Code, Problem};
 
-/// How a body is compressed.
+/// Content encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
     None,
@@ -19,7 +19,7 @@ const MAX_ZSTD_WINDOW_LOG: u32 = 23;
 
 const STEP: usize = 64 << 10;
 
-/// Decodes a whole body. Both forms are counted until this returns, then the decoded one alone.
+/// Decompresses a whole body. Both forms are charged until this returns, then only the decoded one.
 pub(super) fn decompress(
     wire: ChargedBody,
     compression: Compression,
@@ -42,8 +42,8 @@ pub(super) fn decompress(
             } else {
                 Err(undecodable("deflate"))
             };
-            // Some senders leave the wrapper out. Only a body that is no zlib is tried so: one over
-            // the limit stays over the limit.
+            // Some senders omit the zlib header. Only a body without one is retried: a body over
+            // the limit is not.
             match wrapped {
                 Err(problem) if problem.code() == Code::InvalidBody => {
                     sink.clear();
@@ -67,7 +67,7 @@ pub(super) fn decompress(
 }
 
 fn undecodable(name: &str) -> Problem {
-    Problem::new(Code::InvalidBody, format!("the body does not decompress as {name}"))
+    Problem::new(Code::InvalidBody, format!("the body must be valid {name}"))
 }
 
 fn has_zlib_header(data: &[u8]) -> bool {

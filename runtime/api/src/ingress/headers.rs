@@ -1,4 +1,4 @@
-//! What the headers of an OTLP request say of its compression and its sender (otlp.md 1.2 and 1.3).
+//! The headers of an OTLP request: compression and sender (otlp.md 1.2 and 1.3).
 
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_ENCODING;
@@ -27,7 +27,7 @@ pub(super) fn compression(headers: &HeaderMap) -> Result<Compression, Problem> {
     Err(Problem::new(
         Code::UnsupportedMediaType,
         format!(
-            "Content-Encoding {name:?} is not supported: send one of gzip, deflate, zstd, identity"
+            "Content-Encoding must be one of `gzip`, `deflate`, `zstd`, `identity`; got `{name}`"
         ),
     ))
 }
@@ -45,7 +45,7 @@ impl Sender {
             let is_known = version.parse::<u32>().is_ok_and(|v| v <= MAX_INGESTION_VERSION);
             if !is_known {
                 let message = format!(
-                    "x-perpend-ingestion-version {version:?} is not an integer up to {MAX_INGESTION_VERSION}"
+                    "x-perpend-ingestion-version must be an integer from 0 to {MAX_INGESTION_VERSION}, got {version:?}"
                 );
                 return Err(Problem::new(Code::InvalidRequest, message));
             }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn one_known_content_encoding_is_taken_and_a_list_is_refused() {
+    fn one_known_content_encoding_is_accepted_and_a_list_is_refused() {
         assert_eq!(compression(&headers(&[])).unwrap(), Compression::None);
         let gzip = headers(&[("content-encoding", "X-GZIP")]);
         assert_eq!(compression(&gzip).unwrap(), Compression::Gzip);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_with_underscores_and_our_name_wins() {
+    fn headers_are_read_with_underscores_and_our_prefix_takes_precedence() {
         let both = headers(&[
             ("x_langfuse_sdk_name", "theirs"),
             ("x_perpend_sdk_name", "ours"),

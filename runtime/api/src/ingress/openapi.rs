@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of the OTLP paths.
+//! OpenAPI description of the OTLP paths.
 
 use perpend_domain::access::Permission::IngestWrite;
 use perpend_http_kit::auth::Requirement;
@@ -10,36 +10,36 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{HttpMethod, PathItem, Required, Response, ResponseBuilder};
 
-/// Both spellings of protobuf are in use.
+/// Media types of protobuf.
 const PROTOBUF: [&str; 2] = ["application/x-protobuf", "application/protobuf"];
 const JSON: &str = "application/json";
 
 const REFUSALS: [(u16, &str); 8] = [
     (
         400,
-        "The body is not what OTLP sends here, none of its spans is usable, or a header is wrong. Nothing was stored.",
+        "The body is not an OTLP request of this path, all of its spans are invalid, or a header is invalid. Nothing was stored.",
     ),
     (401, "No valid credentials."),
-    (403, "The credentials may not send telemetry."),
-    (413, "The body is larger than `ingest.max_body_mib`, as it was sent or decompressed."),
+    (403, "The credentials lack the permission to send telemetry."),
+    (413, "The body is larger than `ingest.max_body_mib`, compressed or decompressed."),
     (415, "The media type or the content encoding is not supported. Always JSON."),
-    (429, "More requests than the key may make; `Retry-After` says when the next one fits."),
-    (500, "A fault of the server."),
+    (429, "Too many requests; `Retry-After` has the time until the next one is accepted."),
+    (500, "Internal server error."),
     (
         503,
-        "The server cannot take the request now; send it again after `Retry-After`. Nothing was stored.",
+        "The server cannot process the request now; send it again after `Retry-After`. Nothing was stored.",
     ),
 ];
 
 const fn summary(signal: Signal) -> &'static str {
     match signal {
-        Signal::Traces => "Send spans as OTLP; 200 means that they are stored",
-        Signal::Logs => "Send log records as OTLP; those of GenAI conventions are stored",
-        Signal::Metrics => "Send metrics as OTLP; they are checked and not stored",
+        Signal::Traces => "Send spans as OTLP; they are stored before the response",
+        Signal::Logs => "Send log records as OTLP; those of the GenAI conventions are stored",
+        Signal::Metrics => "Send metrics as OTLP; they are validated and not stored",
     }
 }
 
-/// The member of a request that holds everything.
+/// The top-level member of a request.
 const fn member(signal: Signal) -> &'static str {
     match signal {
         Signal::Traces => "resourceSpans",
@@ -48,7 +48,7 @@ const fn member(signal: Signal) -> &'static str {
     }
 }
 
-/// Every path, with what it takes and answers.
+/// Every path with its description.
 pub fn paths() -> impl Iterator<Item = (&'static str, PathItem)> {
     PATHS.iter().map(|(path, signal)| (*path, item(path, *signal)))
 }
@@ -57,7 +57,7 @@ fn text() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
 }
 
-/// JSON of this form, and protobuf.
+/// JSON with this schema, and protobuf.
 fn contents(json: ObjectBuilder) -> Vec<(&'static str, Content)> {
     let json = ContentBuilder::new().schema(Some(json)).build();
     let mut contents = vec![(JSON, json)];
@@ -76,7 +76,7 @@ fn answer(text: &str, json: ObjectBuilder) -> Response {
     answer.build()
 }
 
-/// `ExportTraceServiceResponse` and its like: without members when all was taken.
+/// `ExportTraceServiceResponse` and the like: without members when everything was accepted.
 fn success_body() -> ObjectBuilder {
     let partial = ObjectBuilder::new()
         .schema_type(Type::Object)
@@ -94,19 +94,19 @@ fn status() -> ObjectBuilder {
     status.required("code").required("message")
 }
 
-/// Each signal has its id at the path that exporters make from the endpoint, and more words at the others.
+/// The operation id. The paths of each signal differ in a suffix.
 fn id(path: &str, signal: Signal) -> String {
-    let place = match path {
+    let suffix = match path {
         "/api/public/otel" => "AtEndpoint",
         _ if path.starts_with("/api/public/otel/") => "",
         _ => "AtRoot",
     };
-    let what = match signal {
+    let name = match signal {
         Signal::Traces => "Traces",
         Signal::Logs => "Logs",
         Signal::Metrics => "Metrics",
     };
-    format!("export{what}{place}")
+    format!("export{name}{suffix}")
 }
 
 fn item(path: &str, signal: Signal) -> PathItem {
@@ -121,7 +121,7 @@ fn item(path: &str, signal: Signal) -> PathItem {
         .name("Content-Encoding")
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
-        .description(Some("How the body is compressed; not at all when absent."))
+        .description(Some("Compression of the body; none when absent."))
         .schema(Some(encodings));
     let mut operation = OperationBuilder::new()
         .operation_id(Some(id(path, signal)))

@@ -1,4 +1,4 @@
-//! What the handlers reach.
+//! State of the handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use perpend_storage::Store;
 
 use crate::ingress::Decoders;
 
-/// The parts of this room, cheap to clone.
+/// The state, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App(Arc<NewApp>);
 
-/// What an [`App`] is made of.
+/// The parts of an [`App`].
 #[derive(Debug)]
 pub struct NewApp {
-    /// What it has in common with the other rooms.
+    /// State shared by all crates that serve HTTP.
     pub web: Web,
     /// The database.
     pub store: Store,
-    /// Is woken when something came.
+    /// Woken by a stored batch.
     pub scheduler: Scheduler,
     /// Prices of models.
     pub prices: Arc<Prices>,
-    /// Decode what comes in.
+    /// Threads that decode bodies.
     pub decoders: Decoders,
 }
 
 impl App {
-    /// Puts the parts together.
+    /// Combines the parts.
     #[must_use]
     pub fn new(parts: NewApp) -> Self {
         Self(Arc::new(parts))

@@ -1,4 +1,4 @@
-//! Evaluators by name: a name that exists gets its next version.
+//! Evaluators by name: an existing name gets its next version.
 
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
@@ -17,7 +17,7 @@ use super::lists::{all_evaluators, cut};
 use crate::evaluators::{self, evaluator_view};
 use crate::state::{App, Routes};
 
-/// The type of an evaluator that names none.
+/// Default type of an evaluator.
 const JUDGE: &str = "llm_as_judge";
 const ALL: &str = "/api/public/unstable/evaluators";
 const ONE: &str = "/api/public/unstable/evaluators/{evaluatorId}";
@@ -26,25 +26,25 @@ pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(
         "createEvaluatorByName",
         ALL,
-        "Make an evaluator, or the next version of one by name",
+        "Create an evaluator, or the next version of one by name",
         EvaluatorWrite,
     );
     routes.add(create.body::<NewEvaluatorByName>(), create_evaluator);
     let list = Operation::get(
         "listEvaluatorsByName",
         ALL,
-        "Evaluators by page, newest first",
+        "List evaluators by page, newest first",
         EvaluatorRead,
     );
     routes.add(list.query(page::PAGED), list_evaluators);
     routes.add(
-        Operation::get("getEvaluatorByName", ONE, "One evaluator, the older way", EvaluatorRead),
+        Operation::get("getEvaluatorByName", ONE, "Get an evaluator (unstable API)", EvaluatorRead),
         get_evaluator,
     );
     let delete = Operation::delete(
         "deleteEvaluatorByName",
         ONE,
-        "Delete an evaluator; the scores it made stay",
+        "Delete an evaluator; its scores are kept",
         EvaluatorWrite,
     );
     routes.add(delete, delete_evaluator);
@@ -56,7 +56,7 @@ async fn create_evaluator(
     headers: HeaderMap,
     Body(mut body): Body<Value>,
 ) -> Result<Answer<EvaluatorByName>, Problem> {
-    // These clients know a judge without its type.
+    // These clients send judges without a type.
     if let Some(members) = body.as_object_mut() {
         members.entry("type").or_insert_with(|| JUDGE.into());
     }

@@ -1,4 +1,4 @@
-//! Lists that are read whole, because their pages are numbered.
+//! Complete lists, from which numbered pages are cut.
 
 use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
@@ -7,7 +7,7 @@ use perpend_http_kit::problem::Problem;
 
 use crate::state::App;
 
-/// Read at a time; people make these, and not many.
+/// Rows per query. The lists are short.
 pub(super) const CHUNK: u32 = 100;
 
 /// Every evaluator of a project, newest first.
@@ -41,7 +41,7 @@ pub(super) async fn all_rules(app: &App, project: &ProjectId) -> Result<Vec<Rule
     }
 }
 
-/// One page of a list that was read whole.
+/// One page of a complete list.
 pub(super) fn cut<T>(all: Vec<T>, paging: Paging) -> NumberedPage<T> {
     let n_total = all.len() as u64;
     let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);

@@ -1,5 +1,5 @@
-//! The older endpoints of evaluators and evaluation rules: numbered pages, references by name. The same
-//! store as behind the newer ones, whose code does the work; here is only how the two differ.
+//! The unstable endpoints of evaluators and evaluation rules: numbered pages, references by name. They use
+//! the store and the code of the v2 endpoints; this module has only the differences.
 
 mod evaluators;
 mod lists;

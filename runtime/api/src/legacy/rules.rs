@@ -1,4 +1,4 @@
-//! Rules with evaluators by name, each rule with a name of its own.
+//! Rules with unique names and evaluators by name.
 
 use axum::extract::{Path, State};
 use perpend_api_types::filter::Conditions;
@@ -13,7 +13,7 @@ use perpend_domain::filter::{Condition, Test};
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, Params};
+use perpend_http_kit::extract::{Body, Params, must_be_one_of};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
@@ -26,27 +26,28 @@ use crate::state::{App, Routes};
 const ALL: &str = "/api/public/unstable/evaluation-rules";
 const ONE: &str = "/api/public/unstable/evaluation-rules/{evaluationRuleId}";
 
-/// What makes a rule of observations one of experiments, where it was saved as such.
+/// Column of the condition that makes a rule of observations one of experiments.
 const MARK: &str = "isExperimentItemRootSpan";
 
 pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(
         "createRuleByName",
         ALL,
-        "Make a rule with evaluators by name",
+        "Create a rule with evaluators by name",
         EvaluatorWrite,
     );
     routes.add(create.body::<RuleInputByName>(), create_rule);
-    let list = Operation::get("listRulesByName", ALL, "Rules by page, newest first", EvaluatorRead);
+    let list =
+        Operation::get("listRulesByName", ALL, "List rules by page, newest first", EvaluatorRead);
     routes.add(list.query(page::PAGED), list_rules);
     routes.add(
-        Operation::get("getRuleByName", ONE, "One rule, the older way", EvaluatorRead),
+        Operation::get("getRuleByName", ONE, "Get a rule (unstable API)", EvaluatorRead),
         get_rule,
     );
     let patch = Operation::patch(
         "updateRuleByName",
         ONE,
-        "Change a rule with evaluators by name",
+        "Update a rule with evaluators by name",
         EvaluatorWrite,
     );
     routes.add(patch.body::<RuleInputByName>(), patch_rule);
@@ -60,15 +61,15 @@ pub(super) fn routes(routes: &mut Routes) {
 fn assignment(
     all: &[Evaluator],
     field: &str,
-    wanted: &EvaluatorName,
+    reference: &EvaluatorName,
     mapping: Option<&Vec<Mapping>>,
 ) -> Result<AssignmentInput, Problem> {
     let is_it = |each: &&Evaluator| {
-        let of_kind = wanted.kind.as_deref().is_none_or(|kind| kind_of(&each.version, kind));
-        each.name == wanted.name && of_kind
+        let of_kind = reference.kind.as_deref().is_none_or(|kind| kind_of(&each.version, kind));
+        each.name == reference.name && of_kind
     };
     let found = all.iter().find(is_it).ok_or_else(|| {
-        let message = format!("no evaluator {:?} of this type in this project", wanted.name);
+        let message = format!("unknown evaluator {:?} of this type", reference.name);
         Problem::new(Code::NotFound, message).with("field", field)
     })?;
     Ok(AssignmentInput {
@@ -82,14 +83,14 @@ fn is_mark(condition: &Condition) -> bool {
     condition.column.is_some_and(|column| column.id == MARK) && condition.test == Test::Is(true)
 }
 
-/// A rule of experiments, or one of observations that says so with a condition.
+/// Whether a rule is one of experiments, by its target or by the marking condition.
 fn is_experiment(rule: &Rule) -> bool {
     let mut conditions = rule.filter.filter().conditions.iter();
     rule.target == TargetKind::Experiment
         || (rule.target == TargetKind::Observation && conditions.any(is_mark))
 }
 
-/// As the rule's own endpoint takes it; `standing` is the rule that is changed.
+/// Converts the body to that of the v2 endpoint; `current` is the rule to be changed.
 fn input_of(
     sent: &RuleInputByName,
     all: &[Evaluator],
@@ -100,7 +101,7 @@ fn input_of(
         None | Some("observation") => TargetKind::Observation,
         Some("experiment") => TargetKind::Experiment,
         Some(other) => {
-            let message = format!("{other:?} is none of observation, experiment");
+            let message = must_be_one_of(&["observation", "experiment"], other);
             return Err(Problem::body("target", message));
         }
     };
@@ -115,7 +116,7 @@ fn input_of(
     })
 }
 
-/// The filter of a rule that is one of experiments by a condition, less that condition.
+/// The filter of a rule of experiments without the marking condition.
 fn without_mark(rule: &Rule) -> Option<Conditions> {
     let others = rule.filter.iter().filter(|(_, meant)| !is_mark(meant));
     is_experiment(rule).then(|| Conditions(others.map(|(sent, _)| sent.clone()).collect()))
@@ -127,9 +128,7 @@ fn assignments(
     current: Option<&Rule>,
 ) -> Result<Option<Vec<AssignmentInput>>, Problem> {
     match (&sent.evaluator, &sent.evaluators) {
-        (Some(_), Some(_)) => {
-            Err(Problem::body("evaluators", "either evaluator or evaluators is expected"))
-        }
+        (Some(_), Some(_)) => Err(Problem::body("evaluators", "must be absent with evaluator")),
         (Some(one), None) => {
             let one = assignment(all, "evaluator", one, sent.mapping.as_ref())?;
             Ok(Some(vec![one]))
@@ -145,7 +144,7 @@ fn assignments(
     }
 }
 
-/// The only assignment of the standing rule, with the mapping that was sent without an evaluator.
+/// The only assignment of the current rule, with a mapping that was sent without an evaluator.
 fn remapped(
     sent: &RuleInputByName,
     current: Option<&Rule>,
@@ -159,13 +158,14 @@ fn remapped(
             variable_mapping: Some(mapping.clone()),
             version_policy: None,
         }])),
-        _ => {
-            Err(Problem::body("mapping", "needs evaluator beside it: the rule has not exactly one"))
-        }
+        _ => Err(Problem::body(
+            "mapping",
+            "requires evaluator: the rule does not have exactly one evaluator",
+        )),
     }
 }
 
-/// A rule as older clients read it.
+/// The response for a rule.
 fn by_name(all: &[Evaluator], rule: &Rule) -> RuleByName {
     let evaluators = rule.assignments.iter().map(|one| {
         let found = all.iter().find(|each| each.id == one.evaluator_id);
@@ -173,7 +173,7 @@ fn by_name(all: &[Evaluator], rule: &Rule) -> RuleByName {
             evaluator: NamedEvaluator {
                 id: one.evaluator_id.clone(),
                 name: found.map(|each| each.name.clone()).unwrap_or_default(),
-                // Older clients know code and judges; whatever is no judge is code to them.
+                // These clients accept judges and code only.
                 kind: "code".to_owned(),
             },
             mapping: one.mapping.clone(),
@@ -182,7 +182,7 @@ fn by_name(all: &[Evaluator], rule: &Rule) -> RuleByName {
     RuleByName::new(rule, evaluators.collect(), without_mark(rule))
 }
 
-/// Refuses a name that another rule has.
+/// Refuses the name of another rule.
 async fn check_name(
     app: &App,
     project: &ProjectId,
@@ -196,7 +196,7 @@ async fn check_name(
     match rules.iter().any(is_taken) {
         false => Ok(()),
         true => {
-            let message = format!("an evaluation rule {name:?} exists: change that one");
+            let message = format!("an evaluation rule {name:?} exists: update it instead");
             Err(Problem::new(Code::NameConflict, message).with("field", "name"))
         }
     }
@@ -209,7 +209,7 @@ async fn create_rule(
 ) -> Result<Answer<RuleByName>, Problem> {
     let project = &caller.project;
     if input.target.is_none() {
-        return Err(Problem::body("target", "needed: observation or experiment"));
+        return Err(Problem::body("target", "is required: `observation` or `experiment`"));
     }
     check_name(&app, project, input.name.as_deref(), None).await?;
     let all = all_evaluators(&app, project).await?;
@@ -223,7 +223,7 @@ async fn list_rules(
     params: Params,
 ) -> Result<Answer<NumberedList<RuleByName>>, Problem> {
     let paging = page::paging(&params)?;
-    // Clients of this API know of no sessions, and would not read a list with one.
+    // Clients of this API cannot parse rules of sessions.
     let mut all = all_rules(&app, &caller.project).await?;
     all.retain(|rule| rule.target != TargetKind::Session);
     let found = cut(all, paging);
@@ -252,7 +252,7 @@ async fn patch_rule(
     let current = rules::find(&app, project, &id).await?;
     if !current.target.is_of_observations() {
         let message = format!(
-            "a rule of {}s is only shown here; change it at /api/public/v2/evaluation-rules",
+            "a rule of {}s is read-only here; change it with /api/public/v2/evaluation-rules",
             current.target
         );
         return Err(Problem::new(Code::InvalidRequest, message));

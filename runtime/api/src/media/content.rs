@@ -1,4 +1,4 @@
-//! The bytes of media, to and from signed addresses.
+//! Upload and download of media through signed URLs.
 
 use std::io;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use super::link::authorize;
 use super::signer::HELD_KIB;
 use crate::state::App;
 
-/// How long a download waits for room among the others.
-const WAIT_FOR_ROOM: Duration = Duration::from_secs(20);
-/// Bytes of a download that are handed on at once.
-const PIECE: usize = 64 << 10;
-/// How long the bytes of a download may be under way, and how much longer for each mebibyte of them: a megabit a
-/// second is enough for any. Who reads slowly must not keep the others waiting.
+/// How long a download waits for memory.
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes of a download per chunk.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Time limit of a download, and its increase per mebibyte: a megabit per
+/// second is enough. A slow client must not block other downloads.
 const TRANSFER_TIME: Duration = Duration::from_secs(120);
 const TRANSFER_TIME_PER_MIB: Duration = Duration::from_secs(9);
 
@@ -52,17 +52,18 @@ pub(super) async fn put_content(
     }
     let bytes = read(&app.web, request, n_announced).await?.bytes;
     if bytes.len() != n_announced {
-        let message = format!("{n_announced} bytes were announced, {} came", bytes.len());
+        let message =
+            format!("the body must have the announced {n_announced} bytes, got {}", bytes.len());
         return Err(Problem::body("", message));
     }
     if Digest::of(&bytes).as_bytes().as_slice() != medium.sha256 {
-        return Err(Problem::body("", "the bytes do not have the announced SHA-256 hash"));
+        return Err(Problem::body("", "the body must have the announced SHA-256 hash"));
     }
     app.store.telemetry.store_media(&project, &medium, &bytes, app.web.clock.now()).await?;
     Ok(StatusCode::OK)
 }
 
-/// The room that the bytes of a medium take.
+/// Memory of a medium in KiB.
 fn kibibytes(medium: &Medium) -> u32 {
     u32::try_from((medium.content_length >> 10) + 1).unwrap_or(u32::MAX)
 }
@@ -71,27 +72,27 @@ fn transfer_time(n_kib: u32) -> Duration {
     TRANSFER_TIME + TRANSFER_TIME_PER_MIB * (n_kib >> 10)
 }
 
-/// The bytes piece by piece. The room they take is given back when the last one is handed on, when nobody
-/// waits for it any more, or after `time`: then the body ends in an error.
-fn in_pieces(bytes: Vec<u8>, room: OwnedSemaphorePermit, time: Duration) -> Body {
+/// Sends the bytes in chunks. The memory permit is released when the last chunk is sent, when the client
+/// disconnects, or after `time`, when the body ends in an error.
+fn chunked(bytes: Vec<u8>, permit: OwnedSemaphorePermit, time: Duration) -> Body {
     let n_bytes = bytes.len();
     let (sender, receiver) = mpsc::channel(1);
-    // A task of its own: nobody asks the body for more, and so nobody asks for the time, while a client does
+    // A separate task: the body is not polled, and therefore no timeout would run, while a client does
     // not read.
     tokio::spawn(async move {
-        let handing_on = async {
-            for piece in bytes.chunks(PIECE) {
-                // A copy: a share of the bytes that waits in a connection would keep all of them in memory.
-                if sender.send(Bytes::copy_from_slice(piece)).await.is_err() {
+        let send = async {
+            for chunk in bytes.chunks(CHUNK_BYTES) {
+                // A copy: a slice that waits in a connection would keep all of the bytes in memory.
+                if sender.send(Bytes::copy_from_slice(chunk)).await.is_err() {
                     break;
                 }
             }
         };
-        if tokio::time::timeout(time, handing_on).await.is_err() {
+        if tokio::time::timeout(time, send).await.is_err() {
             tracing::debug!(n_bytes, "a download took longer than {} s", time.as_secs());
         }
         drop(bytes);
-        drop(room);
+        drop(permit);
     });
     let pieces = stream::unfold((receiver, n_bytes), |(mut receiver, n_left)| async move {
         if n_left == 0 {
@@ -105,7 +106,7 @@ fn in_pieces(bytes: Vec<u8>, room: OwnedSemaphorePermit, time: Duration) -> Body
     Body::from_stream(pieces)
 }
 
-/// Shown in a page; everything else is offered as a file.
+/// Whether the content type may be displayed inline; any other is a download.
 fn is_shown(content_type: &str) -> bool {
     let kinds = ["image/", "audio/", "video/"];
     kinds.iter().any(|kind| content_type.starts_with(kind)) && content_type != "image/svg+xml"
@@ -124,13 +125,15 @@ pub(super) async fn get_content(
     let medium = app.store.telemetry.medium(&project, &id).await?.ok_or_else(missing)?;
     let downloads = Arc::clone(&app.media_signer.downloads);
     let n_kib = kibibytes(&medium);
-    // A larger one, which a span may hold, takes all of it.
-    let room = downloads.acquire_many_owned(n_kib.min(HELD_KIB));
-    let room = tokio::time::timeout(WAIT_FOR_ROOM, room)
+    // A larger medium, which a span may contain, takes all permits.
+    let permit = downloads.acquire_many_owned(n_kib.min(HELD_KIB));
+    let permit = tokio::time::timeout(MEMORY_TIMEOUT, permit)
         .await
-        .map_err(|_| Problem::unavailable("too many downloads are under way; try again"))?
+        .map_err(|_| {
+            Problem::unavailable("too many downloads are in progress; send the request again")
+        })?
         .map_err(|_| Problem::internal())?;
-    // The room bounds the memory that they take.
+    // The permit bounds the memory.
     let bytes = perpend_db::unlimited(app.store.telemetry.media_bytes(&project, &id));
     let bytes = bytes.await?.ok_or_else(missing)?;
     let content_type = HeaderValue::try_from(&medium.content_type);
@@ -139,7 +142,7 @@ pub(super) async fn get_content(
         true => "inline",
         false => "attachment",
     };
-    // What a client uploaded must not run as a page of this server.
+    // Uploaded content must not run as a page of this server.
     let headers: [(HeaderName, HeaderValue); 6] = [
         (CONTENT_TYPE, content_type.unwrap_or(fallback)),
         (CONTENT_LENGTH, HeaderValue::from(bytes.len())),
@@ -148,7 +151,7 @@ pub(super) async fn get_content(
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600")),
     ];
-    let body = in_pieces(bytes, room, transfer_time(n_kib));
+    let body = chunked(bytes, permit, transfer_time(n_kib));
     Ok((headers, body).into_response())
 }
 
@@ -166,34 +169,34 @@ mod tests {
         Arc::new(Semaphore::new(ALL as usize))
     }
 
-    /// All of the room, once it is free.
-    async fn room(downloads: &Arc<Semaphore>) -> OwnedSemaphorePermit {
-        let room = Arc::clone(downloads).acquire_many_owned(ALL);
-        room.await.unwrap()
+    /// All permits, once they are free.
+    async fn all_permits(downloads: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+        let permits = Arc::clone(downloads).acquire_many_owned(ALL);
+        permits.await.unwrap()
     }
 
     #[tokio::test]
-    async fn a_download_takes_its_room_until_it_is_sent_or_given_up() {
+    async fn a_download_holds_its_permit_until_it_is_sent_or_abandoned() {
         let downloads = downloads();
-        for n in [0, 1, PIECE, 2 * PIECE + 1] {
+        for n in [0, 1, CHUNK_BYTES, 2 * CHUNK_BYTES + 1] {
             let bytes: Vec<u8> = (0..n).map(|at| (at % 251) as u8).collect();
-            let body = in_pieces(bytes.clone(), room(&downloads).await, LONG);
+            let body = chunked(bytes.clone(), all_permits(&downloads).await, LONG);
             assert_eq!(downloads.available_permits(), 0);
             let sent = axum::body::to_bytes(body, usize::MAX).await.unwrap();
             assert!(sent == bytes, "{n}");
         }
-        drop(in_pieces(vec![1; 9 * PIECE], room(&downloads).await, LONG));
-        drop(room(&downloads).await);
+        drop(chunked(vec![1; 9 * CHUNK_BYTES], all_permits(&downloads).await, LONG));
+        drop(all_permits(&downloads).await);
     }
 
     #[tokio::test]
-    async fn a_download_that_nobody_reads_gives_its_room_back_and_ends_in_an_error() {
+    async fn an_unread_download_releases_its_permit_and_ends_in_an_error() {
         let downloads = downloads();
-        let body = in_pieces(vec![7; 9 * PIECE], room(&downloads).await, Duration::ZERO);
-        drop(room(&downloads).await);
+        let body = chunked(vec![7; 9 * CHUNK_BYTES], all_permits(&downloads).await, Duration::ZERO);
+        drop(all_permits(&downloads).await);
         let mut pieces = body.into_data_stream();
         let first = pieces.next().await.unwrap().unwrap();
-        assert_eq!(first.len(), PIECE);
+        assert_eq!(first.len(), CHUNK_BYTES);
         let error = pieces.next().await.unwrap().unwrap_err();
         assert!(error.to_string().contains("took too long"), "{error}");
         assert!(pieces.next().await.is_none());

@@ -1,7 +1,7 @@
-//! Addresses that carry their own proof, for clients that send no key.
+//! Signed URLs, for clients that send no key.
 //!
 //! Invariants:
-//! - **A link opens one medium of one project, one way, for a while.** All of that is signed.
+//! - **A link gives access to one medium of one project with one method for a limited time.** All of that is signed.
 //! - **Signatures are compared in constant time.**
 
 use axum::extract::FromRequestParts;
@@ -22,10 +22,10 @@ use perpend_http_kit::problem::{Code, Problem};
 
 use crate::state::App;
 
-/// How long an address works.
+/// Lifetime of a URL.
 const LINK_SECONDS: i64 = 3_600;
 
-/// How the caller reaches this server.
+/// Scheme, host and port of this server as seen by the caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin(String);
 
@@ -39,7 +39,7 @@ impl FromRequestParts<App> for Origin {
 }
 
 impl Origin {
-    /// An address that lets its holder `PUT` or `GET` a medium, and when it ends.
+    /// A URL for the `PUT` or `GET` of a medium, and the time of its expiry.
     pub(crate) fn link(
         &self,
         app: &App,
@@ -59,10 +59,10 @@ impl Origin {
     }
 }
 
-/// The project that an address opens, or a key with the permission where the address is not signed.
+/// The project of a signed URL, otherwise that of a key with the permission.
 ///
 /// # Errors
-/// 401 when it was not signed here for this, or has ended.
+/// 401 for an invalid signature or an expired URL.
 pub(super) async fn authorize(
     app: &App,
     verb: &str,
@@ -77,7 +77,7 @@ pub(super) async fn authorize(
     let refused = || {
         Problem::new(
             Code::AuthenticationFailed,
-            "the address is not one that this server signed, or its time is over; ask for a new one",
+            "the signature of the URL is invalid or expired; request a new URL",
         )
     };
     let project = params.text("project").ok_or_else(refused)?;

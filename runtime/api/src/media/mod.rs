@@ -1,5 +1,5 @@
-//! Media: announced by clients, uploaded to a signed address, and read back from one. Where an address is
-//! not signed, a key pair opens it.
+//! Media: announced by clients, uploaded to and downloaded from signed URLs. Without a
+//! signature, a key pair is required.
 
 mod content;
 mod link;
@@ -15,7 +15,7 @@ use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::{Act, Requirement};
-use perpend_http_kit::extract::Body;
+use perpend_http_kit::extract::{Body, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use perpend_telemetry::media::{MediaPlace, Medium, NewMedia, UploadReport};
@@ -36,7 +36,7 @@ const CONTENT: &str = "/api/public/media/{mediaId}/content";
 
 /// Largest medium.
 const MAX_BYTES: i64 = 100 << 20;
-/// Characters of an id.
+/// Length of an id.
 const ID_CHARS: usize = 22;
 const FIELDS: &[&str] = &["input", "output", "metadata", "expectedOutput"];
 
@@ -44,16 +44,17 @@ pub(super) fn routes(routes: &mut Routes) {
     let announce = Operation::post(
         "createMedia",
         ALL,
-        "Announce a medium; the answer says where to send it",
+        "Announce a medium and get the URL of its upload",
         IngestWrite,
     );
     let announce = announce.body::<MediaInput>().status(201);
     routes.add(announce.secret(), announce_media);
-    let report = Operation::patch("reportMediaUpload", ONE, "Say how an upload went", IngestWrite)
-        .status(204);
+    let report =
+        Operation::patch("reportMediaUpload", ONE, "Report the result of an upload", IngestWrite)
+            .status(204);
     routes.add(report.body::<ReportInput>(), report_upload);
     routes.add(
-        Operation::get("getMedia", ONE, "A medium, with an address to read it from", ContentRead)
+        Operation::get("getMedia", ONE, "Get a medium with the URL of its download", ContentRead)
             .secret(),
         get_medium,
     );
@@ -61,24 +62,24 @@ pub(super) fn routes(routes: &mut Routes) {
         HttpMethod::Put,
         "putMediaContent",
         CONTENT,
-        "Send the bytes, to a signed address",
+        "Upload the content of a medium to a signed URL",
         Requirement::Signed(IngestWrite),
     );
     routes.add(put.empty(), content::put_content);
     let get = Operation::get(
         "getMediaContent",
         CONTENT,
-        "Read the bytes, from a signed address",
+        "Download the content of a medium from a signed URL",
         Requirement::Signed(ContentRead),
     );
     routes.add(get.bytes("*/*"), content::get_content);
 }
 
-/// A medium as clients announce it.
+/// An announced medium.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct MediaInput {
-    /// The trace it stands in; this, or datasetId with datasetItemId.
+    /// Trace of the medium. Either this or `datasetId` with `datasetItemId` is required.
     trace_id: Option<String>,
     observation_id: Option<String>,
     dataset_id: Option<String>,
@@ -89,19 +90,19 @@ struct MediaInput {
     content_length: i64,
     /// SHA-256 of the bytes in base64.
     sha256_hash: String,
-    /// input, output, metadata or expectedOutput.
+    /// `input`, `output`, `metadata` or `expectedOutput`.
     field: String,
 }
 
 impl MediaInput {
-    fn place(&self) -> Result<MediaPlace, Problem> {
-        let given = [
+    fn location(&self) -> Result<MediaPlace, Problem> {
+        let ids = [
             ("traceId", &self.trace_id),
             ("observationId", &self.observation_id),
             ("datasetId", &self.dataset_id),
             ("datasetItemId", &self.dataset_item_id),
         ];
-        for (field, id) in given {
+        for (field, id) in ids {
             if let Some(Err(error)) = id.as_deref().map(TraceId::to_store) {
                 return Err(Problem::body(field, error.to_string()));
             }
@@ -115,30 +116,30 @@ impl MediaInput {
             }
             _ => Err(Problem::body(
                 "traceId",
-                "a medium stands in a trace (traceId, with observationId or without) or in an item of a \
-                 dataset (datasetId with datasetItemId)",
+                "either traceId (with or without observationId) or \
+                 datasetId with datasetItemId is required",
             )),
         }
     }
 
     fn check(self) -> Result<NewMedia, Problem> {
-        let place = self.place()?;
+        let place = self.location()?;
         if !perpend_otlp::is_media_type(&self.content_type) {
-            let message = format!("{:?} is not stored as media", self.content_type);
+            let message = format!("must be a supported media type, got {:?}", self.content_type);
             return Err(Problem::body("contentType", message));
         }
         if !(1..=MAX_BYTES).contains(&self.content_length) {
-            let message = format!("a whole number from 1 to {MAX_BYTES} is expected");
+            let message = format!("must be from 1 to {MAX_BYTES}, got {}", self.content_length);
             return Err(Problem::body("contentLength", message));
         }
         if !FIELDS.contains(&self.field.as_str()) {
-            let message = format!("{:?} is none of {}", self.field, FIELDS.join(", "));
+            let message = must_be_one_of(FIELDS, &self.field);
             return Err(Problem::body("field", message));
         }
         let digest = STANDARD.decode(&self.sha256_hash).ok();
         let sha256: Option<[u8; 32]> = digest.and_then(|digest| digest.try_into().ok());
         let sha256 = sha256.ok_or_else(|| {
-            Problem::body("sha256Hash", "32 bytes in base64, 44 characters, are expected")
+            Problem::body("sha256Hash", "must be 32 bytes in base64 (44 characters)")
         })?;
         let mut id = URL_SAFE_NO_PAD.encode(sha256);
         id.truncate(ID_CHARS);
@@ -175,7 +176,7 @@ async fn announce_media(
     Ok((StatusCode::CREATED, Json(body)))
 }
 
-/// How an upload went, as the client saw it.
+/// The result of an upload.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct ReportInput {
@@ -220,7 +221,7 @@ async fn get_medium(
     Ok(Json(view))
 }
 
-/// A medium with an address to read it from.
+/// A medium with the URL of its download.
 fn view(
     app: &App,
     project: &perpend_domain::ids::ProjectId,

@@ -1,4 +1,4 @@
-//! References to media inside items of datasets.
+//! Media references in dataset items.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::{Origin, view};
 use crate::state::App;
 
-/// References that are looked up in one item.
+/// Most references per item.
 const MAX_REFERENCES: usize = 100;
 
-/// A text that is a reference, with its place.
+/// A string that is a reference, with its path.
 #[derive(Debug, PartialEq, Eq)]
 struct TextReference<'v> {
     field: &'static str,
@@ -48,8 +48,7 @@ fn collect<'v>(
     }
 }
 
-/// `mediaReferences` of each of these items: those whose medium is there, each with an address to read it
-/// from.
+/// `mediaReferences` of each of these items: references to uploaded media, each with the URL of its download.
 pub(crate) async fn of_items(
     app: &App,
     project: &ProjectId,
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_found_with_the_path_that_clients_read() {
+    fn references_are_found_with_their_json_paths() {
         let reference = "@@@langfuseMedia:type=image/png|id=abc|source=bytes@@@";
         let value = json!({ "doc": [1, reference], "it's": { "0": reference }, "text": format!("see {reference}") });
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Signatures of addresses that carry their own proof.
+//! Signatures of URLs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use perpend_http_client::Vault;
 use sha2::Sha256;
 use tokio::sync::Semaphore;
 
-/// Names the signing key among those that are derived from the key of the installation.
+/// Context of the derivation of the signing key.
 const PURPOSE: &str = "media links";
-/// Keeps a signature made here from being one anywhere else.
+/// Domain separation of the signatures.
 const DOMAIN: &[u8] = b"media/1";
-/// Kibibytes of downloads that are held in memory at once. The largest medium that is uploaded has 100 MiB.
+/// Memory limit of downloads in KiB. The largest uploaded medium has 100 MiB.
 pub(super) const HELD_KIB: u32 = 128 << 10;
 
-/// Signs and checks.
+/// Signs URLs.
 pub(crate) struct Signer {
     key: Hmac<Sha256>,
-    /// Room for the bytes of downloads, by the kibibyte. Apart from the bodies of requests: whoever sends slowly
-    /// keeps no reader waiting.
+    /// Memory of downloads, one permit per KiB. Separate from the memory of request bodies: a slow sender
+    /// must not block downloads.
     pub(super) downloads: Arc<Semaphore>,
 }
 
@@ -30,9 +30,9 @@ impl fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// With a key that is derived from that of the installation, so that the database holds none.
+    /// Derives the key from that of the installation; it is not stored.
     pub(crate) fn new(vault: &Vault) -> Self {
-        // HMAC takes a key of any length.
+        // HMAC accepts keys of any length.
         let key = Hmac::new_from_slice(&vault.derive(PURPOSE));
         Self {
             key: key.unwrap_or_else(|_| Hmac::new(&Default::default())),
@@ -50,7 +50,7 @@ impl Signer {
         let mut signer = self.key.clone();
         signer.update(DOMAIN);
         for part in [verb, project, id] {
-            // Lengths keep parts from running into each other.
+            // Length prefixes make the parts unambiguous.
             signer.update(&(part.len() as u64).to_be_bytes());
             signer.update(part.as_bytes());
         }

@@ -1,8 +1,8 @@
-//! `/api/v1/plugins`: what evaluators can be made from, and registering more.
+//! `/api/v1/plugins`: list and registration of plug-ins.
 //!
-//! A plug-in is immutable: its digest is its identity, and a project's name and version stand for one
-//! digest. Evaluators pin digests, so nothing here changes what an evaluator does, save a rollback, which
-//! makes new versions of evaluators and says so.
+//! A plug-in is immutable: its digest is its identity, and name and version identify one
+//! digest in a project. Evaluators pin digests, so only a rollback changes evaluators, by
+//! new versions.
 
 mod rollback;
 mod upload;
@@ -29,50 +29,45 @@ const ONE: &str = "/api/v1/plugins/{digest}";
 const COMPONENT: &str = "/api/v1/plugins/{digest}/component";
 const ROLLBACK: &str = "/api/v1/plugins/rollback";
 
-const LIST_PARAMS: &[Param] =
-    &[param("name", "string", "Only the versions of this plug-in, `vendor/name`.")];
+const LIST_PARAMS: &[Param] = &[param("name", "string", "Name of the plug-in, `vendor/name`.")];
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listPlugins",
         LIST,
-        "Plug-ins that the project may use, by name and version",
+        "List the plug-ins of the project by name and version",
         PluginRead,
     );
     routes.add(list.query(LIST_PARAMS), list_plugins);
     let upload = Operation::post(
         "registerPlugin",
         LIST,
-        "Upload a component (application/wasm, at most 64 MiB) and register it as a plug-in; the same bytes \
-         again answer 200 with what is registered",
+        "Upload a component (application/wasm, at most 64 MiB) and register it as a plug-in; a registered \
+         component gives 200",
         PluginWrite,
     );
     routes.add(upload, upload::upload_plugin);
     let rollback = Operation::post(
         "rollBackPlugin",
         ROLLBACK,
-        "Give the evaluators that use a plug-in a former version of it, as new versions of theirs",
+        "Create new versions of the evaluators of a plug-in with a former version of it",
         PluginWrite,
     );
     routes.add(rollback.body::<Rollback>(), rollback::roll_back);
     let get = Operation::get(
         "getPlugin",
         ONE,
-        "One plug-in by digest, with its other versions and who uses it",
+        "Get a plug-in by digest, with its versions and its evaluators",
         PluginRead,
     );
     routes.add(get, get_plugin);
-    let delete = Operation::delete(
-        "deletePlugin",
-        ONE,
-        "Delete a plug-in that no evaluator is made from",
-        PluginWrite,
-    );
+    let delete =
+        Operation::delete("deletePlugin", ONE, "Delete a plug-in without evaluators", PluginWrite);
     routes.add(delete, delete_plugin);
     let component = Operation::get(
         "getPluginComponent",
         COMPONENT,
-        "The component's bytes (application/wasm)",
+        "Download the component of a plug-in (application/wasm)",
         PluginRead,
     );
     routes.add(component.bytes("application/wasm"), get_component);
@@ -85,11 +80,11 @@ async fn list_plugins(
 ) -> Result<Answer<Plugins>, Problem> {
     let plugins = app.store.catalog.plugins(&caller.project).await?;
     let name = params.text("name");
-    let wanted = plugins.iter().filter(|plugin| name.is_none_or(|name| plugin.info.name == name));
-    Ok(Answer(Plugins { data: wanted.map(view::plugin).collect(), meta: view::offer() }))
+    let matching = plugins.iter().filter(|plugin| name.is_none_or(|name| plugin.info.name == name));
+    Ok(Answer(Plugins { data: matching.map(view::plugin).collect(), meta: view::offer() }))
 }
 
-/// The plug-in that a path names.
+/// The plug-in with a digest.
 async fn find(app: &App, project: &ProjectId, digest: &str) -> Result<Plugin, Problem> {
     let missing = || Problem::not_found("plug-in");
     let digest: Digest =
@@ -121,7 +116,7 @@ async fn get_component(
     let mut headers = HeaderMap::new();
     let wasm = HeaderValue::from_static("application/wasm");
     headers.insert(header::CONTENT_TYPE, wasm);
-    // The name was checked: letters, digits and hyphens.
+    // The name consists of letters, digits and hyphens.
     let short = plugin.info.name.replace('/', "-");
     let file = format!("attachment; filename=\"{short}.wasm\"");
     if let Ok(file) = HeaderValue::from_str(&file) {
@@ -141,7 +136,7 @@ async fn delete_plugin(
     let project = &caller.project;
     let plugin = find(&app, project, &digest).await?;
     if plugin.owner.is_none() {
-        let message = format!("{} comes with the server and cannot be deleted", plugin.info.name);
+        let message = format!("{} is built in and cannot be deleted", plugin.info.name);
         return Err(Problem::new(Code::AccessDenied, message));
     }
     let users = app.store.catalog.plugin_users(project, &plugin.digest).await?;
@@ -153,7 +148,7 @@ async fn delete_plugin(
     Ok(Answer(DeletedPlugin { digest }))
 }
 
-/// The refusal to delete what evaluators are made from, with their names.
+/// The problem for the deletion of a plug-in with evaluators.
 fn in_use(plugin: &Plugin, users: &[PluginUser]) -> Problem {
     const MAX_NAMED: usize = 10;
     let mut named: Vec<String> = users
@@ -169,7 +164,7 @@ fn in_use(plugin: &Plugin, users: &[PluginUser]) -> Problem {
         named.push(format!("{} more", users.len() - MAX_NAMED));
     }
     let message = format!(
-        "{}@{} is in use: made from it are {}. Delete these evaluators first; their old versions too can be \
+        "{}@{} is used by {}: delete these evaluators first, because their former versions can be \
          run again",
         plugin.info.name,
         plugin.info.version,

@@ -1,11 +1,11 @@
-//! Back to a former version of a plug-in, for the evaluators of the project that use a later one.
+//! Rollback of the evaluators of a project to a former version of a plug-in.
 //!
-//! - **All or nothing.** Every new version is checked before the first is written, and all are written in one
+//! - **All or nothing.** Every new version is validated before the first is written, and all are written in one
 //!   transaction.
-//! - **Nobody's change is lost.** What is written follows the versions that were looked at; where one of the
-//!   evaluators got another one meanwhile, the answer is 409 and nothing was changed.
-//! - **Twice is once.** With `to`, what is there already is left alone. Without it, what leaves is the newest
-//!   registered version, which nobody uses afterwards.
+//! - **No change is lost.** Each new version must follow the version that was read; after a concurrent
+//!   change of an evaluator the response is 409 and nothing is written.
+//! - **Idempotent.** With `to`, evaluators of that version are not changed. Without it, only evaluators of the newest
+//!   registered version are changed, and afterwards there are none.
 
 use axum::extract::State;
 use perpend_api_types::plugin::{EvaluatorOrigin, PluginMove, Rollback, RollbackResponse};
@@ -21,12 +21,12 @@ use semver::Version;
 use crate::evaluators::Definition;
 use crate::state::App;
 
-/// Evaluators read at a time.
+/// Evaluators per query.
 const PAGE: u32 = 100;
 /// Versions of one evaluator that are searched for a configuration.
 const MAX_VERSIONS: u32 = 100;
 
-/// One evaluator that gets another version of the plug-in.
+/// An evaluator and its new version.
 struct EvaluatorMove {
     before: Evaluator,
     successor: Successor,
@@ -43,7 +43,7 @@ pub(super) async fn roll_back(
         && registered.iter().all(|plugin| plugin.info.version != *to)
     {
         let message = format!(
-            "{} has no version {to:?}; registered are {}",
+            "the plug-in {} has no version {to:?}; registered versions: {}",
             input.name,
             versions(&registered)
         );
@@ -62,12 +62,12 @@ pub(super) async fn roll_back(
                 Err(problem) => issues.push(issue(&evaluator, problem.message())),
             },
             None => {
-                let oldest = format!(
-                    "it uses {}, and there is no former version; registered are {}",
+                let message = format!(
+                    "its version {} has no former version; registered versions: {}",
                     evaluator.version.plugin_version,
                     versions(&registered)
                 );
-                issues.push(issue(&evaluator, &oldest));
+                issues.push(issue(&evaluator, &message));
             }
         }
     }
@@ -86,23 +86,22 @@ pub(super) async fn roll_back(
     Ok(Answer(RollbackResponse { data, dry_run: input.dry_run }))
 }
 
-fn issue(evaluator: &Evaluator, why: &str) -> Issue {
+fn issue(evaluator: &Evaluator, reason: &str) -> Issue {
     Issue::new(
         "",
-        format!("no evaluator was changed: {:?} ({}): {why}", evaluator.name, evaluator.id),
+        format!("no evaluator was changed: {:?} ({}): {reason}", evaluator.name, evaluator.id),
     )
 }
 
-/// What is registered under a name, lowest version first.
+/// The registered plug-ins of a name, lowest version first.
 async fn registered(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Plugin>, Problem> {
     let mut all = app.store.catalog.plugins(project).await?;
     all.retain(|plugin| plugin.is_named(name));
     if all.is_empty() {
-        let message =
-            format!("no plug-in {name:?} in this project; GET /api/v1/plugins lists them");
+        let message = format!("unknown plug-in {name:?}; GET /api/v1/plugins lists the plug-ins");
         return Err(Problem::new(Code::NotFound, message).with("field", "name"));
     }
-    // Of the server's own, one version may have several digests: the last is the one registered last.
+    // A version of a built-in plug-in may have several digests; the last registered one comes last.
     all.sort_by_cached_key(|plugin| (Version::parse(&plugin.info.version).ok(), plugin.created_at));
     Ok(all)
 }
@@ -113,7 +112,7 @@ fn versions(registered: &[Plugin]) -> String {
     all.join(", ")
 }
 
-/// The evaluators whose newest version is made from the plug-in.
+/// The evaluators whose newest version uses the plug-in.
 async fn users(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Evaluator>, Problem> {
     let mut found = Vec::new();
     let mut after = None;
@@ -128,13 +127,13 @@ async fn users(app: &App, project: &ProjectId, name: &str) -> Result<Vec<Evaluat
     }
 }
 
-/// Whether a version is made from the newest that is registered.
+/// Whether a version uses the newest registered plug-in.
 fn is_newest(registered: &[Plugin], current: &EvaluatorVersion) -> bool {
     let newest = registered.last();
     newest.is_some_and(|newest| newest.info.version == current.plugin_version)
 }
 
-/// Where an evaluator goes: to the version that was asked for, or to the nearest below its own.
+/// The plug-in version of the rollback: the requested one, or the next lower one.
 fn target<'p>(
     registered: &'p [Plugin],
     current: &EvaluatorVersion,
@@ -152,7 +151,7 @@ fn target<'p>(
     }
 }
 
-/// The evaluator's definition on another component, checked.
+/// Validates the definition of an evaluator with another component.
 async fn on_plugin(
     app: &App,
     project: &ProjectId,
@@ -165,8 +164,8 @@ async fn on_plugin(
         Ok(version) => return Ok(version),
         Err(problem) => problem,
     };
-    // A later plug-in may have filled in defaults that a former one does not know: what the evaluator
-    // had when it used that one is known to do.
+    // A later plug-in may have filled in defaults that are unknown to a former one. The configuration that the evaluator
+    // had with the former one is valid.
     let former =
         app.store.catalog.evaluator_versions(project, &evaluator.id, None, MAX_VERSIONS).await?;
     let former = former.iter().find(|version| version.plugin == target.digest);

@@ -1,4 +1,4 @@
-//! Registering a component.
+//! Registration of a component.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
@@ -17,16 +17,14 @@ use crate::state::App;
 
 const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
 
-/// What is wrong with the media type of an upload, before any of its body is read.
+/// Validates the media type of an upload before the body is read.
 fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = text.map(|raw| raw.split(';').next().unwrap_or(raw));
     if let Some(media_type) = media_type.map(str::trim)
         && !MEDIA_TYPES.iter().any(|known| known.eq_ignore_ascii_case(media_type))
     {
-        let message = format!(
-            "a component is sent as its bytes, with the media type application/wasm, not {media_type:?}"
-        );
+        let message = format!("Content-Type must be application/wasm, got {media_type:?}");
         return Err(Problem::new(Code::UnsupportedMediaType, message));
     }
     Ok(())
@@ -34,7 +32,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
 
 fn too_large() -> Problem {
     let limit = MAX_COMPONENT_BYTES >> 20;
-    let message = format!("the component is larger than {limit} MiB, the limit for plug-ins");
+    let message = format!("the component must have at most {limit} MiB");
     Problem::new(Code::TooLarge, message).with("maxBytes", MAX_COMPONENT_BYTES)
 }
 
@@ -51,7 +49,7 @@ pub(super) async fn upload_plugin(
         _ => problem,
     })?;
     let bytes = body.bytes;
-    // The digest is the identity: what is registered is neither compiled nor written again.
+    // The digest is the identity: a registered component is neither compiled nor stored again.
     let digest = Digest::of(&bytes);
     if let Some(known) = app.store.catalog.plugin(project, &digest).await? {
         return Ok(Either::One(Answer(view::plugin(&known))));
@@ -66,17 +64,17 @@ pub(super) async fn upload_plugin(
     Ok(Either::Other(Answer(view::plugin(&plugin))))
 }
 
-/// Everything that is wrong with a component, and what this server offers.
+/// The problem for an invalid component, with its faults and the supported contracts.
 fn refused(problems: Vec<perpend_worker_protocol::ComponentProblem>) -> Problem {
-    let is_ours = |problem: &perpend_worker_protocol::ComponentProblem| {
+    let is_server_fault = |problem: &perpend_worker_protocol::ComponentProblem| {
         problem.at == "host" || problem.at == "cache"
     };
-    if problems.iter().any(is_ours) {
+    if problems.iter().any(is_server_fault) {
         for problem in &problems {
-            tracing::error!(error = %problem, "component not looked into");
+            tracing::error!(error = %problem, "component not inspected");
         }
         return Problem::unavailable(
-            "the component could not be looked into; nothing was registered",
+            "the component could not be inspected; nothing was registered",
         );
     }
     let lines = problems.iter().take(MAX_LISTED).map(ToString::to_string);
@@ -90,7 +88,7 @@ fn refused(problems: Vec<perpend_worker_protocol::ComponentProblem>) -> Problem 
     problem.with("contracts", offer.contracts).with("maxComponentBytes", offer.max_component_bytes)
 }
 
-/// Refuses names of the server, and other bytes under a name and version that the project has already.
+/// Refuses reserved names, and another component under a registered name and version.
 async fn check_name(
     app: &App,
     project: &ProjectId,
@@ -100,7 +98,7 @@ async fn check_name(
     let (name, version) = (&info.name, &info.version);
     if is_first_party_name(name) {
         let message = format!(
-            "{name:?} is reserved: plug-ins of the vendor perpend come with the server; name yours after your \
+            "the vendor perpend is reserved, got {name:?}: use the name of your \
              organization, such as acme/{}",
             name.split_once('/').map_or("name", |(_, rest)| rest)
         );
@@ -111,15 +109,15 @@ async fn check_name(
     let all = app.store.catalog.plugins(project).await?;
     let mut same_name = all.iter().filter(|plugin| plugin.info.name == *name);
     if same_name.clone().any(|plugin| plugin.owner.is_none()) {
-        let message = format!("{name} is a plug-in of the server: give yours another name");
+        let message = format!("the name {name} is used by a built-in plug-in: choose another name");
         return Err(Problem::new(Code::NameConflict, message).with("field", "name"));
     }
     let current = same_name.find(|plugin| plugin.info.version == *version);
     match current {
         Some(other) if other.digest != digest => {
             let message = format!(
-                "{name}@{version} is registered as sha256:{}, and a version never changes; these bytes are \
-                 sha256:{digest}: raise the version in the plug-in and build it again",
+                "{name}@{version} is registered as sha256:{} and cannot change; this component is \
+                 sha256:{digest}: increase the version of the plug-in and build it again",
                 other.digest
             );
             Err(Problem::new(Code::Conflict, message).with("digest", json!(other.digest)))

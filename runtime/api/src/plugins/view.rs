@@ -1,4 +1,4 @@
-//! Plug-ins as the API shows them.
+//! Responses of plug-ins.
 
 use perpend_api_types::plugin::{
     Plugin, PluginSupport, PluginUser, PluginVersion, PluginWithUsers, RegisteredComponent,
@@ -6,7 +6,7 @@ use perpend_api_types::plugin::{
 use perpend_broker::components::MAX_COMPONENT_BYTES;
 use perpend_catalog as catalog;
 
-/// What this server takes: says so where plug-ins are listed and where one is refused.
+/// Supported contracts and limits, in lists and in refusals.
 pub(super) fn offer() -> PluginSupport {
     PluginSupport {
         contracts: vec![perpend_domain::plugin::CONTRACT_VERSION.to_owned()],
@@ -14,7 +14,7 @@ pub(super) fn offer() -> PluginSupport {
     }
 }
 
-/// As it stands in lists.
+/// A plug-in in a list.
 pub(super) fn plugin(plugin: &catalog::Plugin) -> Plugin {
     let registered = RegisteredComponent {
         digest: plugin.digest,
@@ -25,7 +25,7 @@ pub(super) fn plugin(plugin: &catalog::Plugin) -> Plugin {
     Plugin::new(&plugin.info, registered)
 }
 
-/// With the other versions of its name, and the evaluators made from it.
+/// A plug-in with all versions of its name and with its evaluators.
 pub(super) fn detailed(
     one: &catalog::Plugin,
     all: &[catalog::Plugin],

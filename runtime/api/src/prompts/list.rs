@@ -17,16 +17,16 @@ use crate::state::App;
 
 pub(super) const LIST: &[Param] = &[
     page::PAGE,
-    param("limit", "integer", "1 to 100, 10 when absent."),
-    param("name", "string", "Exactly this name."),
-    param("label", "string", "A version has this label."),
-    param("tag", "string", "The prompt has this tag."),
-    param("fromUpdatedAt", "date-time", "A version changed at or after."),
-    param("toUpdatedAt", "date-time", "A version changed before."),
+    param("limit", "integer", "Prompts per page, 1 to 100; 10 when absent."),
+    param("name", "string", "Name of the prompt."),
+    param("label", "string", "Label of a version."),
+    param("tag", "string", "Tag of the prompt."),
+    param("fromUpdatedAt", "date-time", "Last change of a version, inclusive."),
+    param("toUpdatedAt", "date-time", "Last change of a version, exclusive."),
     param(
         "filter",
         "string",
-        "Conditions on id, name, type, version, createdAt, updatedAt, labels, tags, config as JSON.",
+        "JSON array of conditions on `id`, `name`, `type`, `version`, `createdAt`, `updatedAt`, `labels`, `tags`, `config`.",
     ),
 ];
 

@@ -1,4 +1,4 @@
-//! Prompts: versions, labels, tags, and prompts that include others.
+//! Prompts: versions, labels, tags, and included prompts.
 
 mod compose;
 mod list;
@@ -17,7 +17,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, PromptName};
 use perpend_http_kit::auth::{Act, OrganizationAct};
-use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::extract::{Body, MISSING, Param, Params, param};
 use perpend_http_kit::otlp;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
@@ -36,60 +36,64 @@ const V1: &str = "/api/public/prompts";
 const PROTECTED: &str = "/api/v1/prompts/protected-labels";
 
 const GET: &[Param] = &[
-    param("version", "integer", "This version; not together with label."),
-    param("label", "string", "The version with this label; `production` when neither is given."),
-    param("resolve", "boolean", "false leaves references to other prompts as they are."),
+    param("version", "integer", "Number of the version. Excludes `label`."),
+    param("label", "string", "Label of the version; `production` when both are absent."),
+    param("resolve", "boolean", "Whether included prompts are inserted; true when absent."),
 ];
 const GET_V1: &[Param] = &[
     param("name", "string", "Name of the prompt.").required(),
-    param("version", "integer", "This version; the one in production when absent."),
+    param(
+        "version",
+        "integer",
+        "Number of the version; the one with the label `production` when absent.",
+    ),
 ];
 const DELETE: &[Param] = &[
-    param("version", "integer", "Only this version."),
-    param("label", "string", "Only the version with this label."),
+    param("version", "integer", "Number of the version to delete."),
+    param("label", "string", "Label of the version to delete."),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
     let create =
-        Operation::post("createPrompt", ALL, "Make the next version of a prompt", PromptWrite)
+        Operation::post("createPrompt", ALL, "Create the next version of a prompt", PromptWrite)
             .status(201);
     routes.add(create.body::<write::PromptInput>(), write::create_prompt);
-    let list = Operation::get("listPrompts", ALL, "Prompts by page, the newest first", PromptRead)
+    let list = Operation::get("listPrompts", ALL, "List prompts, newest first", PromptRead)
         .query(list::LIST);
     routes.add(list, list::list_prompts);
     let get = Operation::get(
         "getPrompt",
         ONE,
-        "A version of a prompt, with what it includes",
+        "Get a version of a prompt with its included prompts",
         PromptRead,
     )
     .query(GET);
     routes.add(get, get_prompt);
     let delete =
-        Operation::delete("deletePrompt", ONE, "Delete a prompt or versions of it", PromptWrite)
+        Operation::delete("deletePrompt", ONE, "Delete a prompt or a version of it", PromptWrite)
             .status(204);
     routes.add(delete.query(DELETE), delete_prompt);
     let update = Operation::patch(
         "updatePromptLabels",
         VERSION,
-        "Change the labels of a version",
+        "Update the labels of a version",
         PromptWrite,
     );
     routes.add(update.body::<Labels>(), update_labels);
     let create = Operation::post(
         "createPromptV1",
         V1,
-        "Make the next version of a prompt, the older way",
+        "Create the next version of a prompt (v1)",
         PromptWrite,
     );
     routes.add(create.body::<write::OldPromptInput>(), write::create_old_prompt);
-    let get = Operation::get("getPromptV1", V1, "A version of a prompt, the older way", PromptRead)
+    let get = Operation::get("getPromptV1", V1, "Get a version of a prompt (v1)", PromptRead)
         .query(GET_V1);
     routes.add(get, get_old_prompt);
     let get = Operation::get(
         "listProtectedLabels",
         PROTECTED,
-        "Labels that the project protects",
+        "List the protected labels of the project",
         PromptRead,
     );
     routes.add(get, get_protected);
@@ -97,13 +101,13 @@ pub(super) fn routes(routes: &mut Routes) {
         HttpMethod::Put,
         "putProtectedLabels",
         PROTECTED,
-        "Replace the list of protected labels of the project that `x-perpend-project-id` names",
+        "Replace the protected labels of the project in `x-perpend-project-id`",
         PromptRelease,
     );
     routes.add(set.body::<ProtectedLabels>(), set_protected);
 }
 
-/// What an address calls a prompt. One that cannot exist is not found, like any other.
+/// Parses the name of a prompt in a path. An invalid name is not found.
 fn parse_name(raw: &str) -> Result<PromptName, Problem> {
     PromptName::new(raw).map_err(|_| Problem::not_found("prompt"))
 }
@@ -114,7 +118,7 @@ fn selector(params: &Params) -> Result<Option<VersionSelector>, Problem> {
         (0, None) => Ok(None),
         (0, Some(label)) => Ok(Some(VersionSelector::Label(label.to_owned()))),
         (version, None) => Ok(Some(VersionSelector::Version(version.into()))),
-        (_, Some(_)) => Err(Problem::query("label", "version and label exclude each other")),
+        (_, Some(_)) => Err(Problem::query("label", "must be absent with version")),
     }
 }
 
@@ -150,7 +154,7 @@ async fn get_prompt(
     Ok(etag::answer(&headers, &view))
 }
 
-/// The prompt as it is read.
+/// The response for a prompt.
 async fn prompt_view(
     app: &App,
     caller: &Act,
@@ -170,7 +174,7 @@ async fn get_old_prompt(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let name = params.text("name").ok_or_else(|| Problem::query("name", "needed"))?;
+    let name = params.text("name").ok_or_else(|| Problem::query("name", MISSING))?;
     let selector = selector(&params)?;
     let selector = selector.unwrap_or_else(|| VersionSelector::Label(PRODUCTION.to_owned()));
     let prompt = find(&app, &caller, &parse_name(name)?, &selector).await?;
@@ -178,14 +182,14 @@ async fn get_old_prompt(
     Ok(etag::answer(&headers, &view))
 }
 
-/// Labels to put on a version and to take from it.
+/// Changes of the labels of a version.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PromptLabels)]
 struct Labels {
-    /// Labels to put on the version; labels that it has stay.
+    /// Labels to add; other labels are kept.
     new_labels: Vec<String>,
-    /// Labels to take from the version.
+    /// Labels to remove.
     #[serde(default)]
     remove_labels: Vec<String>,
 }
@@ -201,11 +205,15 @@ async fn update_labels(
     let missing = || Problem::not_found("prompt version");
     let version: i64 = version.parse().map_err(|_| missing())?;
     for (field, labels, latest) in [
-        ("newLabels", &input.new_labels, "latest stands on the newest version and cannot be moved"),
+        (
+            "newLabels",
+            &input.new_labels,
+            "must not contain latest, which is always the newest version",
+        ),
         (
             "removeLabels",
             &input.remove_labels,
-            "latest belongs to the newest version and cannot be removed",
+            "must not contain latest, which is always the newest version",
         ),
     ] {
         write::check_labels(field, labels)?;
@@ -213,10 +221,10 @@ async fn update_labels(
             return Err(Problem::body(field, latest));
         }
     }
-    // What the labels stand for from now on must not go in a circle through this version.
+    // The state that `If-Match` is compared with.
     let seen = find(&app, &caller, &name, &VersionSelector::Version(version)).await?;
     if input.new_labels.is_empty() && input.remove_labels.is_empty() {
-        let message = "must name at least one label; removeLabels takes labels from a version";
+        let message = "must contain at least one label when removeLabels is empty";
         return Err(Problem::body("newLabels", message));
     }
     let seen = prompt_view(&app, &caller, &seen, true).await?;
@@ -255,8 +263,10 @@ async fn delete_prompt(
                 .iter()
                 .map(|(name, version)| format!("{name} version {version}"))
                 .collect();
-            let message =
-                format!("it is included by {}; change or delete those first", shown.join(", "));
+            let message = format!(
+                "the prompt is included by {}; change or delete those first",
+                shown.join(", ")
+            );
             let versions = versions
                 .into_iter()
                 .map(|(name, version)| json!({ "name": name, "version": version }))
@@ -272,14 +282,14 @@ struct ProtectedLabels {
     labels: Vec<String>,
 }
 
-/// The project of the organization that the header names.
+/// The project in the header, if it belongs to the organization.
 async fn project_in_header(
     app: &App,
     caller: &OrganizationAct,
     headers: &HeaderMap,
 ) -> Result<ProjectId, Problem> {
     let id = otlp::either(headers, "project-id").ok_or_else(|| {
-        let message = "the header x-perpend-project-id is missing: it names the project";
+        let message = "the header x-perpend-project-id is required";
         Problem::new(Code::InvalidRequest, message)
     })?;
     let found = match ProjectId::new(&id) {
@@ -306,7 +316,7 @@ async fn set_protected(
 ) -> Result<Json<Value>, Problem> {
     write::check_labels("labels", &input.labels)?;
     if let Some(at) = input.labels.iter().position(|label| label == LATEST) {
-        let message = "latest moves with each new version and cannot be protected";
+        let message = "must not be latest, which moves with each new version";
         return Err(Problem::body(&format!("labels[{at}]"), message));
     }
     let project = project_in_header(&app, &caller, &headers).await?;

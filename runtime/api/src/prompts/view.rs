@@ -1,4 +1,4 @@
-//! How a prompt reads.
+//! Responses of prompts.
 
 use perpend_catalog::prompts::{Prompt, PromptSummary};
 use perpend_domain::ids::ProjectId;
@@ -6,7 +6,7 @@ use perpend_domain::prompt::PRODUCTION;
 use perpend_domain::prompt::compose::{ComposedPrompt, graph};
 use serde_json::{Value, json};
 
-/// A version; with what it includes put in, when that was asked for and there is something.
+/// A version, with its included prompts inserted if `composed` is given.
 pub(super) fn prompt(
     project: &ProjectId,
     prompt: &Prompt,
@@ -32,7 +32,7 @@ pub(super) fn prompt(
     })
 }
 
-/// An entry of the list.
+/// A prompt in a list.
 pub(super) fn summary(prompt: &PromptSummary) -> Value {
     json!({
         "name": prompt.name,

@@ -10,7 +10,7 @@ use perpend_domain::prompt::{
     PromptName, check_label,
 };
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::Body;
+use perpend_http_kit::extract::{Body, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,53 +19,54 @@ use utoipa::ToSchema;
 use super::{compose, view};
 use crate::state::App;
 
-/// Labels and tags of one request.
+/// Most labels or tags of one request.
 const MAX_LIST: usize = 100;
 const MAX_TAG_CHARS: usize = 200;
-/// Other prompts that one prompt may name.
+/// Most prompts that a prompt includes directly.
 const MAX_REFERENCES: usize = 100;
 
-/// A prompt as clients send it.
+/// A new version of a prompt.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PromptInput {
-    /// 1 to 255 characters; `/` makes folders.
+    /// 1 to 255 characters; `/` separates folders.
     name: String,
-    /// text or chat; text when absent.
+    /// `text` or `chat`; `text` when absent.
     #[serde(rename = "type")]
     kind: Option<String>,
     /// A string, or an array of messages and placeholders.
     prompt: Value,
-    /// Anything.
+    /// Any JSON value.
     config: Option<Value>,
     labels: Option<Vec<String>>,
-    /// Tags of the prompt from now on; absent leaves them.
+    /// Tags of the prompt; unchanged when absent.
     tags: Option<Vec<String>>,
     commit_message: Option<String>,
 }
 
-/// A prompt as older clients send it.
+/// A new version of a prompt (v1).
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OldPromptInput {
     name: String,
     prompt: String,
-    /// Whether it goes into production.
+    /// Whether the version gets the label `production`.
     is_active: Option<bool>,
     config: Option<Value>,
     labels: Option<Vec<String>>,
     tags: Option<Vec<String>>,
 }
 
-/// Names the field of what is wrong.
+/// Converts an error to a problem of a field.
 fn at(field: &'static str) -> impl Fn(InvalidPrompt) -> Problem {
     move |error| Problem::body(field, error.to_string())
 }
 
-/// Checks labels from a body.
+/// Validates labels.
 pub(super) fn check_labels(field: &'static str, labels: &[String]) -> Result<(), Problem> {
     if MAX_LIST < labels.len() {
-        return Err(Problem::body(field, format!("at most {MAX_LIST}")));
+        let message = format!("must contain at most {MAX_LIST} labels, got {}", labels.len());
+        return Err(Problem::body(field, message));
     }
     labels.iter().try_for_each(|label| check_label(label)).map_err(at(field))
 }
@@ -78,7 +79,7 @@ fn check_tags(tags: &[String]) -> Result<(), Problem> {
         return Ok(());
     }
     let message = format!(
-        "at most {MAX_LIST} tags of 1 to {MAX_TAG_CHARS} characters, none of them control characters"
+        "must contain at most {MAX_LIST} tags of 1 to {MAX_TAG_CHARS} characters, without control characters"
     );
     Err(Problem::body("tags", message))
 }
@@ -90,13 +91,13 @@ impl PromptInput {
             None | Some("text") => PromptKind::Text,
             Some("chat") => PromptKind::Chat,
             Some(other) => {
-                return Err(Problem::body("type", format!("{other:?} is none of text, chat")));
+                return Err(Problem::body("type", must_be_one_of(&["text", "chat"], other)));
             }
         };
         let body = PromptBody::parse(kind, self.prompt).map_err(at("prompt"))?;
         let references = body.references().map_err(at("prompt"))?;
         if MAX_REFERENCES < references.len() {
-            let message = format!("a prompt includes at most {MAX_REFERENCES} others");
+            let message = format!("must include at most {MAX_REFERENCES} other prompts");
             return Err(Problem::body("prompt", message));
         }
         let labels = self.labels.unwrap_or_default();
@@ -104,7 +105,7 @@ impl PromptInput {
         self.tags.as_deref().map_or(Ok(()), check_tags)?;
         let message_chars = self.commit_message.as_ref().map_or(0, |text| text.chars().count());
         if MAX_COMMIT_MESSAGE_CHARS < message_chars {
-            let message = format!("at most {MAX_COMMIT_MESSAGE_CHARS} characters");
+            let message = format!("must have at most {MAX_COMMIT_MESSAGE_CHARS} characters");
             return Err(Problem::body("commitMessage", message));
         }
         Ok(NewPrompt {

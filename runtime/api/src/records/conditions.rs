@@ -7,7 +7,7 @@ use perpend_http_kit::filters::filter_problem;
 use perpend_http_kit::problem::Problem;
 use serde_json::{Value, json};
 
-/// Conditions from simple parameters; one that `filter` names the column of gives way to it.
+/// Conditions from simple parameters. A condition of `filter` on the same column takes precedence.
 pub(super) struct Conditions {
     columns: &'static [Column],
     explicit: Vec<Value>,
@@ -57,7 +57,7 @@ impl Conditions {
         }
     }
 
-    /// The column has this truth.
+    /// The column is this boolean.
     pub(super) fn is(&mut self, column: &str, value: Option<bool>) {
         if let Some(value) = value {
             self.put(column, "boolean", "=", value.into());
@@ -73,7 +73,7 @@ impl Conditions {
         }
     }
 
-    /// All of them, checked.
+    /// Validates all conditions.
     pub(super) fn finish(self) -> Result<Filter, Problem> {
         let n_explicit = self.explicit.len();
         let all = [self.explicit, self.simple].concat();
@@ -82,7 +82,7 @@ impl Conditions {
                 let condition = all.get(error.index).filter(|_| n_explicit <= error.index)?;
                 Some(Problem::query(condition["column"].as_str()?, &error.message))
             };
-            // Who gave a parameter is told of the parameter, not of the condition it was made into.
+            // The error of a simple parameter names the parameter, not the condition made from it.
             let of_parameters = errors.iter().filter_map(parameter).collect();
             Problem::all(of_parameters).unwrap_or_else(|| filter_problem(errors))
         })

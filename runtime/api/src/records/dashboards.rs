@@ -1,4 +1,4 @@
-//! Dashboards: grids of tiles, each of which shows a widget or a preset.
+//! Dashboards: grids of tiles with widgets or presets.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use perpend_domain::filter::Filter;
 use perpend_domain::metrics::MetricView;
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, Params, object};
+use perpend_http_kit::extract::{Body, Params, must_be_one_of, object};
 use perpend_http_kit::filters::filter_problem_at;
 use perpend_http_kit::page;
 use perpend_http_kit::problem::{Code, Problem};
@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::widgets::{checked_description, checked_name, not_too_many};
+use super::widgets::{check_length, checked_description, checked_name};
 use crate::records::state::{App, Routes};
 
 const ALL: &str = "/api/public/unstable/dashboards";
@@ -30,7 +30,7 @@ const PLACEMENT: &str = "/api/public/unstable/dashboards/{dashboardId}/placement
 
 /// Columns of the grid.
 const N_COLUMNS: i64 = 12;
-/// Columns and rows of a tile that says nothing about it.
+/// Default columns and rows of a tile.
 const SIDE: i64 = 6;
 /// Rows of the grid.
 const MAX_ROWS: i64 = 100_000;
@@ -38,34 +38,31 @@ const MAX_PLACEMENTS: usize = 500;
 const MAX_ID_CHARS: usize = 200;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(
-        "listDashboards",
-        ALL,
-        "Dashboards by page, the last changed first",
-        DashboardRead,
-    );
+    let list =
+        Operation::get("listDashboards", ALL, "List dashboards, last changed first", DashboardRead);
     routes.add(list.query(page::PAGED), list_dashboards);
-    let create = Operation::post("createDashboard", ALL, "Make a dashboard", DashboardWrite);
+    let create = Operation::post("createDashboard", ALL, "Create a dashboard", DashboardWrite);
     routes.add(create.body::<NewDashboard>(), create_dashboard);
-    routes.add(Operation::get("getDashboard", ONE, "One dashboard", DashboardRead), get_dashboard);
+    routes
+        .add(Operation::get("getDashboard", ONE, "Get a dashboard", DashboardRead), get_dashboard);
     let update = Operation::patch(
         "updateDashboard",
         ONE,
-        "Change a dashboard; its lists are replaced whole",
+        "Update a dashboard; lists are replaced as a whole",
         DashboardWrite,
     );
     routes.add(update.body::<DashboardChange>(), update_dashboard);
     let delete = Operation::delete(
         "deleteDashboard",
         ONE,
-        "Delete a dashboard; its widgets stay",
+        "Delete a dashboard; its widgets are kept",
         DashboardWrite,
     );
     routes.add(delete, delete_dashboard);
     let add = Operation::post(
         "createPlacement",
         PLACEMENTS,
-        "Put a widget or a preset on a dashboard",
+        "Add a widget or a preset to a dashboard",
         DashboardWrite,
     );
     routes.add(add.body::<PlacementInput>(), add_placement);
@@ -79,13 +76,13 @@ pub(super) fn routes(routes: &mut Routes) {
     let remove = Operation::delete(
         "deletePlacement",
         PLACEMENT,
-        "Take a placement away; what it shows stays",
+        "Remove a placement from a dashboard",
         DashboardWrite,
     );
     routes.add(remove, delete_placement);
 }
 
-/// A dashboard to be made.
+/// A new dashboard.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewDashboard {
@@ -93,18 +90,18 @@ struct NewDashboard {
     description: Option<String>,
     #[serde(default, deserialize_with = "object")]
     definition: Option<Definition>,
-    /// Conditions on everything it shows.
+    /// Conditions on all widgets.
     #[schema(value_type = Option<Vec<Object>>)]
     filters: Option<Vec<Value>>,
 }
 
-/// What to change of a dashboard: at least one member.
+/// Changes of a dashboard. At least one member is required.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct DashboardChange {
     name: Option<String>,
     description: Option<String>,
-    /// Other placements instead of all there are.
+    /// Replaces all placements.
     #[serde(default, deserialize_with = "object")]
     definition: Option<Definition>,
     #[schema(value_type = Option<Vec<Object>>)]
@@ -122,18 +119,18 @@ struct Definition {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct PlacementInput {
-    /// widget or preset.
+    /// `widget` or `preset`.
     #[serde(rename = "type")]
     kind: String,
-    /// Unique on the dashboard; made when absent.
+    /// Unique on the dashboard; generated when absent.
     id: Option<String>,
-    /// The widget to show, of a placement of that type.
+    /// Id of the widget; required for the type `widget`.
     widget_id: Option<String>,
-    /// The preset to show, of a placement of that type.
+    /// Id of the preset; required for the type `preset`.
     preset_id: Option<String>,
-    /// First column, from 0; 0 when absent.
+    /// First column, starting at 0; 0 when absent.
     x: Option<i64>,
-    /// First row, from 0; below all there are when absent.
+    /// First row, starting at 0; below all other tiles when absent.
     y: Option<i64>,
     /// Columns; 6 when absent.
     width: Option<i64>,
@@ -141,7 +138,7 @@ struct PlacementInput {
     height: Option<i64>,
 }
 
-/// Where a tile goes: at least one member.
+/// Changes of a tile. At least one member is required.
 #[derive(Debug, Deserialize, ToSchema)]
 struct TilePatch {
     x: Option<i64>,
@@ -150,7 +147,7 @@ struct TilePatch {
     height: Option<i64>,
 }
 
-/// Checks where a tile stands; fields are named below `at`.
+/// Validates a tile; `at` is the prefix of the fields.
 fn checked_tile(at: &str, tile: Tile) -> Result<(), Problem> {
     let fields = [
         ("x", tile.x, 0, N_COLUMNS - 1),
@@ -160,31 +157,31 @@ fn checked_tile(at: &str, tile: Tile) -> Result<(), Problem> {
     ];
     for (name, value, min, max) in fields {
         if !(min..=max).contains(&value) {
-            let message = format!("a whole number from {min} to {max} is expected");
+            let message = format!("must be from {min} to {max}, got {value}");
             return Err(Problem::body(&format!("{at}{name}"), message));
         }
     }
     if tile.x + tile.width > N_COLUMNS {
-        let message = format!("x and width together exceed the {N_COLUMNS} columns of the grid");
+        let message = format!("must be at most {N_COLUMNS} minus x, got {}", tile.width);
         return Err(Problem::body(&format!("{at}width"), message));
     }
     Ok(())
 }
 
 impl PlacementInput {
-    /// What it shows, and where; `fresh` is its id when it has none.
+    /// Validates a placement; `fresh` is the id of one without.
     fn checked(self, at: &str, fresh: String) -> Result<NewPlacement, Problem> {
         let refuse = |name: &str, message: String| Problem::body(&format!("{at}{name}"), message);
-        let (field, shown) = match self.kind.as_str() {
+        let (field, content_id) = match self.kind.as_str() {
             "widget" => ("widgetId", self.widget_id),
             "preset" => ("presetId", self.preset_id),
             other => {
-                return Err(refuse("type", format!("{other:?} is none of widget, preset")));
+                return Err(refuse("type", must_be_one_of(&["widget", "preset"], other)));
             }
         };
         let is_id = |id: &String| (1..=MAX_ID_CHARS).contains(&id.chars().count());
-        let message = || format!("1 to {MAX_ID_CHARS} characters are expected");
-        let shown = shown.filter(is_id).ok_or_else(|| refuse(field, message()))?;
+        let message = || format!("must have 1 to {MAX_ID_CHARS} characters");
+        let content_id = content_id.filter(is_id).ok_or_else(|| refuse(field, message()))?;
         let id = self.id.unwrap_or(fresh);
         if !is_id(&id) || id.chars().any(char::is_control) {
             return Err(refuse("id", message()));
@@ -192,8 +189,8 @@ impl PlacementInput {
         let new = NewPlacement {
             id,
             content: match field {
-                "widgetId" => Content::Widget(shown),
-                _ => Content::Preset(shown),
+                "widgetId" => Content::Widget(content_id),
+                _ => Content::Preset(content_id),
             },
             x: self.x.unwrap_or(0),
             y: self.y,
@@ -220,7 +217,7 @@ const fn tile(new: &NewPlacement, end: i64) -> Tile {
 impl Definition {
     fn checked(self, app: &App) -> Result<Vec<Placement>, Problem> {
         if self.widgets.len() > MAX_PLACEMENTS {
-            let message = format!("at most {MAX_PLACEMENTS} placements");
+            let message = format!("must contain at most {MAX_PLACEMENTS} placements");
             return Err(Problem::body("definition.widgets", message));
         }
         let mut seen = HashSet::new();
@@ -230,7 +227,7 @@ impl Definition {
             let at = format!("definition.widgets[{n}].");
             let new = input.checked(&at, app.web.ids.uuid().to_string())?;
             if !seen.insert(new.id.clone()) {
-                let message = "another placement has this id";
+                let message = "must be unique: another placement has this id";
                 return Err(Problem::body(&format!("{at}id"), message));
             }
             let tile = tile(&new, end);
@@ -241,9 +238,9 @@ impl Definition {
     }
 }
 
-/// Conditions on whatever stands there: each has to be one of some view.
+/// Validates conditions on all widgets: each must be valid for some view.
 fn checked_filters(filters: &[Value]) -> Result<(), Problem> {
-    not_too_many("filters", filters.len())?;
+    check_length("filters", filters.len())?;
     for condition in filters {
         let one = std::slice::from_ref(condition);
         let mut views = MetricView::ALL.iter();
@@ -293,7 +290,7 @@ fn missing() -> Problem {
     Problem::not_found("dashboard")
 }
 
-/// A dashboard that is there, so that what is not found afterwards is a widget.
+/// The dashboard. A later `NotFound` of the store is about a widget.
 async fn find(app: &App, caller: &Act, id: &str) -> Result<Dashboard, Problem> {
     let found = app.store.catalog.dashboard(&caller.project, id).await?;
     found.ok_or_else(missing)
@@ -370,7 +367,7 @@ async fn update_dashboard(
         placements: placements.transpose()?,
     };
     if patch == DashboardPatch::default() {
-        return Err(Problem::body("", "at least one field to change is expected"));
+        return Err(Problem::body("", "at least one field is required"));
     }
     let now = app.web.clock.now();
     let changed = app.store.catalog.update_dashboard(&caller.project, &id, &patch, now);
@@ -420,14 +417,14 @@ async fn move_placement(
     let mut found = found.ok_or_else(no_placement)?;
     let parts = [patch.x, patch.y, patch.width, patch.height];
     if parts.iter().all(Option::is_none) {
-        return Err(Problem::body("", "at least one of x, y, width, height is expected"));
+        return Err(Problem::body("", "at least one of x, y, width, height is required"));
     }
-    let was = found.tile;
+    let current = found.tile;
     found.tile = Tile {
-        x: patch.x.unwrap_or(was.x),
-        y: patch.y.unwrap_or(was.y),
-        width: patch.width.unwrap_or(was.width),
-        height: patch.height.unwrap_or(was.height),
+        x: patch.x.unwrap_or(current.x),
+        y: patch.y.unwrap_or(current.y),
+        width: patch.width.unwrap_or(current.width),
+        height: patch.height.unwrap_or(current.height),
     };
     checked_tile("", found.tile)?;
     let now = app.web.clock.now();

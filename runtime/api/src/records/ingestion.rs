@@ -1,5 +1,5 @@
-//! `POST /api/public/ingestion`: create and update events in batches, each answered on its own; and the
-//! older endpoints that take one object each, which are batches of one event.
+//! `POST /api/public/ingestion`: batches of create and update events, each with its own result; and the
+//! endpoints of single objects, which are batches of one event.
 
 use std::collections::{BTreeMap, HashSet};
 use std::mem;
@@ -17,7 +17,7 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::admission::Account;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::{Act, Requirement};
-use perpend_http_kit::extract::{LenientJson, from_json, read_json};
+use perpend_http_kit::extract::{LenientJson, MISSING, from_json, read_json};
 use perpend_http_kit::problem::{Code, MAX_LISTED, Problem};
 use perpend_http_kit::routes::Operation;
 use perpend_otlp::{Event, Limits, read_event};
@@ -26,46 +26,46 @@ use serde_json::{Value, json};
 use super::scores::write::{foreign_score, put, read_scores};
 use crate::records::state::{App, Routes};
 
-/// What clients hold a batch to; a larger limit of the API holds here too.
+/// Batch size of clients. A larger `api.max_body_kib` takes precedence.
 const MAX_BODY_BYTES: usize = 4_718_592;
-/// Events of a batch. Each that is taken is named in the answer, because clients look for it there.
+/// Events of a batch. The response lists each accepted event, because clients look for it.
 const MAX_EVENTS: usize = 10_000;
-/// Characters of the id of an event that failed. Ids that can be stored are shorter.
+/// Characters of the id of a rejected event. Valid ids are shorter.
 const MAX_ID_CHARS: usize = 1_000;
 
 pub(super) fn routes(routes: &mut Routes) {
     let batch = Operation::post(
         "ingestBatch",
         "/api/public/ingestion",
-        "Take create and update events of traces, observations and scores",
+        "Ingest create and update events of traces, observations and scores",
         Requirement::Either(IngestWrite, ScoreWrite),
     );
     routes.add(batch.body::<IngestionBatch>(), ingest_batch);
-    let create = |id, path, what| Operation::post(id, path, what, IngestWrite);
-    let trace = create("createTrace", "/api/public/traces", "Write one trace");
+    let create = |id, path, summary| Operation::post(id, path, summary, IngestWrite);
+    let trace = create("createTrace", "/api/public/traces", "Create or update a trace");
     let trace = trace.body::<TraceInput>();
     routes.add(trace, |app, caller, body| ingest_one(app, caller, body, TRACE));
-    let span = create("createSpan", "/api/public/spans", "Write one span").body::<SpanInput>();
+    let span = create("createSpan", "/api/public/spans", "Create a span").body::<SpanInput>();
     routes.add(span, |app, caller, body| ingest_one(app, caller, body, SPAN));
-    let generation = create("createGeneration", "/api/public/generations", "Write one generation")
+    let generation = create("createGeneration", "/api/public/generations", "Create a generation")
         .body::<GenerationInput>();
     routes.add(generation, |app, caller, body| ingest_one(app, caller, body, GENERATION));
-    let event = create("createEvent", "/api/public/events", "Write one event").body::<SpanInput>();
+    let event = create("createEvent", "/api/public/events", "Create an event").body::<SpanInput>();
     routes.add(event, |app, caller, body| ingest_one(app, caller, body, EVENT));
-    let update = |id, path, what| Operation::patch(id, path, what, IngestWrite);
-    let span = update("updateSpan", "/api/public/spans", "Change one span").body::<SpanPatch>();
+    let update = |id, path, summary| Operation::patch(id, path, summary, IngestWrite);
+    let span = update("updateSpan", "/api/public/spans", "Update a span").body::<SpanPatch>();
     routes.add(span, |app, caller, body| ingest_one(app, caller, body, SPAN_UPDATE));
-    let generation = update("updateGeneration", "/api/public/generations", "Change one generation")
+    let generation = update("updateGeneration", "/api/public/generations", "Update a generation")
         .body::<GenerationPatch>();
     routes.add(generation, |app, caller, body| ingest_one(app, caller, body, GENERATION_UPDATE));
 }
 
-/// Notes that an event was taken.
+/// Records an accepted event.
 fn accept(outcome: &mut IngestionResponse, id: &str) {
     outcome.successes.push(AcceptedEvent { id: id.to_owned(), status: 201 });
 }
 
-/// Notes that an event was refused: listed, or counted when many are.
+/// Records a rejected event: in the list, or only in the count of omitted ones.
 fn reject(outcome: &mut IngestionResponse, id: &str, status: u16, message: &str) {
     if MAX_LISTED <= outcome.errors.len() {
         *outcome.errors_omitted.get_or_insert_default() += 1;
@@ -83,18 +83,18 @@ fn reject(outcome: &mut IngestionResponse, id: &str, status: u16, message: &str)
     });
 }
 
-/// The events of a batch, sorted out.
+/// The events of a batch by type.
 #[derive(Debug, Default)]
 struct SortedEvents {
     batch: EventBatch,
-    /// Ids of the events that `batch` is made of.
+    /// Ids of the events in `batch`.
     ids: Vec<String>,
     /// Scores by event id.
     scores: Vec<(String, Value, Timestamp)>,
     outcome: IngestionResponse,
 }
 
-/// Reads every event; CPU only.
+/// Parses every event; CPU only.
 fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> SortedEvents {
     let mut sorted = SortedEvents::default();
     let mut seen = HashSet::new();
@@ -107,7 +107,7 @@ fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> SortedEvents {
             Err(error) => reject(&mut sorted.outcome, id, 400, &error.to_string()),
             Ok(Event::Log) => {}
             Ok(Event::Score(mut body, at)) => {
-                // Named after its event, so that a retry means the same score.
+                // The id of the event, so that a retry writes the same score.
                 if body["id"].is_null() {
                     body["id"] = id.into();
                 }
@@ -124,12 +124,12 @@ fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> SortedEvents {
             }
         }
     }
-    // Of two scores with one id the later one holds.
+    // Of two scores with one id the later one takes precedence.
     sorted.scores.sort_by_key(|(_, _, at)| *at);
     sorted
 }
 
-/// Stores what is right and says of each event what became of it.
+/// Stores the valid events and returns the result of each event.
 async fn store_events(
     app: &App,
     caller: &Act,
@@ -140,7 +140,7 @@ async fn store_events(
     let only_scores = !caller.scope.holds(IngestWrite);
     let limits = app.web.config.ingest.span.clone();
     let work = move || {
-        // Events are sorted to the end though their sender goes away, and hold their memory as long.
+        // The memory stays reserved until the work ends, also when the client disconnects.
         let _held = account;
         sort(&events, &limits, only_scores)
     };
@@ -196,18 +196,18 @@ async fn ingest_batch(
     let bytes = read_json(&app.web, request, limit).await?;
     let input: IngestionBatch = from_json(&whole_characters(&bytes))?;
     if MAX_EVENTS < input.batch.len() {
-        let message = format!("batch: at most {MAX_EVENTS} events are taken in one request");
+        let message = format!("batch must contain at most {MAX_EVENTS} events");
         return Err(Problem::new(Code::TooLarge, message));
     }
     let outcome = store_events(&app, &caller, input.batch, account).await?;
     Ok(Answer(outcome))
 }
 
-/// An endpoint that takes one object.
+/// An endpoint of a single object.
 #[derive(Clone, Copy, Debug)]
 struct SingleEndpoint {
     kind: &'static str,
-    /// What the body calls the id.
+    /// Member of the body with the id.
     id: &'static str,
 }
 
@@ -232,7 +232,7 @@ async fn ingest_one(
     let id = body.remove(endpoint.id).or_else(|| body.remove("id"));
     let id = id.filter(|id| !id.is_null());
     if id.is_none() && endpoint.kind.ends_with("-update") {
-        return Err(Problem::body(endpoint.id, "is missing"));
+        return Err(Problem::body(endpoint.id, MISSING));
     }
     let id = id.unwrap_or_else(|| event_id.as_str().into());
     body.insert("id".to_owned(), id.clone());

@@ -1,4 +1,4 @@
-//! Metrics: one question over many rows, v2 and the older v1, and sums by day.
+//! Metrics: aggregations (v2 and v1), and sums by day.
 
 mod daily;
 pub(super) mod names;
@@ -28,21 +28,16 @@ const QUERY: &[Param] = &[param(
 )
 .required()];
 
-/// Rows of one answer, those that fill gaps included.
+/// Rows of one response, including those for empty buckets.
 const MAX_ROWS: usize = 10_000;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let v2 = Operation::get(
-        "queryMetrics",
-        "/api/public/v2/metrics",
-        "Answer a question over many rows",
-        MetricRead,
-    );
+    let v2 = Operation::get("queryMetrics", "/api/public/v2/metrics", "Query metrics", MetricRead);
     routes.add(v2.query(QUERY), |app, caller, params| metrics(app, caller, params, Version::V2));
     let v1 = Operation::get(
         "queryMetricsV1",
         "/api/public/metrics",
-        "The same, with a view of traces",
+        "Query metrics, with a view of traces (v1)",
         MetricRead,
     );
     routes.add(v1.query(QUERY), |app, caller, params| metrics(app, caller, params, Version::V1));
@@ -94,7 +89,8 @@ fn fill(request: &MetricParams, rows: &mut Vec<Value>) -> Result<(), Problem> {
     while at < request.query.to {
         n_buckets += 1;
         if n_buckets > MAX_ROWS {
-            let message = format!("the range has more than {MAX_ROWS} buckets of a {granularity}");
+            let message =
+                format!("the time range must have at most {MAX_ROWS} buckets of a {granularity}");
             return Err(Problem::query("query", message));
         }
         if !known.contains(&at.to_string()) {
@@ -123,8 +119,8 @@ fn compare(a: &Value, b: &Value) -> std::cmp::Ordering {
     }
 }
 
-/// By what was asked for; else by time, or the first metric with the largest first. Equal rows stand in
-/// the order of their dimensions, which the store gives.
+/// Sorts by `orderBy`, otherwise by time, or by the first metric in descending order. Equal rows keep
+/// the order of the store, by dimensions.
 fn sort(request: &MetricParams, rows: &mut [Value]) {
     let mut order = request.order.clone();
     if order.is_empty() {
@@ -137,7 +133,7 @@ fn sort(request: &MetricParams, rows: &mut [Value]) {
     rows.sort_by(|a, b| {
         let by = |(field, descending): &(String, bool)| {
             let (a, b) = (&a[field.as_str()], &b[field.as_str()]);
-            // What has no value stands last, whichever way the others run.
+            // Null comes last in both directions.
             let ordering = a.is_null().cmp(&b.is_null());
             ordering.then_with(|| match descending {
                 true => compare(b, a),

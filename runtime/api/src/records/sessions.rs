@@ -1,4 +1,4 @@
-//! Sessions: listed, and read with their traces.
+//! Sessions and their traces.
 
 use axum::extract::{Path, State};
 use perpend_api_types::list::NumberedList;
@@ -24,26 +24,26 @@ use crate::records::state::{App, Routes};
 const LIST: &[Param] = &[
     page::PAGE,
     page::LIMIT,
-    param("fromTimestamp", "date-time", "Begun at or after."),
-    param("toTimestamp", "date-time", "Begun before."),
-    param("environment", "array", "Any of these; repeated."),
+    param("fromTimestamp", "date-time", "Start of the session, inclusive."),
+    param("toTimestamp", "date-time", "Start of the session, exclusive."),
+    param("environment", "array", "Environments; repeatable."),
 ];
 
-/// Traces shown of one session.
+/// Most traces of a session in a response.
 const MAX_TRACES: u32 = 1_000;
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listSessions",
         "/api/public/sessions",
-        "Sessions by page, newest first",
+        "List sessions, newest first",
         TraceRead,
     );
     routes.add(list.query(LIST), list_sessions);
     let get = Operation::get(
         "getSession",
         "/api/public/sessions/{sessionId}",
-        "One session with its traces",
+        "Get a session with its traces",
         TraceRead,
     );
     routes.add(get, get_session);
@@ -90,7 +90,7 @@ async fn get_session(
     let (traces, _) = app.store.telemetry.find_page(&caller.project, &query).await?;
     let mut first = Vec::new();
     parts::json(&mut first, &Session::new(&caller.project, session))?;
-    // The object goes on.
+    // Removes the closing brace.
     first.pop();
     first.extend_from_slice(b",\"traces\":[");
     let traces =
@@ -98,7 +98,7 @@ async fn get_session(
     parts::answer(first, traces).await.map(Streamed::new)
 }
 
-/// What is left of the traces of a session.
+/// The remaining traces of a session.
 struct SessionTraces {
     app: App,
     project: ProjectId,

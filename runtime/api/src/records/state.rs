@@ -1,4 +1,4 @@
-//! What the handlers reach.
+//! State of the handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use perpend_storage::Store;
 /// Collects the endpoints.
 pub(crate) type Routes = perpend_http_kit::routes::Routes<App>;
 
-/// The parts of this room, cheap to clone.
+/// The state, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App(Arc<NewApp>);
 
-/// What an [`App`] is made of.
+/// The parts of an [`App`].
 #[derive(Debug)]
 pub struct NewApp {
-    /// What it has in common with the other rooms.
+    /// State shared by all crates that serve HTTP.
     pub web: Web,
     /// The database.
     pub store: Store,
-    /// Outlines of the traces that were looked at lately.
+    /// Outlines of recently viewed traces.
     pub outlines: Arc<OutlineCache>,
     /// Woken by a batch of events.
     pub scheduler: Scheduler,
@@ -32,10 +32,10 @@ pub struct NewApp {
 }
 
 impl App {
-    /// Puts the parts together.
+    /// Combines the parts.
     #[must_use]
-    pub fn new(given: NewApp) -> Self {
-        Self(Arc::new(given))
+    pub fn new(parts: NewApp) -> Self {
+        Self(Arc::new(parts))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Dashboard widgets: charts by the names that metrics know.
+//! Dashboard widgets: charts of metrics.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -25,9 +25,9 @@ const ONE: &str = "/api/public/unstable/dashboard-widgets/{widgetId}";
 
 const MAX_NAME_CHARS: usize = 200;
 const MAX_DESCRIPTION_CHARS: usize = 5_000;
-/// Dimensions, metrics or conditions of one chart.
+/// Most dimensions, metrics or conditions of one chart.
 const MAX_PARTS: usize = 50;
-/// The views of widgets that can be made; there are no older ones here.
+/// Views of widgets.
 const VIEWS: [MetricView; 4] = [
     MetricView::Observations,
     MetricView::ScoresNumeric,
@@ -39,43 +39,43 @@ pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listWidgets",
         ALL,
-        "Dashboard widgets by page, the last changed first",
+        "List dashboard widgets, last changed first",
         DashboardRead,
     );
     routes.add(list.query(page::PAGED), list_widgets);
-    let create =
-        Operation::post("createWidget", ALL, "Make a chart to put on dashboards", DashboardWrite);
+    let create = Operation::post("createWidget", ALL, "Create a dashboard widget", DashboardWrite);
     routes.add(create.body::<NewWidget>(), create_widget);
-    routes.add(Operation::get("getWidget", ONE, "One dashboard widget", DashboardRead), get_widget);
-    let update = Operation::patch("updateWidget", ONE, "Change a dashboard widget", DashboardWrite);
+    routes
+        .add(Operation::get("getWidget", ONE, "Get a dashboard widget", DashboardRead), get_widget);
+    let update = Operation::patch("updateWidget", ONE, "Update a dashboard widget", DashboardWrite);
     routes.add(update.body::<WidgetPatch>(), update_widget);
     let delete = Operation::delete(
         "deleteWidget",
         ONE,
-        "Delete a dashboard widget that is placed nowhere",
+        "Delete a dashboard widget without placements",
         DashboardWrite,
     );
     routes.add(delete, delete_widget);
 }
 
-/// A widget to be made.
+/// A new widget.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewWidget {
     name: String,
     description: Option<String>,
-    /// observations, scores-numeric, scores-boolean or scores-categorical.
+    /// `observations`, `scores-numeric`, `scores-boolean` or `scores-categorical`.
     view: String,
     dimensions: Vec<WidgetDimension>,
     metrics: Vec<WidgetMetric>,
-    /// Conditions that all must hold.
+    /// Conditions, all of which must hold.
     #[schema(value_type = Vec<Object>)]
     filters: Vec<Value>,
     chart_type: ChartType,
     chart_config: Option<ChartConfig>,
 }
 
-/// What to change of a widget: at least one member.
+/// Changes of a widget. At least one member is required.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct WidgetPatch {
@@ -86,28 +86,28 @@ struct WidgetPatch {
     metrics: Option<Vec<WidgetMetric>>,
     #[schema(value_type = Option<Vec<Object>>)]
     filters: Option<Vec<Value>>,
-    /// Without chartConfig, that of the new type is the plain one.
+    /// Without `chartConfig`, a new type resets it.
     chart_type: Option<ChartType>,
     chart_config: Option<ChartConfig>,
 }
 
-/// What a chart is divided by.
+/// A dimension of a chart.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 struct WidgetDimension {
-    /// A dimension of the view.
+    /// Name of a dimension of the view.
     field: String,
 }
 
-/// What a chart shows.
+/// A metric of a chart.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 struct WidgetMetric {
-    /// A measure of the view.
+    /// Name of a measure of the view.
     measure: String,
-    /// sum, avg, count, max, min, p50, p75, p90, p95, p99, histogram or uniq.
+    /// `sum`, `avg`, `count`, `max`, `min`, `p50`, `p75`, `p90`, `p95`, `p99`, `histogram` or `uniq`.
     agg: String,
 }
 
-/// How a chart is drawn.
+/// Type of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 enum ChartType {
@@ -122,10 +122,10 @@ enum ChartType {
     PivotTable,
 }
 
-/// Particulars of a chart.
+/// Options of a chart.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 struct ChartConfig {
-    /// As chartType, or absent.
+    /// Absent or equal to `chartType`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<ChartType>,
     /// 1 to 1000.
@@ -140,7 +140,7 @@ struct ChartConfig {
     default_sort: Option<DefaultSort>,
 }
 
-/// How a table is sorted.
+/// Default order of a table.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 struct DefaultSort {
     column: String,
@@ -154,7 +154,7 @@ enum SortOrder {
     Desc,
 }
 
-/// What a widget shows and how, as it is stored.
+/// The stored definition of a chart.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Chart {
@@ -170,11 +170,12 @@ fn refuse(field: &str, message: String) -> Problem {
     Problem::body(field, message)
 }
 
-/// A name of something that is shown on dashboards.
+/// Validates the name of a widget or a dashboard.
 pub(super) fn checked_name(name: &str) -> Result<(), Problem> {
     let n_chars = name.trim().chars().count();
     if n_chars == 0 || n_chars > MAX_NAME_CHARS || name.chars().any(char::is_control) {
-        let message = format!("1 to {MAX_NAME_CHARS} characters, none of them control characters");
+        let message =
+            format!("must have 1 to {MAX_NAME_CHARS} characters, without control characters");
         return Err(Problem::body("name", message));
     }
     Ok(())
@@ -184,16 +185,18 @@ pub(super) fn checked_description(description: &str) -> Result<(), Problem> {
     match description.chars().count() {
         0..=MAX_DESCRIPTION_CHARS => Ok(()),
         _ => {
-            let message = format!("at most {MAX_DESCRIPTION_CHARS} characters");
+            let message = format!("must have at most {MAX_DESCRIPTION_CHARS} characters");
             Err(Problem::body("description", message))
         }
     }
 }
 
-pub(super) fn not_too_many(field: &str, n: usize) -> Result<(), Problem> {
+pub(super) fn check_length(field: &str, n: usize) -> Result<(), Problem> {
     match n {
         0..=MAX_PARTS => Ok(()),
-        _ => Err(Problem::body(field, format!("at most {MAX_PARTS}"))),
+        _ => {
+            Err(Problem::body(field, format!("must contain at most {MAX_PARTS} elements, got {n}")))
+        }
     }
 }
 
@@ -201,18 +204,18 @@ fn within(field: &str, value: Option<u32>, max: u32) -> Result<(), Problem> {
     match value {
         Some(value) if !(1..=max).contains(&value) => {
             let field = format!("chartConfig.{field}");
-            Err(Problem::body(&field, format!("1 to {max} is expected")))
+            Err(Problem::body(&field, format!("must be from 1 to {max}, got {value}")))
         }
         _ => Ok(()),
     }
 }
 
 impl Chart {
-    /// As it is stored: every name is one of its view, and the particulars say their type.
+    /// Validates the chart against its view and sets the type in the options.
     fn checked(mut self) -> Result<Value, Problem> {
-        not_too_many("dimensions", self.dimensions.len())?;
-        not_too_many("metrics", self.metrics.len())?;
-        not_too_many("filters", self.filters.len())?;
+        check_length("dimensions", self.dimensions.len())?;
+        check_length("metrics", self.metrics.len())?;
+        check_length("filters", self.filters.len())?;
         let view = names::view(&self.view, &VIEWS, refuse)?;
         let fields = self.dimensions.iter().map(|one| one.field.as_str());
         let dimensions = names::dimensions(view, fields, refuse)?;
@@ -223,7 +226,7 @@ impl Chart {
             .map_err(|errors| filter_problem_at("filters", errors))?;
         let config = &mut self.chart_config;
         if config.kind.is_some_and(|kind| kind != self.chart_type) {
-            let message = "is not chartType; leave it out or say the same";
+            let message = "must be absent or equal to chartType";
             return Err(Problem::body("chartConfig.type", message));
         }
         config.kind = Some(self.chart_type);
@@ -231,17 +234,17 @@ impl Chart {
         within("bins", config.bins, 100)?;
         let sort = config.default_sort.as_ref();
         if sort.is_some_and(|sort| !(1..=MAX_NAME_CHARS).contains(&sort.column.chars().count())) {
-            let message = format!("1 to {MAX_NAME_CHARS} characters are expected");
+            let message = format!("must have 1 to {MAX_NAME_CHARS} characters");
             return Err(Problem::body("chartConfig.defaultSort.column", message));
         }
         serde_json::to_value(self).map_err(|_| Problem::internal())
     }
 
-    /// Out of the store.
+    /// Parses a stored chart.
     fn stored(widget: &Widget) -> Result<Self, Problem> {
         serde_json::from_value(widget.chart.clone()).map_err(|error| {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(error, widget.id = widget.id, "stored chart not read");
+            tracing::error!(error, widget.id = widget.id, "parsing a stored chart failed");
             Problem::internal()
         })
     }
@@ -283,7 +286,7 @@ impl WidgetPatch {
             && self.chart_config.is_none()
     }
 
-    /// The widget with this change, checked as a whole.
+    /// Applies the changes and validates the widget.
     fn apply(self, widget: &mut Widget) -> Result<(), Problem> {
         if let Some(name) = self.name {
             checked_name(&name)?;
@@ -293,18 +296,18 @@ impl WidgetPatch {
             checked_description(&description)?;
             widget.description = description;
         }
-        let was = Chart::stored(widget)?;
-        let chart_type = self.chart_type.unwrap_or(was.chart_type);
-        let same_type = chart_type == was.chart_type;
+        let current = Chart::stored(widget)?;
+        let chart_type = self.chart_type.unwrap_or(current.chart_type);
+        let same_type = chart_type == current.chart_type;
         let chart = Chart {
-            view: self.view.unwrap_or(was.view),
-            dimensions: self.dimensions.unwrap_or(was.dimensions),
-            metrics: self.metrics.unwrap_or(was.metrics),
-            filters: self.filters.unwrap_or(was.filters),
+            view: self.view.unwrap_or(current.view),
+            dimensions: self.dimensions.unwrap_or(current.dimensions),
+            metrics: self.metrics.unwrap_or(current.metrics),
+            filters: self.filters.unwrap_or(current.filters),
             chart_type,
             chart_config: match self.chart_config {
                 Some(config) => config,
-                None if same_type => was.chart_config,
+                None if same_type => current.chart_config,
                 None => ChartConfig::default(),
             },
         };
@@ -369,7 +372,7 @@ async fn update_widget(
     let widget = app.store.catalog.widget(&caller.project, &id).await?;
     let mut widget = widget.ok_or_else(missing)?;
     if patch.is_empty() {
-        return Err(Problem::body("", "at least one field to change is expected"));
+        return Err(Problem::body("", "at least one field is required"));
     }
     let seen = widget.updated_at;
     patch.apply(&mut widget)?;

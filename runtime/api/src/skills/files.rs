@@ -1,4 +1,4 @@
-//! The files of a skill as they come, checked.
+//! Validation of the files of a skill.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,44 +14,44 @@ use utoipa::ToSchema;
 use super::front_matter::FrontMatter;
 use crate::state::App;
 
-/// The file that says what the skill is.
+/// The main file of a skill.
 const MAIN: &str = "SKILL.md";
 const MAX_FILES: usize = 500;
 const MAX_PATH_BYTES: usize = 500;
 const MAX_MESSAGE_CHARS: usize = 500;
 
-/// A version to be made.
+/// A new version of a skill.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NewVersion {
-    /// All files; the front matter of SKILL.md has name and description.
+    /// All files. The front matter of `SKILL.md` has name and description.
     files: Vec<FileInput>,
     /// At most 500 characters.
     commit_message: Option<String>,
 }
 
-/// A file by its text, or by the hash of a text that the project has.
+/// A file, by content or by the hash of a stored content.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct FileInput {
-    /// Relative, with slashes, unique.
+    /// Relative path with slashes, unique.
     path: String,
     content: Option<String>,
-    /// Base64 of the SHA-256 of its text, from an earlier version.
+    /// SHA-256 of the content of an earlier version, in base64.
     sha256_hash: Option<String>,
 }
 
-/// The hash of a text as clients spell it.
+/// The hash of a content in base64.
 pub(super) fn hash(text: &str) -> String {
     STANDARD.encode(Digest::of(text.as_bytes()).as_bytes())
 }
 
-/// Whether a text is such a hash, spelled in the one way there is.
+/// Whether a string is a hash in canonical base64.
 pub(super) fn is_hash(raw: &str) -> bool {
     STANDARD.decode(raw).is_ok_and(|bytes| bytes.len() == 32)
 }
 
-/// Whether a path stays in the folder wherever it is unpacked.
+/// Whether a path stays inside the folder on all platforms.
 fn is_path(path: &str) -> bool {
     let is_part = |part: &str| {
         let is_clean = |c: char| !c.is_control() && !matches!(c, '\\' | ':');
@@ -60,7 +60,7 @@ fn is_path(path: &str) -> bool {
     path.len() <= MAX_PATH_BYTES && path.split('/').all(is_part)
 }
 
-/// The MIME type that a path says; all files are text.
+/// The MIME type for the extension of a path; all files are text.
 pub(super) fn content_type(path: &str) -> &'static str {
     match path.rsplit('.').next().unwrap_or_default() {
         "md" => "text/markdown",
@@ -76,30 +76,31 @@ pub(super) fn content_type(path: &str) -> &'static str {
     }
 }
 
-/// A file that is complete.
+/// Hash and size of a file.
 struct FileEntry {
     sha256: String,
     size: u64,
 }
 
-/// The text with this hash, which the project had a moment ago.
+/// The stored content with this hash.
 async fn stored(app: &App, project: &ProjectId, hash: &str) -> Result<String, Problem> {
     let hashes = [hash.to_owned()];
     let found = app.store.catalog.skill_contents(project, &hashes).await?;
     let text = found.into_iter().next().map(|(_, text)| text);
-    text.ok_or_else(|| Problem::not_found("text of a skill"))
+    text.ok_or_else(|| Problem::not_found("content of a skill"))
 }
 
 impl NewVersion {
-    /// Checks paths and that each file says its text in one way.
+    /// Validates paths, and that each file has either content or hash.
     fn check(&self) -> Result<(), Problem> {
         let n_files = self.files.len();
         if n_files == 0 || n_files > MAX_FILES {
-            return Err(Problem::body("files", format!("1 to {MAX_FILES} files are expected")));
+            let message = format!("must contain 1 to {MAX_FILES} files, got {n_files}");
+            return Err(Problem::body("files", message));
         }
         let message = self.commit_message.as_ref();
         if message.is_some_and(|text| text.chars().count() > MAX_MESSAGE_CHARS) {
-            let message = format!("at most {MAX_MESSAGE_CHARS} characters");
+            let message = format!("must have at most {MAX_MESSAGE_CHARS} characters");
             return Err(Problem::body("commitMessage", message));
         }
         let mut seen = std::collections::HashSet::new();
@@ -110,18 +111,18 @@ impl NewVersion {
             if !is_path(&file.path) {
                 return refuse(
                     "path",
-                    "is no relative path of at most 500 bytes without . and .., backslash and colon",
+                    "must be a relative path of at most 500 bytes without . and .., backslash and colon",
                 );
             }
             if !seen.insert(file.path.as_str()) {
-                return refuse("path", "another file has this path");
+                return refuse("path", "must be unique: another file has this path");
             }
             match (&file.content, &file.sha256_hash) {
                 (Some(_), Some(_)) | (None, None) => {
-                    return refuse("content", "either content or sha256Hash is expected");
+                    return refuse("content", "either content or sha256Hash is required");
                 }
                 (None, Some(hash)) if !is_hash(hash) => {
-                    return refuse("sha256Hash", "is no base64 of 32 bytes");
+                    return refuse("sha256Hash", "must be 32 bytes in base64");
                 }
                 _ => {}
             }
@@ -129,17 +130,21 @@ impl NewVersion {
         Ok(())
     }
 
-    /// The sizes of the texts that are named by hash and that the project has.
-    async fn named(&self, app: &App, project: &ProjectId) -> Result<HashMap<String, u64>, Problem> {
+    /// Sizes of the stored contents that the files refer to.
+    async fn stored_sizes(
+        &self,
+        app: &App,
+        project: &ProjectId,
+    ) -> Result<HashMap<String, u64>, Problem> {
         let hashes = self.files.iter().filter_map(|file| file.sha256_hash.clone());
         let hashes: Vec<String> = hashes.collect();
         Ok(app.store.catalog.skill_sizes(project, &hashes).await?)
     }
 
-    /// Everything about the version but its number.
+    /// Validates the version.
     pub(super) async fn read(self, app: &App, project: &ProjectId) -> Result<NewSkill, Problem> {
         self.check()?;
-        let named = self.named(app, project).await?;
+        let stored_sizes = self.stored_sizes(app, project).await?;
         let mut files: BTreeMap<String, FileEntry> = BTreeMap::new();
         let mut contents = BTreeMap::new();
         let mut main = None;
@@ -148,8 +153,8 @@ impl NewVersion {
                 (Some(text), _) => (hash(text), text.len() as u64),
                 (None, hash) => {
                     let hash = hash.unwrap_or_default();
-                    let size = named.get(&hash).copied().ok_or_else(|| {
-                        let message = "the project has no text with this hash: send its content";
+                    let size = stored_sizes.get(&hash).copied().ok_or_else(|| {
+                        let message = "must be the hash of a stored content: send content instead";
                         Problem::body(&format!("files[{n}].sha256Hash"), message)
                     })?;
                     (hash, size)
@@ -165,14 +170,12 @@ impl NewVersion {
                     |message: String| Problem::body(&format!("files[{n}].content"), message);
                 main = Some(read.map_err(refuse)?);
             }
-            if let Some(text) = file.content.filter(|_| !named.contains_key(&sha256)) {
+            if let Some(text) = file.content.filter(|_| !stored_sizes.contains_key(&sha256)) {
                 contents.insert(sha256.clone(), text);
             }
             files.insert(file.path, FileEntry { sha256, size });
         }
-        let main = main.ok_or_else(|| {
-            Problem::body("files", format!("one of the files has to be {MAIN:?}"))
-        })?;
+        let main = main.ok_or_else(|| Problem::body("files", format!("must contain {MAIN:?}")))?;
         let files = files.into_iter().map(|(path, known)| SkillFile {
             id: app.web.ids.uuid().to_string(),
             path,
@@ -197,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_stay_in_their_folder() {
+    fn paths_outside_the_folder_are_refused() {
         for path in ["SKILL.md", "a/b c/ü.py", ".hidden", "..a"] {
             assert!(is_path(path), "{path}");
         }
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_has_one_spelling() {
+    fn only_canonical_base64_is_a_hash() {
         let good = hash("text");
         assert!(is_hash(&good) && good.len() == 44);
         for bad in ["", "abc", good.trim_end_matches('='), &good.replace('/', "_")[..43]] {

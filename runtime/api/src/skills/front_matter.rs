@@ -1,22 +1,22 @@
-//! The head of a skill's main file: YAML between two lines of dashes.
+//! The front matter of the main file of a skill: YAML between two lines of dashes.
 
 use serde_json::Value;
 
-/// Longest head, bytes.
+/// Most bytes of the front matter.
 const MAX_BYTES: usize = 64 << 10;
 const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
 
-/// What the head says.
+/// Parsed front matter.
 #[derive(Debug)]
 pub(super) struct FrontMatter {
     pub(super) name: String,
     pub(super) description: String,
-    /// All of it.
+    /// All members.
     pub(super) whole: Value,
 }
 
-/// Whether it may be the name of a skill: it is a part of addresses and of paths.
+/// Whether it is a valid name of a skill, which is part of URLs and file paths.
 pub(super) fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     (1..=MAX_NAME_CHARS).contains(&name.len())
@@ -47,36 +47,37 @@ fn text<'v>(whole: &'v Value, name: &str) -> Result<&'v str, String> {
     let found = whole[name].as_str().map(str::trim);
     found
         .filter(|text| !text.is_empty())
-        .ok_or_else(|| format!("its front matter has no text {name:?}"))
+        .ok_or_else(|| format!("the front matter must have the string {name:?}"))
 }
 
 impl FrontMatter {
-    /// Reads the head of a file.
+    /// Parses the front matter of a file.
     ///
     /// # Errors
-    /// A sentence about what is missing or wrong.
+    /// A message about the missing or invalid member.
     pub(super) fn read(file: &str) -> Result<Self, String> {
         let head = head(file).ok_or(
-            "begins with no front matter: a line ---, YAML with name and description, and a line ---",
+            "must start with front matter: a line ---, YAML with name and description, and a line ---",
         )?;
         if head.len() > MAX_BYTES {
-            return Err(format!("its front matter is larger than {} KiB", MAX_BYTES >> 10));
+            return Err(format!("the front matter must have at most {} KiB", MAX_BYTES >> 10));
         }
-        let whole: Value = serde_saphyr::from_str(head)
-            .map_err(|error| format!("its front matter is not YAML that JSON can hold: {error}"))?;
+        let whole: Value = serde_saphyr::from_str(head).map_err(|error| {
+            format!("the front matter must be YAML that can be converted to JSON: {error}")
+        })?;
         if !whole.is_object() {
-            return Err("its front matter is no mapping".to_owned());
+            return Err("the front matter must be a mapping".to_owned());
         }
         let (name, description) = (text(&whole, "name")?, text(&whole, "description")?);
         if !is_name(name) {
             return Err(format!(
-                "the name in its front matter is none: 1 to {MAX_NAME_CHARS} of letters, digits, -, _ and \
-                 ., the first of them a letter or digit"
+                "the name in the front matter must have 1 to {MAX_NAME_CHARS} letters, digits, -, _ and \
+                 ., and start with a letter or digit"
             ));
         }
         if description.chars().count() > MAX_DESCRIPTION_CHARS {
             return Err(format!(
-                "the description in its front matter has more than {MAX_DESCRIPTION_CHARS} characters"
+                "the description in the front matter must have at most {MAX_DESCRIPTION_CHARS} characters"
             ));
         }
         Ok(Self { name: name.to_owned(), description: description.to_owned(), whole })
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_and_description_come_from_the_head_and_the_rest_of_it_is_kept() {
+    fn name_and_description_are_read_and_all_members_are_kept() {
         let file = "---\r\nname: pdf-forms\r\ndescription: >\r\n  Fills\r\n  forms.\r\nallowed-tools: [read, \"write\"]\r\nmetadata:\r\n  version: 1.5\r\n---\r\n# Forms\r\n---\r\n";
         let found = FrontMatter::read(file).unwrap();
         assert_eq!(found.name, "pdf-forms");
@@ -100,26 +101,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_said() {
+    fn an_invalid_front_matter_is_reported() {
         let long = format!("---\nname: a\ndescription: {}\n---\n", "x".repeat(1_025));
-        for (file, said) in [
-            ("# Forms", "no front matter"),
-            ("---\nname: a\ndescription: b\n", "no front matter"),
-            ("---\n- name\n---\n", "no mapping"),
-            ("---\nname: [\n---\n", "not YAML"),
-            ("---\nname: a\n---\n", "no text \"description\""),
-            ("---\nname: 5\ndescription: b\n---\n", "no text \"name\""),
-            ("---\nname: a/b\ndescription: b\n---\n", "name in its front matter"),
-            ("---\nname: ..\ndescription: b\n---\n", "name in its front matter"),
-            (&long, "more than 1024"),
+        for (file, expected) in [
+            ("# Forms", "start with front matter"),
+            ("---\nname: a\ndescription: b\n", "start with front matter"),
+            ("---\n- name\n---\n", "a mapping"),
+            ("---\nname: [\n---\n", "must be YAML"),
+            ("---\nname: a\n---\n", "the string \"description\""),
+            ("---\nname: 5\ndescription: b\n---\n", "the string \"name\""),
+            ("---\nname: a/b\ndescription: b\n---\n", "name in the front matter"),
+            ("---\nname: ..\ndescription: b\n---\n", "name in the front matter"),
+            (&long, "at most 1024"),
         ] {
             let error = FrontMatter::read(file).unwrap_err();
-            assert!(error.contains(said), "{file}: {error}");
+            assert!(error.contains(expected), "{file}: {error}");
         }
     }
 
     #[test]
-    fn a_head_that_grows_by_aliases_or_depth_is_refused() {
+    fn front_matter_with_too_many_aliases_or_levels_is_refused() {
         let mut bomb =
             "---\nname: a\ndescription: b\na0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
         for n in 1..12 {

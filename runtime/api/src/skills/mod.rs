@@ -1,4 +1,4 @@
-//! Skills: folders of instructions and files that agents load, in versions with labels.
+//! Skills: versioned folders of instructions and files for agents.
 
 mod files;
 mod front_matter;
@@ -29,44 +29,49 @@ const CONTENT: &str = "/api/public/unstable/skills/files/content";
 const LIST: &[Param] = &[
     page::PAGE,
     page::LIMIT,
-    param("name", "string", "Exactly this name."),
-    param("search", "string", "In name or description, whatever the case."),
-    param("tag", "string", "The skill has this tag."),
-    param("fromUpdatedAt", "date-time", "The newest version changed at or after."),
-    param("toUpdatedAt", "date-time", "The newest version changed before."),
+    param("name", "string", "Name of the skill."),
+    param("search", "string", "Text in name or description, case-insensitive."),
+    param("tag", "string", "Tag of the skill."),
+    param("fromUpdatedAt", "date-time", "Last change of the newest version, inclusive."),
+    param("toUpdatedAt", "date-time", "Last change of the newest version, exclusive."),
 ];
 const GET: &[Param] = &[
-    param("version", "integer", "This version; not together with label."),
-    param("label", "string", "The version with this label; `production` when neither is given."),
+    param("version", "integer", "Number of the version. Excludes `label`."),
+    param("label", "string", "Label of the version; `production` when both are absent."),
 ];
-const HASHES: &[Param] = &[param(
-    "sha256Hashes",
-    "string",
-    "Comma list of 1 to 50 hashes as the files of a version have them.",
-)
-.required()];
+const HASHES: &[Param] =
+    &[param("sha256Hashes", "string", "Comma-separated list of 1 to 50 values of `sha256Hash`.")
+        .required()];
 
 const MAX_HASHES: usize = 50;
-/// Bytes of the texts of one answer; a single one may be as long as it is.
+/// Bytes of the contents of one response. A single content may be larger.
 const MAX_CONTENTS: u64 = 8 << 20;
 const MAX_LABELS: usize = 50;
 const MAX_TAGS: usize = 100;
 const MAX_TAG_CHARS: usize = 200;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get("listSkills", ALL, "Skills by page, the newest first", PromptRead)
-        .query(LIST);
+    let list =
+        Operation::get("listSkills", ALL, "List skills, newest first", PromptRead).query(LIST);
     routes.add(list, list_skills);
-    let create =
-        Operation::post("createSkillVersion", ALL, "Make the next version of a skill", PromptWrite);
+    let create = Operation::post(
+        "createSkillVersion",
+        ALL,
+        "Create the next version of a skill",
+        PromptWrite,
+    );
     routes.add(create.body::<NewVersion>(), create_version);
     let read =
-        Operation::get("listSkillContents", CONTENT, "Texts of files, by their hashes", PromptRead)
+        Operation::get("listSkillContents", CONTENT, "List contents of files by hash", PromptRead)
             .query(HASHES);
     routes.add(read, get_contents);
-    let get =
-        Operation::get("getSkill", ONE, "A version of a skill, without the texts", PromptRead)
-            .query(GET);
+    let get = Operation::get(
+        "getSkill",
+        ONE,
+        "Get a version of a skill without the contents of its files",
+        PromptRead,
+    )
+    .query(GET);
     routes.add(get, get_skill);
     let tag = Operation::patch("updateSkillTags", ONE, "Replace the tags of a skill", PromptWrite)
         .body::<Tags>();
@@ -87,13 +92,13 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(delete, delete_version);
 }
 
-/// Tags of a skill from now on.
+/// New tags of a skill.
 #[derive(Debug, Deserialize, ToSchema)]
 struct Tags {
     tags: Vec<String>,
 }
 
-/// Labels of a version from now on; other versions lose them.
+/// New labels of a version. They are removed from other versions.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = SkillLabels)]
 struct Labels {
@@ -152,7 +157,7 @@ fn or_missing(error: perpend_db::Error) -> Problem {
     }
 }
 
-/// The number in an address; one that no version can have is not found, like any other.
+/// Parses the number of a version in a path. An invalid number is not found.
 fn parse_version(version: &str) -> Result<i64, Problem> {
     version.parse().map_err(|_| missing())
 }
@@ -199,7 +204,7 @@ async fn get_skill(
         (0, label) => VersionSelector::Label(label.unwrap_or(PRODUCTION).to_owned()),
         (version, None) => VersionSelector::Version(version.into()),
         (_, Some(_)) => {
-            let message = "version and label exclude each other";
+            let message = "must be absent with version";
             return Err(Problem::query("label", message));
         }
     };
@@ -218,7 +223,7 @@ async fn update_tags(
     };
     if input.tags.len() > MAX_TAGS || !input.tags.iter().all(fits) {
         let message = format!(
-            "at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters, none of them control characters"
+            "must contain at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters, without control characters"
         );
         return Err(Problem::body("tags", message));
     }
@@ -237,7 +242,9 @@ async fn set_labels(
 ) -> Result<Json<Value>, Problem> {
     let version = parse_version(&version)?;
     if input.labels.len() > MAX_LABELS {
-        return Err(Problem::body("labels", format!("at most {MAX_LABELS}")));
+        let message =
+            format!("must contain at most {MAX_LABELS} labels, got {}", input.labels.len());
+        return Err(Problem::body("labels", message));
     }
     for (n, label) in input.labels.iter().enumerate() {
         let refuse = |error: perpend_domain::prompt::InvalidPrompt| {
@@ -250,7 +257,7 @@ async fn set_labels(
     let current = current.ok_or_else(missing)?;
     let is_latest = |label: &String| label == LATEST;
     if input.labels.iter().any(is_latest) && !current.labels.iter().any(is_latest) {
-        let message = "latest stands on the newest version and cannot be moved";
+        let message = "must not contain latest, which is always the newest version";
         return Err(Problem::body("labels", message));
     }
     let labels = input.labels.into_iter().filter(|label| !is_latest(label));
@@ -280,14 +287,14 @@ async fn get_contents(
     let refuse = |message: String| Err(Problem::query("sha256Hashes", message));
     let hashes = params.list("sha256Hashes");
     if hashes.is_empty() || hashes.len() > MAX_HASHES {
-        return refuse(format!("1 to {MAX_HASHES} hashes are expected"));
+        return refuse(format!("must contain 1 to {MAX_HASHES} hashes, got {}", hashes.len()));
     }
-    // A plus that was sent as it is arrives as a blank.
+    // An unescaped plus is decoded as a space.
     let mut hashes: Vec<String> = hashes.iter().map(|hash| hash.replace(' ', "+")).collect();
     if let Some(bad) = hashes.iter().find(|hash| !is_hash(hash)) {
-        return refuse(format!("{bad:?} is no base64 of a SHA-256"));
+        return refuse(format!("must be SHA-256 hashes in base64, got {bad:?}"));
     }
-    // Each text is answered once, however often it is asked for: the limit counts it once.
+    // Each content is returned and counted once.
     let mut seen = std::collections::HashSet::new();
     hashes.retain(|hash| seen.insert(hash.clone()));
     let sizes = app.store.catalog.skill_sizes(&caller.project, &hashes).await?;
@@ -295,14 +302,14 @@ async fn get_contents(
     if 1 < sizes.len() && MAX_CONTENTS < n_bytes {
         let max = MAX_CONTENTS;
         return refuse(format!(
-            "these texts have {n_bytes} bytes, more than the {max} of one answer: ask for some of them"
+            "the contents must have at most {max} bytes, got {n_bytes}: request fewer hashes"
         ));
     }
     let found = app.store.catalog.skill_contents(&caller.project, &hashes).await?;
     let mut data = Vec::with_capacity(hashes.len());
     for hash in &hashes {
         let text = found.iter().find(|(known, _)| known == hash);
-        let (_, text) = text.ok_or_else(|| Problem::not_found("text of a skill"))?;
+        let (_, text) = text.ok_or_else(|| Problem::not_found("content of a skill"))?;
         data.push(json!({ "sha256Hash": hash, "content": text }));
     }
     Ok(Json(json!({ "data": data })))

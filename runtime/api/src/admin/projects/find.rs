@@ -1,11 +1,11 @@
-//! A project of an organization.
+//! Look-up of a project in an organization.
 
 use perpend_domain::ids::{OrganizationId, ProjectId};
 use perpend_http_kit::problem::{Code, Problem};
 
 use crate::admin::state::App;
 
-/// A project that the organization has; a foreign one answers like a missing one.
+/// A project of the organization. One of another organization gives the same response as a missing one.
 pub(crate) async fn find(
     app: &App,
     organization: &OrganizationId,

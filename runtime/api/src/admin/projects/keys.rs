@@ -1,4 +1,4 @@
-//! Keys of a project, made and taken away by its organization.
+//! Keys of a project, managed by its organization.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -8,7 +8,7 @@ use perpend_domain::ids::PublicKey;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::{KeyPair, OrganizationAct};
-use perpend_http_kit::extract::Body;
+use perpend_http_kit::extract::{Body, must_be_one_of};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 use serde::{Deserialize, Serialize};
@@ -24,22 +24,27 @@ const MAX_NOTE_CHARS: usize = 500;
 const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=800;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get("listProjectKeys", KEYS, "Keys of a project, oldest first", KeyRead);
+    let list = Operation::get(
+        "listProjectKeys",
+        KEYS,
+        "List the keys of a project, oldest first",
+        KeyRead,
+    );
     routes.add(list, list_keys);
     let create = Operation::post(
         "createProjectKey",
         KEYS,
-        "Make a key pair; its secret is shown only now",
+        "Create a key pair; its secret is returned only once",
         KeyWrite,
     );
     let create = create.body::<NewKey>();
     routes.add(create, create_key);
     let delete =
-        Operation::delete("deleteProjectKey", KEY, "Take a key away; it stops at once", KeyWrite);
+        Operation::delete("deleteProjectKey", KEY, "Delete a key, with immediate effect", KeyWrite);
     routes.add(delete, delete_key);
 }
 
-/// Keys without their secrets.
+/// Keys without secrets.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ApiKeys {
@@ -47,21 +52,21 @@ pub(crate) struct ApiKeys {
     api_keys: Vec<Value>,
 }
 
-/// A key as clients ask for it.
+/// A new key pair.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NewKey {
-    /// For people.
+    /// Display name.
     name: Option<String>,
-    /// The older word for `name`.
+    /// Former name of `name`.
     note: Option<String>,
-    /// A pair that exists already: both halves, or none.
+    /// Public half of an existing pair. Requires `secretKey`.
     public_key: Option<String>,
-    /// At least 16 characters.
+    /// Secret half of an existing pair, at least 16 characters. Requires `publicKey`.
     secret_key: Option<String>,
-    /// `full`, the default, or `ingest`: such a pair sends telemetry and scores and reads nothing.
+    /// `full`, the default, or `ingest`: only sends telemetry and scores.
     scope: Option<String>,
-    /// Refused from then on.
+    /// Time from which the key is refused.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
 }
@@ -80,7 +85,7 @@ fn view(key: &ApiKey) -> Value {
     })
 }
 
-/// Keys as a list shows them.
+/// A list of keys.
 pub(crate) fn key_views(keys: &[ApiKey]) -> Answer<ApiKeys> {
     let api_keys = keys.iter().map(view).collect();
     Answer(ApiKeys { api_keys })
@@ -91,26 +96,25 @@ impl NewKey {
         let scope = self.scope.as_deref().unwrap_or("full");
         scope.parse().map_err(|_: String| {
             let scope: String = scope.chars().take(40).collect();
-            Problem::body("scope", format!("must be `full` or `ingest`, got `{scope}`"))
+            Problem::body("scope", must_be_one_of(&["full", "ingest"], &scope))
         })
     }
 
-    /// The pair that was brought along, if one was.
+    /// The pair in the request, if any.
     fn pair(&self) -> Result<Option<KeyPair>, Problem> {
         let (public_key, secret_key) = match (&self.public_key, &self.secret_key) {
             (None, None) => return Ok(None),
             (Some(public_key), Some(secret_key)) => (public_key.clone(), secret_key.clone()),
-            (None, _) => return Err(Problem::body("publicKey", "goes together with secretKey")),
-            (_, None) => return Err(Problem::body("secretKey", "goes together with publicKey")),
+            (None, _) => return Err(Problem::body("publicKey", "requires secretKey")),
+            (_, None) => return Err(Problem::body("secretKey", "requires publicKey")),
         };
         if public_key.contains(':') || PublicKey::to_store(&public_key).is_err() {
-            let message =
-                "1 to 800 characters are expected, no colon and no control character among them";
+            let message = "must have 1 to 800 characters, without colons and control characters";
             return Err(Problem::body("publicKey", message));
         }
         let is_long = SECRET_CHARS.contains(&secret_key.chars().count());
         if !is_long || secret_key.chars().any(char::is_control) {
-            let message = "16 to 800 characters are expected, no control character among them";
+            let message = "must have 16 to 800 characters, without control characters";
             return Err(Problem::body("secretKey", message));
         }
         Ok(Some(KeyPair { public_key, secret_key }))
@@ -133,24 +137,24 @@ async fn create_key(
     Body(input): Body<NewKey>,
 ) -> Result<Json<Value>, Problem> {
     let now = app.web.clock.now();
-    let (given, rights) = (input.pair()?, input.rights()?);
+    let (sent_pair, rights) = (input.pair()?, input.rights()?);
     let note = input.name.or(input.note);
     let is_wrong =
         |note: &String| MAX_NOTE_CHARS < note.chars().count() || note.chars().any(char::is_control);
     if note.as_ref().is_some_and(is_wrong) {
-        let message = "up to 500 characters are expected, no control character among them";
+        let message = "must have at most 500 characters, without control characters";
         return Err(Problem::body("name", message));
     }
     if input.expires_at.is_some_and(|end| end <= now) {
-        return Err(Problem::body("expiresAt", "is not in the future"));
+        return Err(Problem::body("expiresAt", "must be in the future"));
     }
     let project = find(&app, &caller.organization, &id).await?;
-    let pair = given.unwrap_or_else(|| KeyPair::random(app.web.ids.as_ref()));
+    let pair = sent_pair.unwrap_or_else(|| KeyPair::random(app.web.ids.as_ref()));
     let key = pair.to_key(app.web.ids.as_ref(), note, input.expires_at);
     let mut key = key.map_err(|error| Problem::body("publicKey", error.to_string()))?;
     key.rights = rights;
     app.store.catalog.create_api_key(&project.id, &key, now).await?;
-    // A moment ago somebody may have asked with it, and "unknown" was remembered.
+    // The cache may contain the result of a look-up before the key existed.
     app.web.keys.clear();
     Ok(Json(json!({
         "id": key.id,

@@ -1,4 +1,4 @@
-//! `/api/public/projects`: the project of a key, and what an organization makes of its projects.
+//! `/api/public/projects`: the project of a key, and the management of projects by an organization.
 
 pub(super) mod find;
 mod keys;
@@ -11,7 +11,7 @@ use perpend_domain::access::Permission::{
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::{Act, OrganizationAct};
-use perpend_http_kit::extract::Body;
+use perpend_http_kit::extract::{Body, MISSING};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use perpend_jobs::retention::Retention;
@@ -26,17 +26,17 @@ pub(super) use keys::{ApiKeys, key_views};
 
 const PROJECTS: &str = "/api/public/projects";
 const PROJECT: &str = "/api/public/projects/{projectId}";
-/// A list of projects is answered whole, each with its metadata.
+/// The list of projects has no pages and contains the metadata of each.
 const MAX_METADATA_BYTES: usize = 16 << 10;
 const MAX_RETENTION_DAYS: i64 = 36_500;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get("listProjects", PROJECTS, "The project of the key", ProjectRead);
+    let list = Operation::get("listProjects", PROJECTS, "Get the project of the key", ProjectRead);
     routes.add(list, get_projects);
     let create = Operation::post(
         "createProject",
         PROJECTS,
-        "Make a project in the organization",
+        "Create a project in the organization",
         OrgProjectCreate,
     );
     let create = create.body::<ProjectInput>();
@@ -44,7 +44,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let update = Operation::put(
         "updateProject",
         PROJECT,
-        "Change a project of the organization",
+        "Update a project of the organization",
         ProjectUpdate,
     );
     let update = update.body::<ProjectInput>();
@@ -73,7 +73,7 @@ struct Project {
     organization: Organization,
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// Traces are kept for so many days; absent: for ever.
+    /// Retention of traces in days; without limit when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     retention_days: Option<u32>,
 }
@@ -84,15 +84,15 @@ struct Organization {
     name: String,
 }
 
-/// A project as clients send it.
+/// A new project, or changes of a project.
 #[derive(Debug, Deserialize, ToSchema)]
 struct ProjectInput {
     /// 3 to 60 characters, unique in the organization.
     name: Option<String>,
-    /// Up to 16 KiB of JSON.
+    /// At most 16 KiB of JSON.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
-    /// Days to keep traces: 0 for ever, else at least 3.
+    /// Retention of traces in days: 0 for no limit, otherwise at least 3.
     retention: Option<i64>,
 }
 
@@ -123,22 +123,21 @@ impl ProjectInput {
         if let Some(name) = &self.name {
             let n_chars = name.chars().count();
             if !(3..=60).contains(&n_chars) || name.chars().any(char::is_control) {
-                let message = "3 to 60 characters are expected, no control characters among them";
+                let message = "must have 3 to 60 characters, without control characters";
                 return Err(Problem::body("name", message));
             }
         }
         if let Some(metadata) = &self.metadata {
             let n_bytes = serde_json::to_vec(metadata).map_or(usize::MAX, |json| json.len());
             if MAX_METADATA_BYTES < n_bytes {
-                return Err(Problem::body("metadata", "has more than 16 KiB of JSON"));
+                return Err(Problem::body("metadata", "must have at most 16 KiB of JSON"));
             }
         }
         let days = |days: i64| match days {
             0 | 3..=MAX_RETENTION_DAYS => Ok(u32::try_from(days).unwrap_or(0)),
             _ => {
-                let message = format!(
-                    "0 to keep traces for ever, or 3 to {MAX_RETENTION_DAYS} days are expected"
-                );
+                let message =
+                    format!("must be 0 for no limit or 3 to {MAX_RETENTION_DAYS} days, got {days}");
                 Err(Problem::body("retention", message))
             }
         };
@@ -163,7 +162,7 @@ async fn create_project(
     Body(input): Body<ProjectInput>,
 ) -> Result<Answer<Project>, Problem> {
     let checked = input.check()?;
-    let name = checked.name.ok_or_else(|| Problem::body("name", "is missing"))?;
+    let name = checked.name.ok_or_else(|| Problem::body("name", MISSING))?;
     let id = app.web.ids.uuid().to_string();
     let project = NewProject {
         id: ProjectId::new(&id).map_err(|_| Problem::internal())?,
@@ -203,7 +202,7 @@ async fn delete_project(
     app.jobs.wake(Retention::NAME);
     let deletion = Deletion {
         success: true,
-        message: "The project and its keys are gone; its data are being deleted",
+        message: "The project and its keys were deleted; its data is being deleted",
     };
     Ok(Answer(deletion))
 }

@@ -1,4 +1,4 @@
-//! What this server's SCIM can do, as SCIM itself tells it.
+//! Discovery of the SCIM features of this server.
 
 use axum::Json;
 use perpend_domain::access::Permission::OrgScim;
@@ -14,12 +14,14 @@ const TYPES: &str = "/api/public/scim/ResourceTypes";
 const SCHEMAS: &str = "/api/public/scim/Schemas";
 
 pub(super) fn routes(routes: &mut Routes) {
-    let config = Operation::get("getScimConfig", CONFIG, "What this server's SCIM can do", OrgScim);
+    let config =
+        Operation::get("getScimConfig", CONFIG, "Get the SCIM features of this server", OrgScim);
     routes.add(config, service_provider_config);
     let types =
-        Operation::get("listScimResourceTypes", TYPES, "The kinds of resources: users", OrgScim);
+        Operation::get("listScimResourceTypes", TYPES, "List the SCIM resource types", OrgScim);
     routes.add(types, resource_types);
-    let schemas = Operation::get("listScimSchemas", SCHEMAS, "The attributes of users", OrgScim);
+    let schemas =
+        Operation::get("listScimSchemas", SCHEMAS, "List the attributes of users", OrgScim);
     routes.add(schemas, schemas_of_users);
 }
 
@@ -67,7 +69,7 @@ async fn resource_types() -> Json<Value> {
     }))
 }
 
-/// One attribute of the schema; `more` are members that differ from the usual ones.
+/// One attribute of the schema; `more` overrides members.
 fn attribute(name: &str, kind: &str, text: &str, more: Value) -> Value {
     let mut attribute = json!({
         "name": name,
@@ -97,15 +99,15 @@ async fn schemas_of_users() -> Json<Value> {
         "name": "User",
         "description": "A person of the organization",
         "attributes": [
-            attribute("userName", "string", "Most often the e-mail address", user_name),
-            attribute("name", "complex", "For people", json!({ "subAttributes": [
-                text("formatted", "The whole name"),
-                text("givenName", "Its first word"),
-                text("familyName", "Its other words"),
+            attribute("userName", "string", "Usually the e-mail address", user_name),
+            attribute("name", "complex", "The display name", json!({ "subAttributes": [
+                text("formatted", "The full name"),
+                text("givenName", "The first word of the full name"),
+                text("familyName", "The other words of the full name"),
             ] })),
-            text("displayName", "The whole name too"),
+            text("displayName", "The full name"),
             attribute("emails", "complex", "One address", list(vec![
-                text("value", "The address; the user name when none is given"),
+                text("value", "The address; the user name when absent"),
                 text("type", "work"),
                 primary.clone(),
             ])),
@@ -113,7 +115,7 @@ async fn schemas_of_users() -> Json<Value> {
                 text("value", "OWNER, ADMIN, MEMBER or VIEWER"),
                 primary,
             ])),
-            attribute("active", "boolean", "Who is not active is no member", json!({})),
+            attribute("active", "boolean", "An inactive user is not a member", json!({})),
         ],
         "meta": { "resourceType": "Schema", "location": format!("{SCHEMAS}/{USER_SCHEMA}") },
     }))

@@ -1,6 +1,6 @@
-//! Filters: `ATTRIBUTE eq "VALUE"`, which is what identity providers look people up with.
+//! Filters: `ATTRIBUTE eq "VALUE"`, with which identity providers look up users.
 
-/// Who is looked for.
+/// A parsed filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum UserFilter {
     /// By user name, in lower case.
@@ -9,11 +9,10 @@ pub(super) enum UserFilter {
     Id(String),
 }
 
-const HELP: &str =
-    "is no filter of this server: userName eq \"VALUE\" or id eq \"VALUE\" is expected";
+const HELP: &str = "must be userName eq \"VALUE\" or id eq \"VALUE\"";
 
 impl UserFilter {
-    /// Attributes and operators are in any case, values are JSON strings.
+    /// Parses a filter. Attributes and operators are case-insensitive, values are JSON strings.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let refused = || HELP.to_owned();
         let (attribute, rest) = text.trim().split_once(' ').ok_or_else(refused)?;
@@ -35,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_ids_are_looked_for_in_any_spelling() {
+    fn filters_are_parsed_case_insensitively() {
         let ada = Ok(UserFilter::UserName("ada@example.com".to_owned()));
         for text in ["userName eq \"ada@example.com\"", " USERNAME EQ  \"Ada@Example.com\" "] {
             assert_eq!(UserFilter::parse(text), ada, "{text}");
@@ -45,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused_with_what_would_be_right() {
+    fn other_filters_are_refused_with_the_expected_form() {
         for text in [
             "",
             "userName",

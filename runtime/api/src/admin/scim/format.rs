@@ -1,4 +1,4 @@
-//! The form of answers: SCIM errors, and SCIM's media type for those who ask for it.
+//! SCIM errors, and the media type of SCIM for clients that accept it.
 
 use axum::extract::Request;
 use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
@@ -20,7 +20,7 @@ fn names_scim(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The word of RFC 7644, 3.12, where there is one.
+/// The error type of RFC 7644, 3.12, if there is one.
 fn kind(problem: &Problem) -> Option<&'static str> {
     match problem.code() {
         Code::Conflict | Code::NameConflict => Some("uniqueness"),
@@ -44,20 +44,20 @@ fn error(problem: &Problem) -> Value {
     body
 }
 
-/// Layer around all that answers: under SCIM's paths it gives a [`Problem`] the form of SCIM, whoever found it,
-/// and the answer its media type.
+/// Outermost layer: below the paths of SCIM it converts a [`Problem`] of any layer to a SCIM error
+/// and sets the media type of the response.
 pub async fn as_scim(request: Request, next: Next) -> Response {
     if !request.uri().path().starts_with(PREFIX) {
         return next.run(request).await;
     }
-    let wants_scim = names_scim(request.headers());
+    let accepts_scim = names_scim(request.headers());
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions().get::<Problem>() {
         let body = error(problem).to_string();
         response.headers_mut().remove(CONTENT_LENGTH);
         *response.body_mut() = body.into();
     }
-    if wants_scim {
+    if accepts_scim {
         let media_type = HeaderValue::from_static(SCIM);
         response.headers_mut().insert(CONTENT_TYPE, media_type);
     }

@@ -1,6 +1,6 @@
-//! What discovery tells and the list keeps to.
+//! Limits of the list of users, which discovery reports.
 
 pub(super) const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
-/// Users of one answer, whatever is asked for.
+/// Most users in one response.
 pub(super) const MAX_COUNT: i64 = 1_000;

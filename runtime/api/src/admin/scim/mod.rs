@@ -1,4 +1,4 @@
-//! `/api/public/scim`: how identity providers make people known to an organization and let them go
+//! `/api/public/scim`: identity providers create and remove the users of an organization
 //! (RFC 7643 and 7644, as far as providers use it: users, with equality filters and PATCH).
 
 mod discovery;
@@ -36,29 +36,33 @@ const DEFAULT_COUNT: i64 = 100;
 
 const LIST: &[Param] = &[
     param("filter", "string", "Such as userName eq \"ada@example.com\"."),
-    param("startIndex", "integer", "The first user to answer, from 1."),
-    param("count", "integer", "Users to answer, at most 1000; 100 when absent."),
+    param("startIndex", "integer", "Position of the first user, starting at 1."),
+    param("count", "integer", "Users per response, at most 1000; 100 when absent."),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
     discovery::routes(routes);
-    let list =
-        Operation::get("listScimUsers", USERS, "Users of the organization, oldest first", OrgScim);
+    let list = Operation::get(
+        "listScimUsers",
+        USERS,
+        "List the users of the organization, oldest first",
+        OrgScim,
+    );
     routes.add(list.query(LIST), list_users);
     let create =
-        Operation::post("createScimUser", USERS, "Make a user known to the organization", OrgScim);
+        Operation::post("createScimUser", USERS, "Create a user of the organization", OrgScim);
     let create = create.body::<PersonInput>().status(201);
     routes.add(create, create_user);
-    let get = Operation::get("getScimUser", USER, "One user", OrgScim);
+    let get = Operation::get("getScimUser", USER, "Get a user", OrgScim);
     routes.add(get, get_user);
-    let put = Operation::put("putScimUser", USER, "Replace what is known of a user", OrgScim);
+    let put = Operation::put("putScimUser", USER, "Replace a user", OrgScim);
     let put = put.body::<PersonInput>();
     routes.add(put, put_user);
-    let patch = Operation::patch("patchScimUser", USER, "Change what is known of a user", OrgScim);
+    let patch = Operation::patch("patchScimUser", USER, "Update a user", OrgScim);
     let patch = patch.body::<PatchRequest>();
     routes.add(patch, patch_user);
     let delete =
-        Operation::delete("deleteScimUser", USER, "Let a user leave the organization", OrgScim);
+        Operation::delete("deleteScimUser", USER, "Remove a user from the organization", OrgScim);
     routes.add(delete, delete_user);
 }
 
@@ -79,7 +83,7 @@ async fn list_users(
     caller: OrganizationAct,
     params: Params,
 ) -> Result<Json<Value>, Problem> {
-    // Too small a number means the smallest one (RFC 7644, 3.4.2.4).
+    // A number below the minimum means the minimum (RFC 7644, 3.4.2.4).
     let start = params.parsed::<i64>("startIndex")?.unwrap_or(1).max(1);
     let count = params.parsed::<i64>("count")?.unwrap_or(DEFAULT_COUNT);
     let count = count.clamp(0, MAX_COUNT);
@@ -182,6 +186,6 @@ async fn delete_user(
         .remove_member(&caller.organization, &known.made.id, now)
         .await
         .map_err(refused)?;
-    // Clients of this contract read a body here.
+    // Clients of this contract expect a body.
     Ok(Json(json!({})))
 }

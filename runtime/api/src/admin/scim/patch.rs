@@ -1,5 +1,6 @@
-//! PATCH: operations on single attributes, in the spellings that identity providers use.
+//! PATCH: operations on single attributes, in the spellings of identity providers.
 
+use perpend_http_kit::extract::must_be_one_of;
 use perpend_http_kit::problem::Problem;
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,10 +10,10 @@ use super::person::{EmailInput, NameInput, Person, primary, role};
 
 const MAX_OPERATIONS: usize = 100;
 
-/// What to change.
+/// Changes of a user.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct PatchRequest {
-    /// In order; all of them, or none.
+    /// Applied in order, all or none.
     #[serde(rename = "Operations")]
     operations: Vec<PatchOperation>,
 }
@@ -20,9 +21,9 @@ pub(super) struct PatchRequest {
 /// One change.
 #[derive(Debug, Deserialize, ToSchema)]
 struct PatchOperation {
-    /// add, replace or remove.
+    /// `add`, `replace` or `remove`.
     op: String,
-    /// An attribute, such as active or name.formatted; none: `value` is an object with attributes.
+    /// An attribute, such as `active` or `name.formatted`. When absent, `value` is an object of attributes.
     path: Option<String>,
     #[serde(default)]
     #[schema(value_type = Object)]
@@ -36,7 +37,7 @@ fn issue(at: usize, message: impl std::fmt::Display) -> Problem {
 impl PatchRequest {
     pub(super) fn apply(&self, person: &mut Person) -> Result<(), Problem> {
         if MAX_OPERATIONS < self.operations.len() {
-            return Err(Problem::body("Operations", "has more than 100 members"));
+            return Err(Problem::body("Operations", "must have at most 100 members"));
         }
         for (at, operation) in self.operations.iter().enumerate() {
             operation.apply(person).map_err(|problem| issue(at, problem))?;
@@ -55,17 +56,17 @@ impl PatchOperation {
                 all.try_for_each(|(path, value)| set(person, path, value))
             }
             ("add" | "replace", None, _) => {
-                Err("without a path, value is an object with attributes".to_owned())
+                Err("value must be an object with attributes when path is absent".to_owned())
             }
             ("remove", Some(path), _) => remove(person, path),
-            ("remove", None, _) => Err("remove needs a path".to_owned()),
-            _ => Err(format!("op {:?} is none of add, replace, remove", self.op)),
+            ("remove", None, _) => Err("path is required for remove".to_owned()),
+            _ => Err(format!("op {}", must_be_one_of(&["add", "replace", "remove"], &self.op))),
         }
     }
 }
 
-/// The attribute that a path names: in lower case, without the schema before it and a selection of one
-/// value behind it. What is multi-valued in SCIM has one value here.
+/// The attribute of a path: in lower case, without the schema in front of it and a value selection
+/// after it. Multi-valued attributes of SCIM have one value here.
 fn attribute(path: &str) -> String {
     let path = path.trim();
     let path = match path.rsplit_once(':') {
@@ -81,7 +82,7 @@ fn attribute(path: &str) -> String {
 
 fn text(value: &Value) -> Result<String, String> {
     let text = value.as_str().map(str::to_owned);
-    text.ok_or_else(|| "value is a text here".to_owned())
+    text.ok_or_else(|| "value must be a string".to_owned())
 }
 
 fn set(person: &mut Person, path: &str, value: &Value) -> Result<(), String> {
@@ -114,9 +115,9 @@ fn set(person: &mut Person, path: &str, value: &Value) -> Result<(), String> {
         "roles" | "roles.value" => {
             person.role = role(value).map_err(|problem| problem.message().to_owned())?;
         }
-        // Sent along by providers, and nothing that is kept.
+        // Sent by providers and not stored.
         "schemas" | "externalid" | "password" | "id" | "meta" => {}
-        other => return Err(format!("there is no attribute {other:?}")),
+        other => return Err(format!("unknown attribute {other:?}")),
     }
     Ok(())
 }
@@ -133,13 +134,13 @@ fn remove(person: &mut Person, path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Some providers write truth values as text.
+/// Some providers send booleans as strings.
 fn flag(value: &Value) -> Result<bool, String> {
     match value {
         Value::Bool(flag) => Ok(*flag),
         Value::String(text) if text.eq_ignore_ascii_case("true") => Ok(true),
         Value::String(text) if text.eq_ignore_ascii_case("false") => Ok(false),
-        _ => Err("active is true or false".to_owned()),
+        _ => Err("active must be true or false".to_owned()),
     }
 }
 
@@ -153,7 +154,7 @@ enum NamePart {
     Family,
 }
 
-/// The first word of a name is the given one, what follows is the family's.
+/// The given name is the first word of the full name, the family name is the rest.
 fn part(person: &Person, part: NamePart) -> String {
     let name = person.name.as_deref().unwrap_or_default();
     let (given, family) = name.split_once(' ').unwrap_or((name, ""));
@@ -233,15 +234,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said_with_its_number() {
+    fn an_invalid_operation_is_reported_with_its_number() {
         for (operation, part) in [
-            (json!({ "op": "move", "path": "active" }), "none of add"),
+            (json!({ "op": "move", "path": "active" }), "one of `add`"),
             (json!({ "op": "replace", "value": 1 }), "object with attributes"),
-            (json!({ "op": "remove" }), "needs a path"),
+            (json!({ "op": "remove" }), "path is required"),
             (json!({ "op": "remove", "path": "userName" }), "cannot be removed"),
-            (json!({ "op": "add", "path": "title", "value": "x" }), "no attribute"),
+            (json!({ "op": "add", "path": "title", "value": "x" }), "unknown attribute"),
             (json!({ "op": "add", "path": "active", "value": 1 }), "true or false"),
-            (json!({ "op": "add", "path": "roles", "value": ["KING"] }), "none of OWNER"),
+            (json!({ "op": "add", "path": "roles", "value": ["KING"] }), "OWNER"),
             (json!({ "op": "add", "path": "roles", "value": ["OWNER", "ADMIN"] }), "one role"),
             (json!({ "op": "add", "path": "emails", "value": 1 }), "invalid type"),
         ] {

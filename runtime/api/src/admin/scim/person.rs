@@ -1,4 +1,4 @@
-//! A user as SCIM speaks of one.
+//! Users in SCIM.
 
 use perpend_catalog::{NewUser, Role, User};
 use perpend_domain::ids::UserId;
@@ -8,24 +8,24 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 pub(super) const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
-/// Whoever is made known without a role gets the least one.
+/// Role of a user who is created without one.
 const DEFAULT_ROLE: Role = Role::Viewer;
 const MAX_CHARS: usize = 320;
 
-/// A user as identity providers send them. Members that are not here are ignored, a password above all:
-/// nobody signs in with one.
+/// A user as sent by identity providers. Other members are ignored, among them the password:
+/// there is no login with a password.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PersonInput {
-    /// Most often the e-mail address.
+    /// Usually the e-mail address.
     user_name: String,
     name: Option<NameInput>,
     display_name: Option<String>,
-    /// The primary one is kept; the user name when there is none.
+    /// The primary one is stored; the user name when absent.
     emails: Option<Vec<EmailInput>>,
     /// True when absent.
     active: Option<bool>,
-    /// OWNER, ADMIN, MEMBER or VIEWER, as text or as `{value}`; VIEWER when absent.
+    /// `OWNER`, `ADMIN`, `MEMBER` or `VIEWER`, as a string or as `{value}`; `VIEWER` when absent.
     #[schema(value_type = Option<Vec<Object>>)]
     roles: Option<Value>,
 }
@@ -44,13 +44,13 @@ pub(super) struct EmailInput {
     primary: Option<bool>,
 }
 
-/// What is kept of a user, while it is read and changed.
+/// The stored attributes of a user during a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Person {
     pub(super) user_name: String,
-    /// None: the user name.
+    /// `None` for the user name.
     pub(super) email: Option<String>,
-    /// None: the user name.
+    /// `None` for the user name.
     pub(super) name: Option<String>,
     pub(super) role: Role,
     pub(super) is_active: bool,
@@ -70,7 +70,7 @@ impl From<&User> for Person {
 }
 
 impl NameInput {
-    /// One line for people.
+    /// The full name.
     pub(super) fn line(&self) -> Option<String> {
         let whole = self.formatted.as_deref().map(str::trim);
         if let Some(whole) = whole.filter(|whole| !whole.is_empty()) {
@@ -83,15 +83,15 @@ impl NameInput {
     }
 }
 
-/// The primary address of a list, or else its first.
+/// The primary address of a list, otherwise the first.
 pub(super) fn primary(emails: &[EmailInput]) -> Option<String> {
     let primary = emails.iter().find(|email| email.primary == Some(true));
     primary.or(emails.first()).map(|email| email.value.clone())
 }
 
-/// The role that a list names; the least one for an empty list.
+/// The role in a list; the default for an empty list.
 pub(super) fn role(roles: &Value) -> Result<Role, Problem> {
-    let bad = || Problem::body("roles", "a list with one role is expected");
+    let bad = || Problem::body("roles", "must be a list with one role");
     let only = match roles {
         Value::Array(all) if all.len() <= 1 => all.first(),
         Value::Null => None,
@@ -108,7 +108,7 @@ pub(super) fn role(roles: &Value) -> Result<Role, Problem> {
 }
 
 impl PersonInput {
-    /// `known` is the role of somebody whose role is not spoken of.
+    /// `known` is the current role, kept when the request has none.
     pub(super) fn read(self, known: Option<Role>) -> Result<Person, Problem> {
         let named = self.name.as_ref().and_then(NameInput::line);
         let role = match (&self.roles, known) {
@@ -133,14 +133,14 @@ fn check(field: &str, text: &str) -> Result<String, Problem> {
     match is_right {
         true => Ok(text.to_owned()),
         false => {
-            let message = "1 to 320 characters are expected, no control character among them";
+            let message = "must have 1 to 320 characters, without control characters";
             Err(Problem::body(field, message))
         }
     }
 }
 
 impl Person {
-    /// What is stored of them under this id.
+    /// The stored user with this id.
     pub(super) fn into_user(self, id: UserId) -> Result<NewUser, Problem> {
         let user_name = check("userName", &self.user_name)?.to_lowercase();
         let or_user_name = |field, value: Option<String>| match value {
@@ -158,7 +158,7 @@ impl Person {
     }
 }
 
-/// A user as SCIM shows them.
+/// The SCIM representation of a user.
 pub(super) fn view(user: &User) -> Value {
     let made = &user.made;
     json!({

@@ -1,4 +1,4 @@
-//! What pairs of a label and a verdict show.
+//! Statistics of pairs of a label and a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,23 @@ use perpend_stats::{bootstrap, random};
 
 use super::labels::{LabelledItem, Verdict};
 
-/// With fewer pairs an evaluator stays uncalibrated (evaluation.md 3.12).
+/// Least pairs for a calibrated evaluator (evaluation.md 3.12).
 const LEAST_PAIRS: usize = 30;
-/// What the lower end of the interval has to reach (evaluation.md 6).
+/// Least lower bound of the confidence interval (evaluation.md 6).
 const LEAST_KAPPA: f64 = 0.6;
 const LEAST_RHO: f64 = 0.7;
-/// Different labels: the matrix has a cell for each two.
+/// Most distinct labels: the matrix has a cell for each pair.
 const MAX_DISTINCT: usize = 50;
 const RESAMPLES: usize = 2_000;
 const LEVEL: f64 = 0.95;
 
-/// What is right beside what the evaluator gave, for each item that it judged.
+/// Labels and verdicts of the items with a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ComparedPairs {
     Labels {
         expected: Vec<String>,
         actual: Vec<String>,
-        /// Every label, once.
+        /// Distinct labels.
         all: Vec<String>,
     },
     Numbers {
@@ -37,14 +37,14 @@ pub(super) enum ComparedPairs {
     },
 }
 
-/// What the pairs show.
+/// Statistics of the pairs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figures {
     pub(super) agreement: Option<Agreement>,
     pub(super) correlation: Option<Correlation>,
 }
 
-/// The pairs of the items that have a verdict. `offered` are the categories that the evaluator chooses from, where they are
+/// The pairs of the items that have a verdict. `offered` are the categories of the evaluator, if they are
 /// known.
 pub(super) fn compare(
     labelled: &[LabelledItem],
@@ -55,7 +55,7 @@ pub(super) fn compare(
     let both: Vec<(&Verdict, &Verdict)> =
         both.filter_map(|(one, actual)| Some((&one.expected, actual.as_ref()?))).collect();
     let unlike = |actual: &str, expected: &str| {
-        let message = format!("the evaluator gives {actual}, and the labels are {expected}");
+        let message = format!("the evaluator returns {actual}, but the labels are {expected}");
         Problem::new(Code::Unprocessable, message).with("field", "against")
     };
     let is_number = |verdict: &Verdict| matches!(verdict, Verdict::Number(_));
@@ -86,17 +86,15 @@ pub(super) fn compare(
         values.extend(&truths);
     }
     if MAX_DISTINCT < values.len() {
-        let message = format!(
-            "there are {} different labels, and at most {MAX_DISTINCT} can be compared",
-            values.len()
-        );
+        let message =
+            format!("at most {MAX_DISTINCT} distinct labels can be compared, got {}", values.len());
         return Err(Problem::new(Code::Unprocessable, message).with("field", "against"));
     }
     let all = values.into_iter().cloned().collect();
     Ok(ComparedPairs::Labels { expected, actual, all })
 }
 
-/// Whether labels and verdicts can agree at all.
+/// Refuses labels and verdicts without a common value.
 fn check_labels(
     expected: &[String],
     actual: &[String],
@@ -104,7 +102,7 @@ fn check_labels(
 ) -> Result<(), Problem> {
     let labels: BTreeSet<&String> = expected.iter().collect();
     let verdicts: BTreeSet<&String> = actual.iter().chain(possible).collect();
-    // Without the possible values, one label and one other verdict are a disagreement.
+    // With unknown categories, a single label and another verdict may be a disagreement.
     let is_known = !possible.is_empty() || (1 < labels.len() && 1 < verdicts.len());
     if labels.is_empty() || !is_known || !labels.is_disjoint(&verdicts) {
         return Ok(());
@@ -115,7 +113,7 @@ fn check_labels(
         format!("{}{more}", shown.join(", "))
     };
     let message = format!(
-        "the labels do not fit the evaluator: it gives {}, and the labels are {}",
+        "the labels do not match the evaluator: it returns {}, but the labels are {}",
         list(verdicts),
         list(labels)
     );
@@ -130,7 +128,7 @@ impl ComparedPairs {
         }
     }
 
-    /// A verdict that is far from this one; none where no other is known.
+    /// The verdict farthest from this one; `None` without another.
     pub(super) fn other_than(&self, verdict: &Verdict) -> Option<Verdict> {
         match (self, verdict) {
             (Self::Labels { all, .. }, Verdict::Label(label)) => {
@@ -165,7 +163,7 @@ fn figure(evaluator: &str, metric: &str, n: usize, of: impl Fn(&[usize]) -> Opti
     }
 }
 
-/// What the pairs show; nothing without any. Resampling takes a part of a second.
+/// The statistics of the pairs. Resampling takes a fraction of a second.
 pub(super) fn figures(evaluator: &str, judged: &ComparedPairs) -> Figures {
     match judged {
         ComparedPairs::Labels { expected, actual, all } => {
@@ -193,7 +191,7 @@ fn agreement(
     let of_right = |at: usize| counts[at].iter().sum::<u64>();
     let of_given = |at: usize| counts.iter().map(|row| row[at]).sum::<u64>();
     let qualities = labels.iter().zip(confusion.labels()).enumerate();
-    // The first of equally frequent ones.
+    // The first of equally frequent labels.
     let constant = (0..labels.len()).rev().max_by_key(|at| of_right(*at))?;
     Some(Agreement {
         agreement: figure(evaluator, "agreement", n, |at| Some(drawn(at)?.agreement())),
@@ -240,45 +238,45 @@ fn correlation(evaluator: &str, expected: &[f64], actual: &[f64]) -> Option<Corr
 }
 
 impl Figures {
-    /// Whether the evaluator may be trusted, and why.
+    /// The calibration of the evaluator and its reason.
     pub(super) fn badge(&self, n_pairs: usize) -> (CalibrationStatus, String) {
         let (name, figure, least) = match (&self.agreement, &self.correlation) {
             (Some(agreement), _) => ("Cohen's kappa", agreement.kappa, LEAST_KAPPA),
             (None, Some(correlation)) => ("Spearman's rho", correlation.spearman, LEAST_RHO),
             (None, None) => {
-                let said = "No item has a label and a verdict, so that nothing can be said.";
-                return (CalibrationStatus::Uncalibrated, said.to_owned());
+                let reason = "No item has both a label and a verdict.";
+                return (CalibrationStatus::Uncalibrated, reason.to_owned());
             }
         };
         if n_pairs < LEAST_PAIRS {
-            let said = format!(
-                "{LEAST_PAIRS} items with a label and a verdict are needed to judge by, and this check has {n_pairs}. The figures \
-                 are shown all the same."
+            let reason = format!(
+                "A calibration requires {LEAST_PAIRS} items with a label and a verdict; this check has {n_pairs}. The figures \
+                 are preliminary."
             );
-            return (CalibrationStatus::Uncalibrated, said);
+            return (CalibrationStatus::Uncalibrated, reason);
         }
         let (Some(value), Some(lower), Some(upper)) = (figure.value, figure.lower, figure.upper)
         else {
-            let said = format!("{name} is not defined here: one side never changes.");
-            return (CalibrationStatus::Weak, said);
+            let reason = format!("{name} is undefined: the labels or the verdicts are constant.");
+            return (CalibrationStatus::Weak, reason);
         };
         let is_enough = least <= lower;
         let badge = if is_enough { CalibrationStatus::Calibrated } else { CalibrationStatus::Weak };
-        let said = format!(
-            "{name} is {value:.2}, between {lower:.2} and {upper:.2} with 95 % confidence; the lower end {} the {least} that is \
-             asked for.",
+        let reason = format!(
+            "{name} is {value:.2}, between {lower:.2} and {upper:.2} with 95 % confidence; the lower bound {} the required \
+             {least}.",
             if is_enough { "reaches" } else { "does not reach" }
         );
-        (badge, said)
+        (badge, reason)
     }
 }
 
-/// Whether the same comes again, over the items that have a verdict in each run.
+/// Agreement of the runs, over the items with a verdict in each run.
 pub(super) fn repeatability(runs: &[Vec<Option<Verdict>>]) -> Repeatability {
     let mut items: BTreeMap<usize, Vec<&Verdict>> = BTreeMap::new();
     for run in runs {
-        for (place, verdict) in run.iter().enumerate() {
-            items.entry(place).or_default().extend(verdict);
+        for (index, verdict) in run.iter().enumerate() {
+            items.entry(index).or_default().extend(verdict);
         }
     }
     items.retain(|_, verdicts| verdicts.len() == runs.len());
@@ -329,9 +327,9 @@ mod tests {
         for (n, expected) in
             [(29, CalibrationStatus::Uncalibrated), (30, CalibrationStatus::Calibrated)]
         {
-            let said: Vec<Verdict> =
+            let verdicts: Vec<Verdict> =
                 (0..n).map(|at| label(if at % 2 == 0 { "good" } else { "bad" })).collect();
-            let judged = of(said.clone(), said);
+            let judged = of(verdicts.clone(), verdicts);
             let figures = figures("e", &judged);
             assert_eq!(figures.badge(judged.n_pairs()).0, expected, "{n}");
             let agreement = figures.agreement.unwrap();
@@ -341,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn who_always_says_the_most_frequent_label_agrees_often_and_is_weak() {
+    fn a_judge_with_a_constant_verdict_agrees_often_and_is_weak() {
         let expected = (0..100).map(|at| label(if at < 90 { "good" } else { "bad" }));
         let judged = of(expected.collect(), vec![label("good"); 100]);
         let figures = figures("e", &judged);
@@ -354,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn truth_values_are_held_against_zero_and_one_on_either_side() {
+    fn booleans_are_compared_with_zero_and_one_on_either_side() {
         let truths = vec![label("true"), label("false")];
         let numbers = vec![Verdict::Number(1.0), Verdict::Number(0.0)];
         let judged = of(numbers.clone(), truths.clone());
@@ -372,8 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_the_evaluator_can_never_give_are_refused_and_a_judge_that_is_always_wrong_is_not()
-     {
+    fn labels_outside_the_categories_of_the_evaluator_are_refused() {
         let is_refused = |expected: &[&str], actual: &[&str], offered: &[&str]| {
             let expected = expected.iter().map(|text| label(text)).collect();
             let actual: Vec<_> = actual.iter().map(|text| Some(label(text))).collect();
@@ -389,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_demanded_is_far_from_what_was_said() {
+    fn the_other_verdict_is_the_farthest_one() {
         let judged = of(
             vec![Verdict::Number(0.0), Verdict::Number(1.0)],
             vec![Verdict::Number(0.2), Verdict::Number(0.9)],
@@ -404,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_is_that_of_items_which_were_judged_in_every_run() {
+    fn the_spread_covers_items_with_a_verdict_in_every_run() {
         let number = |number| Some(Verdict::Number(number));
         let runs =
             [vec![number(0.5), number(0.2), number(0.9)], vec![number(0.5), number(0.4), None]];

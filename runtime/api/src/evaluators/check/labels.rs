@@ -1,4 +1,4 @@
-//! What is right: the labels that an evaluator is held against.
+//! The labels that an evaluator is compared with.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,24 +16,24 @@ use super::super::trial::manual_item;
 use crate::state::App;
 
 const MAX_LABELS: usize = 200;
-/// Squares of larger ones do not add up.
+/// The sum of squares of larger numbers overflows.
 const MAX_NUMBER: f64 = 1e100;
 const MAX_LABEL_CHARS: usize = 200;
-/// Scores looked at: several people may have judged a target.
+/// Scores per query. A target may have scores of several reviewers.
 const PAGE: u32 = 500;
 const MAX_PAGES: u32 = 10;
 
-/// What an evaluator, or a person, says of an item.
+/// A verdict of an evaluator or a reviewer about an item.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// A category, or `true` and `false`.
+    /// A category, or `true` or `false`.
     Label(String),
     /// A number.
     Number(f64),
 }
 
 impl Verdict {
-    /// None of a free text.
+    /// The verdict of a score; `None` for text.
     pub(super) fn of(value: &ScoreValue) -> Option<Self> {
         match value {
             ScoreValue::Numeric(number) => Some(Self::Number(*number)),
@@ -43,7 +43,7 @@ impl Verdict {
         }
     }
 
-    /// As it is written in an instruction.
+    /// Text in a planted instruction.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Label(label) => label.clone(),
@@ -51,7 +51,7 @@ impl Verdict {
         }
     }
 
-    /// As a number: truth values are 0 and 1.
+    /// As a number: booleans are 0 and 1.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -63,7 +63,7 @@ impl Verdict {
         }
     }
 
-    /// As a label: 0 and 1 are truth values, where truth values are asked for.
+    /// As a label: with `are_truths`, 0 and 1 are booleans.
     pub(super) fn label(&self, are_truths: bool) -> Option<String> {
         match self {
             Self::Label(label) => Some(label.clone()),
@@ -74,14 +74,14 @@ impl Verdict {
     }
 }
 
-/// What is judged, and what is right.
+/// An item and its expected verdict.
 #[derive(Clone, Debug)]
 pub(super) struct LabelledItem {
     pub(super) on: TrialOn,
     pub(super) expected: Verdict,
 }
 
-/// The labels that a request names.
+/// The labels of a request.
 pub(super) async fn load(
     app: &App,
     project: &ProjectId,
@@ -89,7 +89,7 @@ pub(super) async fn load(
 ) -> Result<Vec<LabelledItem>, Problem> {
     let limit = input.limit.map_or(MAX_LABELS, |limit| limit as usize);
     if !(1..=MAX_LABELS).contains(&limit) {
-        let message = format!("a number from 1 to {MAX_LABELS} is expected");
+        let message = format!("must be from 1 to {MAX_LABELS}, got {limit}");
         return Err(Problem::body("limit", message));
     }
     match (&input.against, &input.items) {
@@ -104,10 +104,10 @@ pub(super) async fn load(
             labelled.collect()
         }
         (None, Some(_)) => {
-            let message = format!("1 to {MAX_LABELS} items are expected");
+            let message = format!("must contain 1 to {MAX_LABELS} items");
             Err(Problem::body("items", message))
         }
-        _ => Err(Problem::body("against", "either the name of scores or items are expected")),
+        _ => Err(Problem::body("against", "either against or items is required")),
     }
 }
 
@@ -116,15 +116,15 @@ fn from_item(at: usize, label: &AnyValue) -> Result<Verdict, Problem> {
     match label {
         AnyValue::Boolean(truth) => Ok(Verdict::Label(truth.to_string())),
         AnyValue::Number(number) if number.abs() <= MAX_NUMBER => Ok(Verdict::Number(*number)),
-        AnyValue::Number(_) => Err(wrong("a number between -1e100 and 1e100 is expected")),
+        AnyValue::Number(_) => Err(wrong("must be a number between -1e100 and 1e100")),
         AnyValue::Text(text) if text.chars().count() <= MAX_LABEL_CHARS => {
             Ok(Verdict::Label(text.clone()))
         }
-        AnyValue::Text(_) => Err(wrong("at most 200 characters are expected")),
+        AnyValue::Text(_) => Err(wrong("must have at most 200 characters")),
     }
 }
 
-/// What people said of targets, the newest targets first.
+/// Scores of reviewers and of the API, by target, newest targets first.
 async fn from_scores(
     app: &App,
     project: &ProjectId,
@@ -148,12 +148,12 @@ async fn from_scores(
     .await?;
     if targets.is_empty() {
         let message = format!(
-            "no score {name:?} with a number, a truth value or a category was given to a trace or an observation, by people or \
-             over the API"
+            "no trace or observation has a numeric, boolean or categorical score {name:?} from reviewers or \
+             the API"
         );
         return Err(Problem::new(Code::Unprocessable, message).with("field", "against"));
     }
-    // All that was said of them, however long ago.
+    // All scores of these targets, also old ones.
     let query = ScoreQuery {
         trace_ids: targets.iter().filter_map(|target| target.trace().cloned()).collect(),
         ..query
@@ -172,7 +172,7 @@ async fn from_scores(
     Ok(labelled.collect())
 }
 
-/// Shows scores, the newest first, until it is told to stop.
+/// Calls `show` with scores, newest first, until it returns false.
 async fn for_each_score(
     app: &App,
     project: &ProjectId,
@@ -206,7 +206,7 @@ fn target_of(subject: Subject) -> Option<Target> {
     }
 }
 
-/// What several said, the newest first: the mean of numbers, else the label of the most; of equally frequent ones the label given last.
+/// The consensus of verdicts, newest first: the mean of numbers, or the most frequent label, of equally frequent ones the newest.
 fn consensus(verdicts: &[Verdict]) -> Option<Verdict> {
     let numbers: Option<Vec<f64>> = verdicts
         .iter()
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_labels_the_most_frequent_holds_and_of_equals_the_newest() {
+    fn the_consensus_of_labels_is_the_most_frequent_and_of_equals_the_newest() {
         let verdicts = [label("bad"), label("good"), label("good")];
         assert_eq!(consensus(&verdicts), Some(label("good")));
         assert_eq!(consensus(&verdicts[..2]), Some(label("bad")));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_numbers_the_mean_holds() {
+    fn the_consensus_of_numbers_is_the_mean() {
         let verdicts = [Verdict::Number(0.25), Verdict::Number(0.75)];
         assert_eq!(consensus(&verdicts), Some(Verdict::Number(0.5)));
     }

@@ -1,4 +1,4 @@
-//! Whether an evaluator can be trusted: it judges what people have judged, again and again, and with instructions planted
+//! Check of an evaluator: it judges labelled items, several times, and with instructions planted
 //! into it (evaluation.md 3.12).
 
 mod figures;
@@ -34,26 +34,26 @@ use plants::JudgedItem;
 use tally::Tally;
 
 const CHECK: &str = "/api/v1/evaluators/{evaluatorId}/check";
-/// Items of one trial, whose limit of time is for all of them: as many as a connection asks about at a time, unless it is set.
+/// Items per trial, which has one time limit for all of them: the default number of concurrent requests of a connection.
 const CHUNK: usize = 8;
-/// The longest time for a whole check.
+/// Time limit of a check.
 const LIMIT_OF_ALL: Duration = Duration::from_secs(15 * 60);
 const MAX_RUNS: u32 = 5;
-/// A check of a version is believed for so long.
+/// Lifetime of a check.
 const FRESH_MS: i64 = 90 * 86_400_000;
 
 pub(super) fn routes(routes: &mut Routes) {
     let check = Operation::post(
         "checkEvaluator",
         CHECK,
-        "Hold an evaluator against what people say",
+        "Check an evaluator against labels",
         EvaluatorWrite,
     );
     routes.add(check.body::<CheckInput>(), check_evaluator);
     let list = Operation::get(
         "listEvaluatorChecks",
         CHECK,
-        "The last check of each version of an evaluator",
+        "List the last check of each version of an evaluator",
         EvaluatorRead,
     );
     routes.add(list, list_checks);
@@ -92,7 +92,7 @@ async fn check_evaluator(
     }
     let runs = input.runs.unwrap_or(2);
     if !(1..=MAX_RUNS).contains(&runs) {
-        let message = format!("a number from 1 to {MAX_RUNS} is expected");
+        let message = format!("must be from 1 to {MAX_RUNS}, got {runs}");
         return Err(Problem::body("runs", message));
     }
     let labelled = labels::load(&app, project, &input).await?;
@@ -119,27 +119,27 @@ async fn check_evaluator(
     }
 }
 
-/// An evaluator that is asked again and again. What it says is boiled down at once: items may be large.
+/// A running check. Results are reduced at once, because items may be large.
 struct CheckRun<'a> {
     app: &'a App,
     project: &'a ProjectId,
     evaluator: &'a Evaluator,
     input: &'a CheckInput,
-    /// Among the trials of the project, kept for the whole check.
+    /// Slot in the queue of trials, kept for the whole check.
     slot: QueueSlot<'a>,
     until: Instant,
-    /// Which run it is, from 0.
+    /// Number of the run, starting at 0.
     run: u32,
-    /// The score that is held against the labels, once one was given.
+    /// The score that is compared with the labels, known after the first result.
     score: Option<(String, ScoreDataType)>,
     tally: Tally,
 }
 
-/// What the first run leaves besides its verdicts.
+/// Further results of the first run.
 #[derive(Default)]
 struct FirstRun {
     failures: Vec<CheckFailures>,
-    /// Items to plant instructions into.
+    /// Items for planted instructions.
     items: Vec<JudgedItem>,
 }
 
@@ -203,7 +203,7 @@ impl CheckRun<'_> {
         })
     }
 
-    /// The verdicts of the first run. What cannot be compared is refused after the first items, before more is paid.
+    /// The verdicts of the first run. Verdicts that cannot be compared are refused after the first chunk.
     async fn first_run(
         &mut self,
         labelled: &[LabelledItem],
@@ -236,14 +236,15 @@ impl CheckRun<'_> {
                 let why = first.failures.first();
                 let why =
                     why.map_or_else(String::new, |why| format!("{}: {}", why.class, why.message));
-                let message = format!("none of the first {n} items was judged: {why}");
+                let message =
+                    format!("the evaluator gave no verdict for the first {n} items: {why}");
                 return Err(Problem::new(Code::Unprocessable, message));
             }
         }
         Ok(verdicts)
     }
 
-    /// What the evaluator gives for these. After the time of a whole check nothing is asked any more.
+    /// Evaluates items. Fails after the time limit of the check.
     async fn evaluate(
         &mut self,
         on: impl Iterator<Item = TrialOn>,
@@ -252,7 +253,7 @@ impl CheckRun<'_> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             let message = format!(
-                "the check took longer than {} minutes and was given up: name a lower limit, or fewer runs",
+                "the check exceeded its time limit of {} minutes: use a lower limit or fewer runs",
                 LIMIT_OF_ALL.as_secs() / 60
             );
             return Err(Problem::new(Code::Unprocessable, message).with("field", "limit"));
@@ -294,7 +295,7 @@ impl CheckRun<'_> {
     }
 }
 
-/// The categories that a judge with one score chooses from; empty where they are not known.
+/// The categories of a judge with one score; empty if unknown.
 fn categories_of(evaluator: &Evaluator) -> Vec<String> {
     let categories = match evaluator.version.is_judge() {
         true => evaluator.version.config.pointer("/output/score/categories"),
@@ -305,7 +306,7 @@ fn categories_of(evaluator: &Evaluator) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The score that is held against the labels, and its type; none where nothing was given.
+/// The score that is compared with the labels, and its type; `None` without any score.
 fn choose_score(
     requested: Option<&str>,
     results: &[TrialResult],
@@ -325,25 +326,27 @@ fn choose_score(
             Some(found) => Ok(Some(found.clone())),
             None if names.is_empty() => Ok(None),
             None => {
-                let message = format!("the evaluator gave no score {requested:?} but {}", listed());
+                let message =
+                    format!("must be a score of the evaluator ({}), got {requested:?}", listed());
                 Err(Problem::new(Code::Unprocessable, message).with("field", "score"))
             }
         },
         None if names.len() < 2 => Ok(names.pop()),
         None => {
-            let message = format!("the evaluator gives several scores, name one of {}", listed());
+            let message =
+                format!("the evaluator returns several scores; score must be one of {}", listed());
             Err(Problem::new(Code::Unprocessable, message).with("field", "score"))
         }
     }
 }
 
-/// Counts why an item has no verdict, by class.
+/// Counts the failures of items without a verdict by class.
 fn note_failure(all: &mut Vec<CheckFailures>, result: &TrialResult, verdict: Option<&Verdict>) {
     let (class, message) = match &result.outcome {
         Err(why) => (why.class.as_str(), why.message.as_str()),
         Ok(_) if verdict.is_none() => (
             "no_such_score",
-            "the evaluator gave no number, truth value or category under this name",
+            "the evaluator returned no numeric, boolean or categorical score of this name",
         ),
         Ok(_) => return,
     };

@@ -1,15 +1,15 @@
-//! What the calls of a check took.
+//! Costs and latencies of the calls of a check.
 
 use perpend_scheduler::TrialResult;
 
 use crate::model_calls;
 
-/// Calls of an evaluator, added up.
+/// Sums over the calls of an evaluator.
 #[derive(Debug)]
 pub(super) struct Tally {
-    /// How many targets and items it was asked about.
+    /// Evaluated items.
     pub(super) n: u64,
-    /// Unless the price of one is not known.
+    /// `None` when the price of a call is unknown.
     cost: Option<f64>,
     saved: f64,
     took_ms: Vec<u64>,
@@ -26,7 +26,7 @@ impl Tally {
         for result in results.iter().filter(|result| result.item.is_some()) {
             self.n += 1;
             if result.model_calls.is_empty() {
-                // What did not answer has no time.
+                // A failed evaluation has no latency.
                 self.took_ms.extend(result.outcome.is_ok().then_some(result.took_ms));
                 continue;
             }
@@ -34,9 +34,9 @@ impl Tally {
             self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
             let calls = &result.model_calls;
             self.saved += calls.iter().filter_map(|call| call.saved).sum::<f64>();
-            // A stored reply tells nothing of the time that a model takes.
+            // A cached reply has no latency of the model.
             if calls.iter().all(|call| !call.is_from_cache) {
-                // Of the calls alone: items wait for one another.
+                // Only the calls: items of one chunk wait for each other.
                 let took_ms = calls.iter().map(|call| call.latency_ms).sum();
                 self.took_ms.push(took_ms);
             }
@@ -51,7 +51,7 @@ impl Tally {
         self.cost
     }
 
-    /// Median and 95th percentile; none without calls.
+    /// Median and 95th percentile; `None` without calls.
     pub(super) fn latency(&self) -> Option<(u64, u64)> {
         let mut sorted = self.took_ms.clone();
         sorted.sort_unstable();
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_times_that_were_measured() {
+    fn percentiles_are_measured_values() {
         let took_ms = (1..=20).rev().collect();
         let tally = Tally { took_ms, ..Tally::default() };
         assert_eq!(tally.latency(), Some((10, 19)));

@@ -7,7 +7,7 @@ use perpend_domain::filter::{Cell, Row};
 use perpend_domain::telemetry::ExperimentSpan;
 use perpend_domain::time::Timestamp;
 
-/// One item, from wherever it is known.
+/// An item of an experiment.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     Span(Box<ExperimentSpan>),
@@ -15,8 +15,8 @@ pub(super) enum Item {
 }
 
 impl Item {
-    /// Its place in the list.
-    pub(super) fn place(&self) -> (Timestamp, String) {
+    /// Position in the list.
+    pub(super) fn position(&self) -> (Timestamp, String) {
         match self {
             Self::Span(span) => (span.start, format!("{}/{}", span.trace_id, span.id)),
             Self::Link(parts) => {

@@ -1,4 +1,4 @@
-//! How items of experiments read. What a page shows beside them is looked up for all of it at once.
+//! Responses of experiment items. Related data is loaded for a whole page at once.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::super::params::{object, score_views};
 use super::item::Item;
 use crate::state::App;
 
-/// What of each item is shown.
+/// Selected field groups and limits of each item.
 #[derive(Clone, Debug)]
 pub(super) struct ItemFields {
     pub(super) fields: Vec<String>,
@@ -30,10 +30,10 @@ impl ItemFields {
 
 type Key = (TraceId, ObservationId);
 
-/// What is known beside the items of a page.
+/// Related data of the items of a page.
 #[derive(Default)]
 struct PageData {
-    /// The observation that stands for an item, by its place in the page.
+    /// The observation of each item, by its index in the page.
     keys: Vec<Option<Key>>,
     roots: HashMap<Key, Observation>,
     items: HashMap<String, DatasetItem>,
@@ -50,10 +50,10 @@ impl PageData {
         let mut data = Self { keys: keys(app, project, page).await?, ..Self::default() };
         let with_content = fields.has("io") || fields.has("metadata");
         let needs_root = |item: &Item| with_content || matches!(item, Item::Link(_));
-        let wanted = page.iter().zip(&data.keys);
-        let wanted = wanted.filter(|(item, _)| needs_root(item));
-        let wanted: Vec<Key> = wanted.filter_map(|(_, key)| key.clone()).collect();
-        let roots = app.store.telemetry.target_observations(project, &wanted, with_content);
+        let selected = page.iter().zip(&data.keys);
+        let selected = selected.filter(|(item, _)| needs_root(item));
+        let selected: Vec<Key> = selected.filter_map(|(_, key)| key.clone()).collect();
+        let roots = app.store.telemetry.target_observations(project, &selected, with_content);
         for root in roots.await? {
             let key = (root.trace_id.clone(), root.id.clone());
             data.roots.insert(key, root);
@@ -74,8 +74,8 @@ impl PageData {
         Ok(data)
     }
 
-    /// The newest scores about the trace of each item as a whole or about the observation that stands
-    /// for it.
+    /// The newest scores of the trace of each item or of the observation
+    /// of the item.
     async fn scores(
         &self,
         app: &App,
@@ -112,7 +112,7 @@ fn trace_of(item: &Item) -> Option<TraceId> {
     }
 }
 
-/// The observations that stand for items: the span itself, what a link names, or the root of its trace.
+/// The observations of items: the span itself, the observation of a link, or the root of its trace.
 async fn keys(app: &App, project: &ProjectId, page: &[Item]) -> Result<Vec<Option<Key>>, Problem> {
     let named = |item: &Item| match item {
         Item::Span(span) => Some((span.trace_id.clone(), span.id.clone())),
@@ -138,7 +138,7 @@ async fn keys(app: &App, project: &ProjectId, page: &[Item]) -> Result<Vec<Optio
     Ok(keys)
 }
 
-/// The items of a page as they are shown.
+/// The items of a page.
 pub(super) async fn views(
     app: &App,
     project: &ProjectId,
@@ -218,7 +218,7 @@ fn core(item: &Item, data: &PageData, at: usize) -> Value {
     })
 }
 
-/// What the item of the dataset and the experiment say.
+/// Adds the data of the dataset item and of the experiment.
 fn more(item: &Item, data: &PageData, fields: &ItemFields, view: &mut Value) {
     let (expected, item_metadata, metadata, description) = match item {
         Item::Span(span) => {

@@ -25,25 +25,25 @@ use crate::records::state::{App, Routes};
 const DAILY: &[Param] = &[
     page::PAGE,
     page::LIMIT,
-    param("traceName", "string", "In traces of exactly this name."),
-    param("userId", "string", "Of exactly this user."),
-    param("tags", "array", "In traces with all of these; repeated."),
-    param("environment", "array", "Any of these; repeated."),
-    param("fromTimestamp", "date-time", "At or after."),
-    param("toTimestamp", "date-time", "Before."),
+    param("traceName", "string", "Name of the traces."),
+    param("userId", "string", "Id of the user."),
+    param("tags", "array", "Tags that the traces must all have; repeatable."),
+    param("environment", "array", "Environments; repeatable."),
+    param("fromTimestamp", "date-time", "Start, inclusive."),
+    param("toTimestamp", "date-time", "End, exclusive."),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
     let daily = Operation::get(
         "listDailyMetrics",
         "/api/public/metrics/daily",
-        "Sums by day, newest first",
+        "List metrics by day, newest first",
         MetricRead,
     );
     routes.add(daily.query(DAILY), by_day);
 }
 
-/// What is known by the hour.
+/// Metrics from hourly sums.
 const PER_MODEL: [(Aggregation, &str); 5] = [
     (Aggregation::Count, "count"),
     (Aggregation::Sum, "inputTokens"),
@@ -51,7 +51,7 @@ const PER_MODEL: [(Aggregation, &str); 5] = [
     (Aggregation::Sum, "totalTokens"),
     (Aggregation::Sum, "totalCost"),
 ];
-/// What has to be looked at, row by row.
+/// Metrics that require a scan of rows.
 const TRACES_OF_MODEL: [(Aggregation, &str); 1] = [(Aggregation::Uniq, "traceId")];
 
 fn filter(params: &Params, view: MetricView) -> Result<Filter, Problem> {
@@ -59,7 +59,7 @@ fn filter(params: &Params, view: MetricView) -> Result<Filter, Problem> {
         MetricView::Traces => (TRACES, "name"),
         _ => (OBSERVATIONS, "traceName"),
     };
-    // This endpoint has no `filter`; what stands there is not looked at.
+    // This endpoint ignores `filter`.
     let mut conditions = Conditions::new(&Params::default(), columns)?;
     conditions.equals(name, params.text("traceName"));
     conditions.equals("userId", params.text("userId"));
@@ -68,7 +68,7 @@ fn filter(params: &Params, view: MetricView) -> Result<Filter, Problem> {
     conditions.finish()
 }
 
-/// Range without bounds: everything there is.
+/// The range of a request without bounds.
 const EVER: (i64, i64) = (0, 4_102_444_800_000);
 
 fn metric_query(
@@ -144,10 +144,10 @@ async fn by_day(
     }
     let n_total = days.len() as u64;
     let offset = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
-    let shown = days.into_iter().rev().skip(offset).take(paging.limit as usize);
-    let mut shown: Vec<(Timestamp, Day)> = shown.collect();
-    add_traces(&app, &caller, &params, &mut shown).await?;
-    let data: Vec<Value> = shown
+    let page = days.into_iter().rev().skip(offset).take(paging.limit as usize);
+    let mut page: Vec<(Timestamp, Day)> = page.collect();
+    add_traces(&app, &caller, &params, &mut page).await?;
+    let data: Vec<Value> = page
         .into_iter()
         .map(|(at, day)| {
             let n_traces = if day.n_traces.is_null() { json!(0) } else { day.n_traces };
@@ -164,14 +164,14 @@ async fn by_day(
     Ok(Json(json!({ "data": data, "meta": meta })))
 }
 
-/// Adds to each model of the days shown how many traces it was used in.
+/// Adds the number of traces of each model to the days of a page.
 async fn add_traces(
     app: &App,
     caller: &Act,
     params: &Params,
-    shown: &mut [(Timestamp, Day)],
+    page: &mut [(Timestamp, Day)],
 ) -> Result<(), Problem> {
-    let (Some((newest, _)), Some((oldest, _))) = (shown.first(), shown.last()) else {
+    let (Some((newest, _)), Some((oldest, _))) = (page.first(), page.last()) else {
         return Ok(());
     };
     let mut traces =
@@ -180,7 +180,7 @@ async fn add_traces(
     traces.to = traces.to.min(Granularity::Day.next(*newest));
     let found = app.store.telemetry.metrics(&caller.project, &traces).await;
     for group in found.map_err(metrics_problem)? {
-        let day = shown.iter_mut().find(|(at, _)| Some(*at) == group.at);
+        let day = page.iter_mut().find(|(at, _)| Some(*at) == group.at);
         let Some((_, day)) = day else { continue };
         let model = json!(group.dimensions.first());
         let used = day.usage.iter_mut().find(|used| used["model"] == model);

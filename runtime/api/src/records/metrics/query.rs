@@ -1,9 +1,9 @@
-//! The `query` parameter, checked.
+//! Validation of the parameter `query`.
 
 use perpend_domain::filter::Filter;
 use perpend_domain::metrics::{Dimension, Granularity, Metric, MetricQuery, MetricView, TopGroups};
 use perpend_domain::time::Timestamp;
-use perpend_http_kit::extract::{Params, from_json};
+use perpend_http_kit::extract::{MISSING, Params, from_json, must_be_one_of};
 use perpend_http_kit::filters::filter_problem;
 use perpend_http_kit::problem::Problem;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::names;
 use super::time::{TIME, auto_granularity};
 
-/// Which of the two endpoints asks.
+/// Version of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     V1,
@@ -61,19 +61,19 @@ struct ConfigInput {
     row_limit: Option<u32>,
 }
 
-/// A question with how its answer is shown.
+/// A validated query with the options of its response.
 #[derive(Debug)]
 pub(super) struct MetricParams {
     pub(super) query: MetricQuery,
-    /// Keys of rows; true for descending.
+    /// Keys to sort by; true for descending.
     pub(super) order: Vec<(String, bool)>,
     /// Bins of histograms.
     pub(super) bins: usize,
-    /// Rows at most.
+    /// Most rows.
     pub(super) limit: Option<usize>,
 }
 
-/// Rows of an answer of v2 that says nothing about it and has no buckets.
+/// Default limit of rows of v2 without time buckets.
 const DEFAULT_ROWS: usize = 100;
 
 fn invalid(field: &str, message: impl Into<String>) -> Problem {
@@ -116,8 +116,9 @@ impl QueryInput {
         }
         let found = Granularity::ALL.iter().find(|one| one.as_str() == granularity);
         found.copied().map(Some).ok_or_else(|| {
-            let all = names::list(Granularity::ALL, Granularity::as_str);
-            invalid("timeDimension.granularity", format!("is none of auto, {all}"))
+            let mut all = vec!["auto"];
+            all.extend(names::list(Granularity::ALL, Granularity::as_str));
+            invalid("timeDimension.granularity", must_be_one_of(&all, granularity))
         })
     }
 
@@ -128,15 +129,16 @@ impl QueryInput {
             let is_dimension = query.dimensions.iter().any(|one| one.name == input.field);
             let is_time = input.field == TIME && query.granularity.is_some();
             if !(is_key || is_dimension || is_time) {
-                let message = "is no dimension, bucket or {aggregation}_{measure} of this query";
+                let message =
+                    "must be a dimension, the time bucket or {aggregation}_{measure} of this query";
                 return Err(invalid(&format!("orderBy[{at}].field"), message));
             }
             let descending = match input.direction.as_str() {
                 "asc" => false,
                 "desc" => true,
-                _ => {
+                other => {
                     let field = format!("orderBy[{at}].direction");
-                    return Err(invalid(&field, "asc or desc is expected"));
+                    return Err(invalid(&field, must_be_one_of(&["asc", "desc"], other)));
                 }
             };
             order.push((input.field.clone(), descending));
@@ -147,7 +149,7 @@ impl QueryInput {
 
 impl MetricParams {
     pub(super) fn read(params: &Params, version: Version) -> Result<Self, Problem> {
-        let text = params.text("query").ok_or_else(|| invalid("", "is missing"))?;
+        let text = params.text("query").ok_or_else(|| invalid("", MISSING))?;
         let input: QueryInput = from_json(text.as_bytes())
             .map_err(|problem| invalid("", problem.message().to_owned()))?;
         let view = input.view(version)?;
@@ -156,7 +158,7 @@ impl MetricParams {
         let from = input.time("fromTimestamp", &input.from_timestamp)?;
         let to = input.time("toTimestamp", &input.to_timestamp)?;
         if from >= to {
-            return Err(invalid("toTimestamp", "has to be after fromTimestamp"));
+            return Err(invalid("toTimestamp", "must be after fromTimestamp"));
         }
         let conditions = input.filters.clone().unwrap_or_default();
         let filter = Filter::parse(&conditions, view.columns()).map_err(filter_problem)?;
@@ -175,7 +177,7 @@ impl MetricParams {
         let config = input.config.unwrap_or_default();
         let within = |field: &str, value: Option<u32>, max: u32| match value {
             Some(value) if !(1..=max).contains(&value) => {
-                Err(invalid(field, format!("1 to {max} is expected")))
+                Err(invalid(field, format!("must be from 1 to {max}, got {value}")))
             }
             value => Ok(value.map(|value| value as usize)),
         };
@@ -193,7 +195,7 @@ impl MetricParams {
     }
 }
 
-/// What the store may leave out: all groups but the largest, where the answer is ordered by one metric.
+/// The largest groups, which are sufficient for a response that is ordered by one metric.
 fn top(query: &MetricQuery, order: &[(String, bool)], limit: Option<usize>) -> Option<TopGroups> {
     let metric = match order {
         [] => 0,
@@ -203,7 +205,7 @@ fn top(query: &MetricQuery, order: &[(String, bool)], limit: Option<usize>) -> O
     limit.map(|n| TopGroups { metric, n })
 }
 
-/// Dimensions with about as many values as rows are for lists of the top few.
+/// Refuses dimensions with about as many values as rows, except for the top rows by a metric.
 fn check_wide(
     query: &MetricQuery,
     order: &[(String, bool)],
@@ -219,7 +221,7 @@ fn check_wide(
         return Ok(());
     }
     let message = format!(
-        "{} has about as many values as there are rows: it takes config.row_limit, orderBy on a metric \
+        "{} has about as many values as rows: it requires config.row_limit, orderBy on a metric \
          with desc, and no timeDimension",
         wide.name
     );

@@ -1,4 +1,4 @@
-//! What the readers of questions have in common.
+//! Time buckets and errors of metrics.
 
 use perpend_domain::metrics::Granularity;
 use perpend_domain::time::Timestamp;
@@ -7,7 +7,7 @@ use perpend_http_kit::problem::Problem;
 /// The key of the bucket in a row.
 pub(super) const TIME: &str = "time_dimension";
 
-/// What the store cannot do with a question is a fault of the question.
+/// A conflict reported by the store is an error of the query.
 pub(super) fn metrics_problem(error: perpend_db::Error) -> Problem {
     match error {
         perpend_db::Error::Conflict(why) => Problem::query("query", why),
@@ -15,7 +15,7 @@ pub(super) fn metrics_problem(error: perpend_db::Error) -> Problem {
     }
 }
 
-/// The bucket that `auto` stands for.
+/// The bucket of `auto`.
 pub(super) const fn auto_granularity(from: Timestamp, to: Timestamp) -> Granularity {
     Granularity::for_range(from, to)
 }

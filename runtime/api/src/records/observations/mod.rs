@@ -1,4 +1,4 @@
-//! Observations: v2 by cursor, and the older list by page.
+//! Observations: v2 with cursor, and v1 with pages.
 
 use axum::extract::{Path, State};
 use perpend_api_types::list::{CursorList, CursorMeta, NumberedList, PageMeta};
@@ -14,7 +14,7 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::{Answer, Streamed};
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::cursor;
-use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::extract::{Param, Params, must_be_one_of, param};
 use perpend_http_kit::page;
 use perpend_http_kit::parts::{self, ArrayWriter, BodyParts};
 use perpend_http_kit::problem::Problem;
@@ -24,80 +24,92 @@ use serde_json::json;
 use super::conditions::Conditions;
 use crate::records::state::{App, Routes};
 
-/// Observations that one request tests in memory. Reading a content costs some ten microseconds.
+/// Most observations that one request tests in memory. Reading a content takes about ten microseconds.
 const MAX_TESTED: u64 = 100_000;
-/// Contents of one page, or of one part of a numbered page. A page that would have more ends early.
+/// Bytes of content of a page, or of a part of a numbered page. A larger page ends early.
 const PAGE_BYTES: usize = 8 << 20;
 
 const V2: &[Param] = &[
     param(
         "fields",
         "string",
-        "Comma list of core, basic, time, io, metadata, model, usage, prompt, metrics, tools, trace_context.",
+        "Comma-separated list of `core`, `basic`, `time`, `io`, `metadata`, `model`, `usage`, `prompt`, `metrics`, `tools`, `trace_context`.",
     ),
-    param("expandMetadata", "string", "Comma list of metadata keys whose text is not cut."),
-    param("limit", "integer", "1 to 1000, 50 when absent."),
-    param("cursor", "string", "`meta.cursor` of the page before."),
-    param("isRootObservation", "boolean", "Roots only, or all others."),
-    param("name", "string", "Exactly this name."),
-    param("userId", "string", "Exactly this user."),
-    param("sessionId", "string", "Exactly this session."),
+    param(
+        "expandMetadata",
+        "string",
+        "Comma-separated list of metadata keys whose values are not truncated.",
+    ),
+    param("limit", "integer", "Observations per page, 1 to 1000; 50 when absent."),
+    param("cursor", "string", "`meta.cursor` of the previous page."),
+    param("isRootObservation", "boolean", "Whether the observation is a root."),
+    param("name", "string", "Name of the observation."),
+    param("userId", "string", "Id of the user."),
+    param("sessionId", "string", "Id of the session."),
     param(
         "type",
         "string",
-        "SPAN, GENERATION, EVENT, AGENT, TOOL, CHAIN, RETRIEVER, EVALUATOR, EMBEDDING or GUARDRAIL.",
+        "`SPAN`, `GENERATION`, `EVENT`, `AGENT`, `TOOL`, `CHAIN`, `RETRIEVER`, `EVALUATOR`, `EMBEDDING` or `GUARDRAIL`.",
     ),
-    param("traceId", "string", "In this trace."),
-    param("level", "string", "DEBUG, DEFAULT, WARNING or ERROR."),
-    param("version", "string", "Exactly this version."),
-    param("parentObservationId", "string", "Below this one; empty: without a parent."),
-    param("environment", "array", "Any of these; repeated."),
-    param("fromStartTime", "date-time", "At or after."),
-    param("toStartTime", "date-time", "Before."),
-    param("filter", "string", "JSON array of conditions; wins over the simple parameters."),
+    param("traceId", "string", "Id of the trace."),
+    param("level", "string", "`DEBUG`, `DEFAULT`, `WARNING` or `ERROR`."),
+    param("version", "string", "Version of the observation."),
+    param("parentObservationId", "string", "Id of the parent; empty for observations without one."),
+    param("environment", "array", "Environments; repeatable."),
+    param("fromStartTime", "date-time", "Start, inclusive."),
+    param("toStartTime", "date-time", "End, exclusive."),
+    param(
+        "filter",
+        "string",
+        "JSON array of conditions. Takes precedence over the other parameters.",
+    ),
 ];
 
 const V1: &[Param] = &[
     page::PAGE,
     page::LIMIT,
-    param("name", "string", "Exactly this name."),
-    param("userId", "string", "Exactly this user."),
-    param("type", "string", "A type of observation."),
-    param("traceId", "string", "In this trace."),
-    param("level", "string", "DEBUG, DEFAULT, WARNING or ERROR."),
-    param("parentObservationId", "string", "Below this one."),
-    param("environment", "array", "Any of these; repeated."),
-    param("fromStartTime", "date-time", "At or after."),
-    param("toStartTime", "date-time", "Before."),
-    param("version", "string", "Exactly this version."),
-    param("filter", "string", "JSON array of conditions; wins over the simple parameters."),
+    param("name", "string", "Name of the observation."),
+    param("userId", "string", "Id of the user."),
+    param("type", "string", "Type of the observation."),
+    param("traceId", "string", "Id of the trace."),
+    param("level", "string", "`DEBUG`, `DEFAULT`, `WARNING` or `ERROR`."),
+    param("parentObservationId", "string", "Id of the parent."),
+    param("environment", "array", "Environments; repeatable."),
+    param("fromStartTime", "date-time", "Start, inclusive."),
+    param("toStartTime", "date-time", "End, exclusive."),
+    param("version", "string", "Version of the observation."),
+    param(
+        "filter",
+        "string",
+        "JSON array of conditions. Takes precedence over the other parameters.",
+    ),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
     let list = Operation::get(
         "listObservations",
         "/api/public/v2/observations",
-        "Observations, latest start first",
+        "List observations, latest start first",
         TraceRead,
     );
     routes.add(list.query(V2), list_v2);
     let list = Operation::get(
         "listObservationsV1",
         "/api/public/observations",
-        "Observations by page, latest start first",
+        "List observations by page, latest start first (v1)",
         TraceRead,
     );
     routes.add(list.query(V1), list_v1);
     let get = Operation::get(
         "getObservation",
         "/api/public/observations/{observationId}",
-        "One observation",
+        "Get an observation (v1)",
         TraceRead,
     );
     routes.add(get, get_v1);
 }
 
-/// Which of the two lists: in the first an empty parameter is an absent one everywhere.
+/// Version of the list. In v1 every empty parameter counts as absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     V1,
@@ -137,7 +149,7 @@ fn encode_cursor(cursor: &ObservationCursor) -> String {
     cursor::encode(&json!([cursor.start.as_micros(), cursor.trace_id, cursor.id]))
 }
 
-/// Where the list goes on behind a page. An empty page is not its end where not all were tested.
+/// The encoded cursor after a page. An empty page may have one, if the scan limit was reached.
 fn encoded_next_cursor(page: &ObservationPage) -> Option<String> {
     next_cursor(page).as_ref().map(encode_cursor)
 }
@@ -155,12 +167,12 @@ fn next_cursor(page: &ObservationPage) -> Option<ObservationCursor> {
     })
 }
 
-/// A numbered page says how many there are in all.
+/// A numbered page requires the total, which the scan limit prevents.
 fn cannot_count(scan_limit: &ScanLimit) -> Problem {
     let message = format!(
-        "the conditions on {} are tested observation by observation, and more than {MAX_TESTED} would have \
-         to be tested to count what passes: narrow the time with fromStartTime and toStartTime, add \
-         conditions on other columns, or read by cursor from /api/public/v2/observations",
+        "conditions on {} are tested per observation, and the total would require more than {MAX_TESTED} \
+         tests: narrow the time range with fromStartTime and toStartTime, add \
+         conditions on other columns, or use /api/public/v2/observations",
         scan_limit.columns.join(", ")
     );
     Problem::query("filter", message)
@@ -169,11 +181,11 @@ fn cannot_count(scan_limit: &ScanLimit) -> Problem {
 fn groups(params: &Params) -> Result<FieldGroups, Problem> {
     let names = params.list("fields");
     if let Some(unknown) = names.iter().find(|name| !FieldGroups::NAMES.contains(&name.as_str())) {
-        let message = format!("{unknown:?} is none of {}", FieldGroups::NAMES.join(", "));
+        let message = must_be_one_of(FieldGroups::NAMES, unknown);
         return Err(Problem::query("fields", message));
     }
     if params.flag("parseIoAsJson")? == Some(true) {
-        let message = "input and output are raw text here; parse what needs parsing";
+        let message = "must not be true: input and output are raw text";
         return Err(Problem::query("parseIoAsJson", message));
     }
     Ok(FieldGroups::new(names, params.list("expandMetadata")))
@@ -244,11 +256,11 @@ async fn list_v1(
     Ok(Streamed::new(response))
 }
 
-/// What is left of a numbered page. Its parts follow each other by cursor.
+/// The remaining parts of a numbered page, read by cursor.
 struct NumberedPageParts {
     app: App,
     project: ProjectId,
-    /// Read before the answer begins.
+    /// Read before the response starts.
     first: Option<ObservationPage>,
     query: ObservationQuery,
     meta: PageMeta,
@@ -326,14 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_page_of_a_search_that_ended_early_goes_on_by_its_cursor() {
+    fn an_empty_page_after_the_scan_limit_has_a_cursor() {
         let page = ObservationPage { scan_limit: Some(scan_limit()), ..ObservationPage::default() };
         assert_eq!(encoded_next_cursor(&page), Some(encode_cursor(&scan_limit().after)));
         assert_eq!(encoded_next_cursor(&ObservationPage::default()), None);
     }
 
     #[test]
-    fn a_list_that_cannot_be_counted_names_the_columns_and_the_way_out() {
+    fn the_error_of_the_scan_limit_names_the_columns_and_the_remedy() {
         let problem = cannot_count(&scan_limit());
         let message = problem.message();
         assert!(message.starts_with("filter: "), "{message}");

@@ -1,4 +1,4 @@
-//! Scores: written by clients, read in the two shapes of the compat API.
+//! Scores: written by clients, read in the formats of the compat API.
 
 mod query;
 pub(super) mod write;
@@ -29,7 +29,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let create = Operation::post(
         "createScores",
         write::PATH,
-        "Write one score, or an array of them",
+        "Create or update a score, or an array of scores",
         ScoreWrite,
     )
     .body::<ScoreInput>();
@@ -41,27 +41,40 @@ pub(super) fn routes(routes: &mut Routes) {
         ScoreDelete,
     );
     routes.add(delete, delete_score);
-    let list =
-        Operation::get("listScores", "/api/public/v3/scores", "Scores, newest first", ScoreRead)
-            .query(query::V3);
+    let list = Operation::get(
+        "listScores",
+        "/api/public/v3/scores",
+        "List scores, newest first",
+        ScoreRead,
+    )
+    .query(query::V3);
     routes.add(list, list_v3);
     let list = Operation::get(
         "listScoresV2",
         "/api/public/v2/scores",
-        "Scores by page, newest first",
+        "List scores by page, newest first (v2)",
         ScoreRead,
     )
     .query(query::V2);
     routes.add(list, list_v2);
-    let get = Operation::get("getScore", "/api/public/v2/scores/{scoreId}", "One score", ScoreRead);
+    let get = Operation::get(
+        "getScore",
+        "/api/public/v2/scores/{scoreId}",
+        "Get a score (v2)",
+        ScoreRead,
+    );
     routes.add(get, get_v2);
-    let list =
-        Operation::get("listScoresV1", "/api/public/scores", "Scores of traces by page", ScoreRead);
+    let list = Operation::get(
+        "listScoresV1",
+        "/api/public/scores",
+        "List scores of traces by page (v1)",
+        ScoreRead,
+    );
     routes.add(list.query(query::V2), list_v1);
     let get = Operation::get(
         "getScoreV1",
         "/api/public/scores/{scoreId}",
-        "One score of a trace",
+        "Get a score of a trace (v1)",
         ScoreRead,
     );
     routes.add(get, get_v1);
@@ -108,7 +121,7 @@ async fn list_v2(
     numbered(&app, &caller, &params, &query).await
 }
 
-/// The oldest list: scores of traces, no corrections.
+/// The v1 list: scores of traces, without corrections.
 async fn list_v1(
     State(app): State<App>,
     caller: Act,
@@ -119,16 +132,16 @@ async fn list_v1(
     if query.data_types.is_empty() {
         query.data_types = ScoreDataType::ALL.to_vec();
     }
-    let known = |data_type: &ScoreDataType| *data_type != ScoreDataType::Correction;
-    query.data_types.retain(known);
+    let is_listed = |data_type: &ScoreDataType| *data_type != ScoreDataType::Correction;
+    query.data_types.retain(is_listed);
     if query.data_types.is_empty() {
-        let message = "this list has no corrections; /api/public/v2/scores has them";
+        let message = "must not be CORRECTION; /api/public/v2/scores lists corrections";
         return Err(Problem::query("dataType", message));
     }
     numbered(&app, &caller, &params, &query).await
 }
 
-/// A numbered page in the v2 shape.
+/// A numbered page in the v2 format.
 async fn numbered(
     app: &App,
     caller: &Act,

@@ -1,70 +1,74 @@
-//! What the lists of scores may be asked.
+//! Query parameters of the lists of scores.
 
 use perpend_api_types::score::ScoreGroups;
 use perpend_domain::filter::{Column, ColumnKind, Filter, Order, Test};
 use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
 use perpend_domain::score::{ScoreDataType, ScoreSource};
 use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
-use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::extract::{Param, Params, must_be_one_of, param};
 use perpend_http_kit::filters::filter_problem;
 use perpend_http_kit::page::{LIMIT, PAGE};
 use perpend_http_kit::problem::{Code, Problem};
 
 pub(super) const V3: &[Param] = &[
     LIMIT,
-    param("cursor", "string", "`meta.cursor` of the page before."),
+    param("cursor", "string", "`meta.cursor` of the previous page."),
     param(
         "fields",
         "string",
-        "Comma list of details, subject, annotation; the core is always there.",
+        "Comma-separated list of `details`, `subject`, `annotation`; the core is always included.",
     ),
-    param("id", "string", "Comma list."),
-    param("name", "string", "Comma list."),
-    param("source", "string", "Comma list of API, ANNOTATION, EVAL."),
-    param("dataType", "string", "Comma list of NUMERIC, BOOLEAN, CATEGORICAL, TEXT, CORRECTION."),
-    param("environment", "string", "Comma list."),
-    param("configId", "string", "Comma list."),
-    param("queueId", "string", "Comma list."),
-    param("authorUserId", "string", "Comma list."),
-    param("traceId", "string", "Comma list; not together with sessionId or experimentId."),
-    param("sessionId", "string", "Comma list."),
-    param("observationId", "string", "Comma list; needs traceId."),
-    param("experimentId", "string", "Comma list."),
-    param("value", "string", "Comma list; needs exactly one dataType."),
-    param("valueMin", "number", "Inclusive; needs dataType=NUMERIC."),
-    param("valueMax", "number", "Inclusive; needs dataType=NUMERIC."),
-    param("fromTimestamp", "date-time", "At or after."),
-    param("toTimestamp", "date-time", "Before."),
+    param("id", "string", "Comma-separated list."),
+    param("name", "string", "Comma-separated list."),
+    param("source", "string", "Comma-separated list of `API`, `ANNOTATION`, `EVAL`."),
+    param(
+        "dataType",
+        "string",
+        "Comma-separated list of `NUMERIC`, `BOOLEAN`, `CATEGORICAL`, `TEXT`, `CORRECTION`.",
+    ),
+    param("environment", "string", "Comma-separated list."),
+    param("configId", "string", "Comma-separated list."),
+    param("queueId", "string", "Comma-separated list."),
+    param("authorUserId", "string", "Comma-separated list."),
+    param("traceId", "string", "Comma-separated list. Excludes `sessionId` and `experimentId`."),
+    param("sessionId", "string", "Comma-separated list."),
+    param("observationId", "string", "Comma-separated list. Requires `traceId`."),
+    param("experimentId", "string", "Comma-separated list."),
+    param("value", "string", "Comma-separated list. Requires exactly one `dataType`."),
+    param("valueMin", "number", "Inclusive. Requires `dataType=NUMERIC`."),
+    param("valueMax", "number", "Inclusive. Requires `dataType=NUMERIC`."),
+    param("fromTimestamp", "date-time", "Start, inclusive."),
+    param("toTimestamp", "date-time", "End, exclusive."),
 ];
 
-/// What the `filter` of the older list looks at.
+/// Columns of the `filter` of v2.
 static SCORE_METADATA: &[Column] = &[Column::new("metadata", ColumnKind::Members)];
 
 pub(super) const V2: &[Param] = &[
     PAGE,
     LIMIT,
-    param("userId", "string", "About a trace of this user."),
-    param("traceTags", "array", "About a trace with all of these tags; repeated."),
-    param("filter", "string", "JSON array of stringObject conditions on `metadata`."),
-    param("name", "string", "Exactly this name."),
-    param("fromTimestamp", "date-time", "At or after."),
-    param("toTimestamp", "date-time", "Before."),
-    param("environment", "array", "Any of these; repeated."),
-    param("source", "string", "API, ANNOTATION or EVAL."),
-    param("operator", "string", "<, >, <=, >=, != or =; goes with value."),
-    param("value", "number", "Compared with operator."),
-    param("scoreIds", "string", "Comma list."),
-    param("configId", "string", "Exactly this score config."),
-    param("sessionId", "string", "About this session."),
-    param("datasetRunId", "string", "About this experiment."),
-    param("traceId", "string", "About this trace or something in it."),
-    param("observationId", "string", "Comma list."),
-    param("queueId", "string", "Made in this annotation queue."),
-    param("dataType", "string", "NUMERIC, BOOLEAN, CATEGORICAL, TEXT or CORRECTION."),
-    param("fields", "string", "Comma list of score, trace; both when absent."),
+    param("userId", "string", "Id of the user of the trace."),
+    param("traceTags", "array", "Tags that the trace must all have; repeatable."),
+    param("filter", "string", "JSON array of `stringObject` conditions on `metadata`."),
+    param("name", "string", "Name of the score."),
+    param("fromTimestamp", "date-time", "Start, inclusive."),
+    param("toTimestamp", "date-time", "End, exclusive."),
+    param("environment", "array", "Environments; repeatable."),
+    param("source", "string", "`API`, `ANNOTATION` or `EVAL`."),
+    param("operator", "string", "`<`, `>`, `<=`, `>=`, `!=` or `=`. Requires `value`."),
+    param("value", "number", "Operand of `operator`."),
+    param("scoreIds", "string", "Comma-separated list."),
+    param("configId", "string", "Id of the score config."),
+    param("sessionId", "string", "Id of the session."),
+    param("datasetRunId", "string", "Id of the experiment."),
+    param("traceId", "string", "Id of the trace."),
+    param("observationId", "string", "Comma-separated list."),
+    param("queueId", "string", "Id of the annotation queue."),
+    param("dataType", "string", "`NUMERIC`, `BOOLEAN`, `CATEGORICAL`, `TEXT` or `CORRECTION`."),
+    param("fields", "string", "Comma-separated list of `score`, `trace`; both when absent."),
 ];
 
-/// Ids that cannot exist are dropped; when none is left, nothing may match.
+/// Parses a list of ids.
 fn ids<T>(params: &Params, name: &str, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, Problem> {
     let parsed = params.list(name).iter().map(|id| parse(id)).collect::<Option<Vec<T>>>();
     parsed.ok_or_else(|| Problem::query(name, perpend_domain::ids::InvalidId.to_string()))
@@ -77,11 +81,11 @@ pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, ScoreGroups), Prob
     if let [_, second, ..] = given.as_slice() {
         return Err(Problem::query(
             second,
-            "traceId, sessionId and experimentId exclude each other",
+            "must be absent: only one of traceId, sessionId and experimentId is allowed",
         ));
     }
     if params.text("observationId").is_some() && params.text("traceId").is_none() {
-        return Err(Problem::query("observationId", "needs traceId"));
+        return Err(Problem::query("observationId", "requires traceId"));
     }
     let mut fields = ScoreGroups::default();
     for name in params.list("fields") {
@@ -91,7 +95,8 @@ pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, ScoreGroups), Prob
             "subject" => fields.subject = true,
             "annotation" => fields.annotation = true,
             _ => {
-                let message = format!("{name:?} is none of core, details, subject, annotation");
+                let groups = ["core", "details", "subject", "annotation"];
+                let message = must_be_one_of(&groups, &name);
                 return Err(Problem::query("fields", message));
             }
         }
@@ -129,19 +134,19 @@ fn values(params: &Params, data_types: &[ScoreDataType]) -> Result<ScoreValues, 
             let number = |text: &String| text.parse().ok().filter(|n: &f64| n.is_finite());
             let numbers: Option<Vec<f64>> = list.iter().map(number).collect();
             let numbers =
-                numbers.ok_or_else(|| Problem::query("value", "finite numbers are expected"))?;
+                numbers.ok_or_else(|| Problem::query("value", "must be finite numbers"))?;
             Ok(ScoreValues::Numeric(numbers))
         }
         [ScoreDataType::Boolean] => {
             let truths: Option<Vec<bool>> = list.iter().map(|text| text.parse().ok()).collect();
             let truths =
-                truths.ok_or_else(|| Problem::query("value", "true or false is expected"))?;
+                truths.ok_or_else(|| Problem::query("value", "must be `true` or `false`"))?;
             Ok(ScoreValues::Boolean(truths))
         }
         [ScoreDataType::Categorical] => Ok(ScoreValues::Categorical(list)),
         _ => Err(Problem::query(
             "value",
-            "needs exactly one dataType out of NUMERIC, BOOLEAN, CATEGORICAL",
+            "requires exactly one dataType of NUMERIC, BOOLEAN, CATEGORICAL",
         )),
     }
 }
@@ -151,7 +156,7 @@ fn bounds(params: &Params, data_types: &[ScoreDataType]) -> Result<Vec<(Order, f
     for (name, order) in [("valueMin", Order::AtLeast), ("valueMax", Order::AtMost)] {
         if let Some(number) = params.number(name)? {
             if data_types != [ScoreDataType::Numeric] {
-                return Err(Problem::query(name, "needs dataType=NUMERIC"));
+                return Err(Problem::query(name, "requires dataType=NUMERIC"));
             }
             bounds.push((order, number));
         }
@@ -168,7 +173,7 @@ pub(super) fn read_v2(params: &Params) -> Result<ScoreQuery, Problem> {
     if !has_trace_group(params) {
         for name in ["userId", "traceTags"] {
             if params.text(name).is_some() {
-                let message = "asks about traces: `fields` has to contain trace";
+                let message = "requires `trace` in fields";
                 return Err(Problem::query(name, message));
             }
         }
@@ -207,10 +212,7 @@ fn metadata(params: &Params) -> Result<Vec<(String, MemberTest)>, Problem> {
             Test::MemberText(key, op, value) => Ok((key, MemberTest::Text(op, value))),
             Test::MemberIsSet(key) => Ok((key, MemberTest::IsSet)),
             Test::MemberIsNotSet(key) => Ok((key, MemberTest::IsNotSet)),
-            _ => Err(Problem::query(
-                &format!("filter[{at}].type"),
-                "conditions on the metadata of scores are of type stringObject",
-            )),
+            _ => Err(Problem::query(&format!("filter[{at}].type"), "must be stringObject")),
         })
         .collect()
 }
@@ -221,6 +223,6 @@ fn comparison(params: &Params) -> Result<Vec<(Order, f64)>, Problem> {
     match (params.choice("operator", &orders, Order::sign)?, params.number("value")?) {
         (Some(order), Some(value)) => Ok(vec![(order, value)]),
         (None, None) => Ok(Vec::new()),
-        _ => Err(Problem::new(Code::InvalidQuery, "operator and value go together")),
+        _ => Err(Problem::new(Code::InvalidQuery, "operator and value require each other")),
     }
 }

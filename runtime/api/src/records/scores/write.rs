@@ -12,20 +12,20 @@ use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::{Answer, Either};
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{LenientJson, all_issues, from_json};
+use perpend_http_kit::extract::{LenientJson, all_issues, from_json, must_be_one_of};
 use perpend_http_kit::problem::{Code, MAX_LISTED, Problem};
 use serde_json::{Map, Value};
 
 use crate::records::state::App;
 
-/// Where scores are written.
+/// Path of the endpoint.
 pub(super) const PATH: &str = "/api/public/scores";
 const MAX_TEXT_CHARS: usize = 500;
 
 /// Scores in one request.
 const MAX_SCORES: usize = 10_000;
 
-/// What became of one score, of all in an array, or of some.
+/// The response to one score, to an accepted array, or to a partly accepted array.
 type ScoresAnswer = Either<
     Answer<IdResponse<ScoreId>>,
     Either<Answer<Confirmation, 202>, Answer<PartialScoreResponse, 207>>,
@@ -39,7 +39,8 @@ pub(super) async fn create_scores(
     let now = app.web.clock.now();
     let (items, is_list) = match body {
         Value::Array(items) if MAX_SCORES < items.len() => {
-            let message = format!("at most {MAX_SCORES} scores are taken in one request");
+            let message =
+                format!("at most {MAX_SCORES} scores are accepted in one request, got {}");
             return Err(Problem::new(Code::TooLarge, message));
         }
         Value::Array(items) => (items, true),
@@ -56,18 +57,18 @@ pub(super) async fn create_scores(
         }
         return Ok(Either::One(Answer(IdResponse { id })));
     }
-    let (mut scores, mut places, mut problems) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (mut scores, mut indices, mut problems) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (at, score) in read.into_iter().enumerate() {
         match score {
             Ok(score) => {
                 scores.push(score);
-                places.push(at);
+                indices.push(at);
             }
             Err(problem) => drop(problems.insert(at, problem)),
         }
     }
     let foreign = put(&app, &caller, &scores, now).await?;
-    for (score, at) in scores.iter().zip(places) {
+    for (score, at) in scores.iter().zip(indices) {
         if foreign.contains(&score.id) {
             problems.insert(at, foreign_score());
         }
@@ -86,7 +87,7 @@ pub(super) async fn create_scores(
     }))))
 }
 
-/// Writes scores as who sent them may; the ids of those that were left, because others wrote them.
+/// Writes scores with the rights of the caller. Returns the ids of scores that were not written because other keys own them.
 pub(crate) async fn put(
     app: &App,
     caller: &Act,
@@ -103,17 +104,17 @@ pub(crate) async fn put(
     }
 }
 
-/// Why a score was left.
+/// The problem of a score that another key owns.
 pub(crate) fn foreign_score() -> Problem {
     Problem::new(
         Code::AccessDenied,
-        "a public key alone changes only scores that it wrote itself; this id is taken: use another one, or send \
+        "a public key alone can only change scores that it created, and this id is in use: use another id, or send \
          the key pair with Basic authentication",
     )
 }
 
-/// Reads scores as clients send them, each with the time it gets when it names none. One that is wrong
-/// does not touch the others.
+/// Validates scores, each with its default time. An invalid score
+/// does not affect the others.
 ///
 /// # Errors
 /// When the store fails.
@@ -146,7 +147,7 @@ fn parse(item: Value) -> Result<ScoreInput, Problem> {
     from_json(text.as_bytes()).map_err(|first| all_issues::<ScoreInput>(text.as_bytes(), first))
 }
 
-/// `now` is the time of a score that names none.
+/// `now` is the default time.
 fn check_input(
     input: ScoreInput,
     ids: &dyn IdSource,
@@ -157,14 +158,17 @@ fn check_input(
         match &input.config_id {
             None => None,
             Some(id) => Some(configs.get(id).ok_or_else(|| {
-                Problem::body("configId", "no such score config in this project")
+                Problem::body("configId", "must be a score config of this project")
             })?),
         };
     let data_type = data_type_of(&input, config)?;
     let subject = subject_of(&input)?;
     let is_correction = data_type == ScoreDataType::Correction;
     if is_correction && !matches!(subject, Subject::Trace(_) | Subject::Observation(..)) {
-        return Err(Problem::body("dataType", "a CORRECTION is about a trace or an observation"));
+        return Err(Problem::body(
+            "dataType",
+            "must not be CORRECTION: a correction is about a trace or an observation",
+        ));
     }
     let source = source_of(&input, is_correction)?;
     let value = value(data_type, &input.value)?;
@@ -186,7 +190,7 @@ fn check_input(
     if name.is_empty() || !fits(&name) || name.chars().any(char::is_control) {
         return Err(Problem::body(
             "name",
-            "1 to 800 characters, at most 1,200 bytes, none of them control characters",
+            "must have 1 to 800 characters and at most 1,200 bytes, without control characters",
         ));
     }
     let id = input.id.unwrap_or_else(|| ids.uuid().to_string());
@@ -220,7 +224,7 @@ fn data_type_of(
     match (&input.data_type, config) {
         (Some(text), _) => text.parse().map_err(|_| {
             let names: Vec<_> = ScoreDataType::ALL.iter().map(|t| t.as_str()).collect();
-            Problem::body("dataType", format!("{text:?} is none of {}", names.join(", ")))
+            Problem::body("dataType", must_be_one_of(&names, text))
         }),
         (None, Some(config)) => Ok(config.data_type),
         (None, None) if input.value.is_string() => Ok(ScoreDataType::Categorical),
@@ -235,14 +239,13 @@ fn source_of(input: &ScoreInput, is_correction: bool) -> Result<ScoreSource, Pro
             Ok(ScoreSource::Annotation)
         }
         Some("ANNOTATION") => {
-            Err(Problem::body("configId", "source ANNOTATION needs a score config"))
+            Err(Problem::body("configId", "is required for the source ANNOTATION"))
         }
-        Some("EVAL") => {
-            Err(Problem::body("source", "EVAL scores are made by evaluation rules only"))
-        }
-        Some(other) => {
-            Err(Problem::body("source", format!("{other:?} is none of API, ANNOTATION")))
-        }
+        Some("EVAL") => Err(Problem::body(
+            "source",
+            "must not be EVAL: only evaluation rules create such scores",
+        )),
+        Some(other) => Err(Problem::body("source", must_be_one_of(&["API", "ANNOTATION"], other))),
     }
 }
 
@@ -261,19 +264,21 @@ fn subject_of(input: &ScoreInput) -> Result<Subject, Problem> {
                 None => Ok(Subject::Trace(trace)),
             }
         }
-        _ if input.observation_id.is_some() => Err(Problem::body("observationId", "needs traceId")),
+        _ if input.observation_id.is_some() => {
+            Err(Problem::body("observationId", "requires traceId"))
+        }
         (None, Some(session), None) if !fits(session) => Err(invalid("sessionId")(InvalidId)),
         (None, Some(session), None) if !session.is_empty() => Ok(Subject::Session(session.clone())),
         (None, None, Some(run)) if !fits(run) => Err(invalid("datasetRunId")(InvalidId)),
         (None, None, Some(run)) if !run.is_empty() => Ok(Subject::Experiment(run.clone())),
         _ => Err(Problem::body(
             "traceId",
-            "a score is about exactly one of traceId (with observationId or without), sessionId, datasetRunId",
+            "exactly one of traceId (with or without observationId), sessionId, datasetRunId is required",
         )),
     }
 }
 
-/// Metadata is an object; what is none becomes a member of one.
+/// Metadata as an object; any other value becomes a member of one.
 fn as_object(metadata: Option<Value>) -> Map<String, Value> {
     match metadata {
         None | Some(Value::Null) => Map::new(),
@@ -288,26 +293,26 @@ fn value(data_type: ScoreDataType, raw: &Value) -> Result<ScoreValue, Problem> {
     match data_type {
         ScoreDataType::Numeric => match raw.as_f64() {
             Some(number) if number.is_finite() => Ok(ScoreValue::Numeric(number)),
-            _ => invalid("a NUMERIC score needs a finite number"),
+            _ => invalid("must be a finite number for NUMERIC"),
         },
         ScoreDataType::Boolean => match raw.as_f64() {
             Some(0.0) => Ok(ScoreValue::Boolean(false)),
             Some(1.0) => Ok(ScoreValue::Boolean(true)),
-            _ => invalid("a BOOLEAN score needs 0 or 1"),
+            _ => invalid("must be 0 or 1 for BOOLEAN"),
         },
         ScoreDataType::Categorical => match text {
             Some(text) => Ok(ScoreValue::Categorical(text.to_owned())),
-            None => invalid("a CATEGORICAL score needs a string"),
+            None => invalid("must be a string for CATEGORICAL"),
         },
         ScoreDataType::Text => match text {
             Some(text) if (1..=MAX_TEXT_CHARS).contains(&text.chars().count()) => {
                 Ok(ScoreValue::Text(text.to_owned()))
             }
-            _ => invalid("a TEXT score needs a string of 1 to 500 characters"),
+            _ => invalid("must be a string of 1 to 500 characters for TEXT"),
         },
         ScoreDataType::Correction => match text {
             Some(text) => Ok(ScoreValue::Correction(text.to_owned())),
-            None => invalid("a CORRECTION needs a string"),
+            None => invalid("must be a string for CORRECTION"),
         },
     }
 }

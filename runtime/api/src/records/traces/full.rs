@@ -1,4 +1,4 @@
-//! A trace with all that is in it, written while it is read: memory holds one part of it, however large it is.
+//! A trace with its observations and scores, streamed: memory holds one part of it.
 
 use perpend_api_types::observation::FullObservation;
 use perpend_api_types::score::ScoreV2;
@@ -15,58 +15,58 @@ use perpend_telemetry::TraceReader;
 
 use crate::records::state::App;
 
-/// Scores of one part.
+/// Scores per part.
 const SCORES: u32 = 1_000;
 
-/// What has not been written yet.
+/// The remaining parts of a trace.
 pub(super) struct TraceParts {
     pub(super) app: App,
     pub(super) project: ProjectId,
     pub(super) trace: TraceId,
-    /// Absent when the caller wants no observations.
+    /// `None` without the group `observations`.
     pub(super) observations: Option<TraceReader>,
     pub(super) scores: ScoreProgress,
     pub(super) members: ArrayWriter,
 }
 
-/// How far the scores are written.
+/// Progress of the scores.
 #[derive(Debug)]
 pub(super) enum ScoreProgress {
-    /// The caller wants none.
+    /// Not part of the response.
     Omitted,
     NotStarted,
-    /// Behind this one.
+    /// Continued after this score.
     After(Cursor),
 }
 
-/// The answer: `trace`, an object, with the members `observations` and `scores`.
+/// The response: `trace`, an object, with the members `observations` and `scores`.
 pub(super) async fn answer(
     trace: &Trace,
-    rest: TraceParts,
+    parts: TraceParts,
 ) -> Result<Streamed<TraceWithAll>, Problem> {
     let mut first = Vec::new();
     json(&mut first, trace)?;
-    // The object goes on.
+    // Removes the closing brace.
     first.pop();
     first.extend_from_slice(b",\"observations\":[");
-    parts::answer(first, rest).await.map(Streamed::new)
+    parts::answer(first, parts).await.map(Streamed::new)
 }
 
 impl BodyParts for TraceParts {
-    /// The next observations, and after the last of them the scores.
+    /// Writes the next observations, and after the last of them the scores.
     async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
         if let Some(reader) = &mut self.observations {
-            let steps = self.app.store.telemetry.next_observations(reader).await?;
+            let rows = self.app.store.telemetry.next_observations(reader).await?;
             let is_done = reader.is_done();
-            let is_step = |stored: &StoredObservation| !stored.observation.is_trace_record();
+            let is_observation = |stored: &StoredObservation| !stored.observation.is_trace_record();
             let (catalog, now) = (&self.app.store.catalog, self.app.web.clock.now());
-            let observations = steps.iter().filter(|stored| is_step(stored));
+            let observations = rows.iter().filter(|stored| is_observation(stored));
             let observations = observations.map(|stored| &stored.observation);
             let prices = &self.app.prices;
             let known = LookedUp::of(catalog, prices, &self.project, observations, now).await?;
-            for step in steps.into_iter().filter(is_step) {
-                let named = known.named_by(&step.observation);
-                self.members.push(out, &FullObservation::new(step, named))?;
+            for row in rows.into_iter().filter(is_observation) {
+                let named = known.named_by(&row.observation);
+                self.members.push(out, &FullObservation::new(row, named))?;
             }
             if !is_done {
                 return Ok(false);
@@ -83,11 +83,11 @@ impl BodyParts for TraceParts {
                 self.members = ArrayWriter::default();
                 None
             }
-            ScoreProgress::After(place) => Some(place),
+            ScoreProgress::After(cursor) => Some(cursor),
         };
         match self.some_scores(out, after.as_ref()).await? {
-            Some(place) => {
-                self.scores = ScoreProgress::After(place);
+            Some(cursor) => {
+                self.scores = ScoreProgress::After(cursor);
                 Ok(false)
             }
             None => {
@@ -99,7 +99,7 @@ impl BodyParts for TraceParts {
 }
 
 impl TraceParts {
-    /// Appends some scores; where they go on.
+    /// Appends scores and returns the cursor of the next ones.
     async fn some_scores(
         &mut self,
         out: &mut Vec<u8>,
@@ -108,11 +108,12 @@ impl TraceParts {
         let query = ScoreQuery { trace_ids: vec![self.trace.clone()], ..ScoreQuery::default() };
         let telemetry = &self.app.store.telemetry;
         let found = telemetry.scores(&self.project, &query, after, SCORES).await?;
-        // The score model of this answer knows no corrections.
-        let known = |score: &&Score| score.written.value.data_type() != ScoreDataType::Correction;
+        // The score format of this response has no corrections.
+        let is_listed =
+            |score: &&Score| score.written.value.data_type() != ScoreDataType::Correction;
         let scores = &found.items;
         let categories = Categories::of(&self.app.store.catalog, &self.project, scores).await?;
-        for score in scores.iter().filter(known) {
+        for score in scores.iter().filter(is_listed) {
             let view = ScoreV2::new(score, |label| categories.number(score, label));
             self.members.push(out, &view)?;
         }

@@ -1,4 +1,4 @@
-//! Traces: listed, read whole, marked, deleted.
+//! Traces: list, get, update of marks, deletion.
 
 mod full;
 mod outline;
@@ -31,66 +31,66 @@ use full::{ScoreProgress, TraceParts};
 const LIST: &[Param] = &[
     page::PAGE,
     page::LIMIT,
-    param("userId", "string", "Exactly this user."),
-    param("name", "string", "Exactly this name."),
-    param("sessionId", "string", "Exactly this session."),
-    param("version", "string", "Exactly this version."),
-    param("release", "string", "Exactly this release."),
-    param("tags", "array", "All of these; repeated."),
-    param("environment", "array", "Any of these; repeated."),
-    param("fromTimestamp", "date-time", "At or after."),
-    param("toTimestamp", "date-time", "Before."),
-    param("orderBy", "string", "FIELD.asc or FIELD.desc; timestamp.desc when absent."),
+    param("userId", "string", "Id of the user."),
+    param("name", "string", "Name of the trace."),
+    param("sessionId", "string", "Id of the session."),
+    param("version", "string", "Version of the trace."),
+    param("release", "string", "Release of the trace."),
+    param("tags", "array", "Tags that the trace must all have; repeatable."),
+    param("environment", "array", "Environments; repeatable."),
+    param("fromTimestamp", "date-time", "Start, inclusive."),
+    param("toTimestamp", "date-time", "End, exclusive."),
+    param("orderBy", "string", "`FIELD.asc` or `FIELD.desc`; `timestamp.desc` when absent."),
     param(
         "fields",
         "string",
-        "Comma list of core, io, scores, observations, metrics; all when absent.",
+        "Comma-separated list of `core`, `io`, `scores`, `observations`, `metrics`; all when absent.",
     ),
-    param("filter", "string", "JSON array of conditions; wins over the simple parameters."),
+    param(
+        "filter",
+        "string",
+        "JSON array of conditions. Takes precedence over the other parameters.",
+    ),
 ];
 
 const FIELDS: &[Param] = &[param(
     "fields",
     "string",
-    "Comma list of core, io, scores, observations, metrics; all when absent.",
+    "Comma-separated list of `core`, `io`, `scores`, `observations`, `metrics`; all when absent.",
 )];
 
 const MAX_DELETED: usize = 1_000;
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(
-        "listTraces",
-        "/api/public/traces",
-        "Traces by page, newest first",
-        TraceRead,
-    )
-    .query(LIST);
+    let list =
+        Operation::get("listTraces", "/api/public/traces", "List traces, newest first", TraceRead)
+            .query(LIST);
     routes.add(list, list_traces);
     let delete = Operation::delete(
         "deleteTraces",
         "/api/public/traces",
-        "Delete traces with everything in them",
+        "Delete traces with their observations and scores",
         TraceDelete,
     );
     routes.add(delete.body::<Deletion>(), delete_traces);
     let get = Operation::get(
         "getTrace",
         "/api/public/traces/{traceId}",
-        "One trace with observations and scores",
+        "Get a trace with its observations and scores",
         TraceRead,
     );
     routes.add(get.query(FIELDS), get_trace);
     let mark = Operation::patch(
         "markTrace",
         "/api/v1/traces/{traceId}",
-        "Bookmark a trace, add and remove its tags",
+        "Update the bookmark and the tags of a trace",
         TraceMark,
     );
     routes.add(mark.body::<Marks>(), mark_trace);
     let delete = Operation::delete(
         "deleteTrace",
         "/api/public/traces/{traceId}",
-        "Delete one trace with everything in it",
+        "Delete a trace with its observations and scores",
         TraceDelete,
     );
     routes.add(delete, delete_trace);
@@ -122,7 +122,7 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
         let fields = "id, timestamp, name, userId, release, version, public, bookmarked, sessionId, latency, totalCost, totalTokens, errorCount, score.NAME";
         Problem::query(
             "orderBy",
-            format!("FIELD.asc or FIELD.desc is expected, FIELD one of {fields}"),
+            format!("must be FIELD.asc or FIELD.desc with FIELD one of {fields}, got {text:?}"),
         )
     };
     let (field, direction) = text.rsplit_once('.').ok_or_else(invalid)?;
@@ -183,7 +183,7 @@ async fn list_traces(
     let query = query(&params, &fields)?;
     let found = app.store.telemetry.find_page(&caller.project, &query).await;
     let (traces, n_total) = found.map_err(|error| match error {
-        // What the store cannot look for is a fault of the filter.
+        // A conflict reported by the store is an error of the filter.
         perpend_db::Error::Conflict(why) => Problem::query("filter", why),
         error => error.into(),
     })?;
@@ -199,7 +199,7 @@ async fn list_traces(
     Ok(Streamed::new(response))
 }
 
-/// What is left of a page of traces.
+/// The remaining parts of a page of traces.
 struct TracePageParts {
     app: App,
     project: ProjectId,
@@ -254,7 +254,7 @@ async fn get_trace(
         false => None,
     };
     let trace = Trace::new(project, stored, fields.trace_fields());
-    let rest = TraceParts {
+    let parts = TraceParts {
         app,
         project: caller.project,
         trace: id,
@@ -265,7 +265,7 @@ async fn get_trace(
         },
         members: ArrayWriter::default(),
     };
-    full::answer(&trace, rest).await
+    full::answer(&trace, parts).await
 }
 
 async fn mark_trace(
@@ -278,27 +278,30 @@ async fn mark_trace(
     let id = TraceId::new(&id).map_err(|_| missing())?;
     for (name, tags) in [("addTags", &marks.add_tags), ("removeTags", &marks.remove_tags)] {
         if MAX_TAGS < tags.len() {
-            return Err(Problem::body(name, format!("at most {MAX_TAGS} tags are expected")));
+            return Err(Problem::body(
+                name,
+                format!("must contain at most {MAX_TAGS} tags, got {}", tags.len()),
+            ));
         }
     }
     if let Some(fault) = marks.add_tags.iter().find_map(|tag| TraceMarks::fault_of_tag(tag)) {
         return Err(Problem::body("addTags", fault));
     }
     if let Some(both) = marks.add_tags.iter().find(|tag| marks.remove_tags.contains(tag)) {
-        let message = format!("{both:?} is in removeTags too");
+        let message = format!("must not contain {both:?}, which removeTags contains");
         return Err(Problem::body("addTags", message));
     }
     let (telemetry, project) = (&app.store.telemetry, &caller.project);
     let known = telemetry.trace(project, &id, false).await?.ok_or_else(missing)?;
     let kept = known.trace.tags.iter().filter(|tag| !marks.remove_tags.contains(tag));
     if MAX_TAGS < kept.chain(&marks.add_tags).collect::<HashSet<_>>().len() {
-        let message = format!("a trace has at most {MAX_TAGS} tags");
+        let message = format!("must not exceed {MAX_TAGS} tags of the trace");
         return Err(Problem::body("addTags", message));
     }
-    // What is as it is asked for is not written.
+    // Unchanged marks are not written.
     let has = |tag: &String| known.trace.tags.contains(tag);
     let marks = TraceMarks {
-        bookmarked: (marks.bookmarked).filter(|wanted| *wanted != known.trace.bookmarked),
+        bookmarked: (marks.bookmarked).filter(|bookmarked| *bookmarked != known.trace.bookmarked),
         add_tags: marks.add_tags.into_iter().filter(|tag| !has(tag)).collect(),
         remove_tags: marks.remove_tags.into_iter().filter(has).collect(),
     };
@@ -317,7 +320,7 @@ async fn mark_trace(
     Ok(Answer(Trace::new(project, stored.ok_or_else(missing)?, TraceFields::ALL)))
 }
 
-/// Deletes traces, and first what evaluators logged about them.
+/// Deletes traces, after the logs of evaluators about them.
 async fn delete(app: &App, caller: &Act, ids: &[TraceId]) -> Result<(), Problem> {
     let store = &app.store;
     store.ledger.forget_logs(&caller.project, ids).await?;
@@ -331,9 +334,11 @@ async fn delete_traces(
     Body(deletion): Body<Deletion>,
 ) -> Result<Answer<Confirmation>, Problem> {
     if deletion.trace_ids.is_empty() || deletion.trace_ids.len() > MAX_DELETED {
-        return Err(Problem::body("traceIds", format!("1 to {MAX_DELETED} ids are expected")));
+        let message =
+            format!("must contain 1 to {MAX_DELETED} ids, got {}", deletion.trace_ids.len());
+        return Err(Problem::body("traceIds", message));
     }
-    // An id that cannot exist is as gone as one that does not.
+    // Invalid ids are ignored like unknown ones.
     let ids: Vec<TraceId> =
         deletion.trace_ids.iter().filter_map(|id| TraceId::new(id).ok()).collect();
     delete(&app, &caller, &ids).await?;

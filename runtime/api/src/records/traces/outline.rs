@@ -1,4 +1,4 @@
-//! The observations of a trace in reading order, and a search in them.
+//! The outline of a trace, and the search in its observations.
 
 use std::sync::Arc;
 
@@ -21,34 +21,38 @@ use serde_json::json;
 
 use crate::records::state::{App, Routes};
 
-/// Characters of a text that can be searched for.
+/// Characters of a search text.
 const MAX_TEXT: usize = 1_000;
 /// Rows of one window.
 const MAX_ROWS: u32 = 1_000;
 
 const FIND: &[Param] = &[
-    param("text", "string", "Searched for literally and in any case: 1 to 1000 characters.")
-        .required(),
-    param("after", "string", "`meta.after` of the part before."),
+    param(
+        "text",
+        "string",
+        "Search text of 1 to 1000 characters, matched literally and case-insensitively.",
+    )
+    .required(),
+    param("after", "string", "`meta.after` of the previous response."),
 ];
 
 const OUTLINE: &[Param] = &[
-    param("at", "integer", "Rows before the window; 0 when absent."),
-    param("n", "integer", "1 to 1000 rows, 200 when absent."),
+    param("at", "integer", "Index of the first row; 0 when absent."),
+    param("n", "integer", "Number of rows, 1 to 1000; 200 when absent."),
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
     let outline = Operation::get(
         "getTraceOutline",
         "/api/v1/traces/{traceId}/outline",
-        "Observations of a trace in reading order, without content",
+        "List the observations of a trace in reading order, without content",
         TraceRead,
     );
     routes.add(outline.query(OUTLINE), outline_of);
     let find = Operation::get(
         "findInTrace",
         "/api/v1/traces/{traceId}/find",
-        "Observations of a trace that contain a text",
+        "Search for a text in the observations of a trace",
         TraceRead,
     );
     routes.add(find.query(FIND), find_in);
@@ -76,11 +80,11 @@ async fn outline_of(
         return Ok(Answer(window(&outline, at, n)));
     }
     let steps = telemetry.steps_of_trace(project, &key.1).await?;
-    // Sorting a large trace takes longer than other requests should wait for this thread.
+    // Sorting a large trace would block this thread for too long.
     let outlines = Arc::clone(&app.outlines);
     let made = tokio::task::spawn_blocking(move || outlines.make(key, version, steps)).await;
     let outline = made.map_err(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "outline not made");
+        tracing::error!(error = &error as &dyn std::error::Error, "building an outline failed");
         Problem::internal()
     })?;
     Ok(Answer(window(&outline, at, n)))
@@ -110,17 +114,17 @@ fn window(outline: &Outline, at: usize, n: usize) -> OutlineWindow {
     }
 }
 
-/// The place named by the parameter `after`.
-fn place(params: &Params) -> Result<Option<SearchCursor>, Problem> {
+/// The cursor in the parameter `after`.
+fn read_cursor(params: &Params) -> Result<Option<SearchCursor>, Problem> {
     let Some(text) = params.text("after") else {
         return Ok(None);
     };
-    let place = cursor::parse(text).and_then(|value| {
+    let cursor = cursor::parse(text).and_then(|value| {
         let start = Timestamp::from_micros(value[0].as_i64()?);
         Some((start, ObservationId::new(value[1].as_str()?).ok()?))
     });
-    let broken = || Problem::query("after", "not a cursor that this endpoint gave out");
-    place.map(Some).ok_or_else(broken)
+    let invalid = || Problem::query("after", "must be a cursor returned by this endpoint");
+    cursor.map(Some).ok_or_else(invalid)
 }
 
 async fn find_in(
@@ -131,19 +135,19 @@ async fn find_in(
 ) -> Result<Answer<TraceSearchResponse>, Problem> {
     let id = TraceId::new(&id).map_err(|_| missing())?;
     let text = params.text("text").unwrap_or_default();
-    let sought = TextPattern::new(text).filter(|_| text.chars().count() <= MAX_TEXT);
-    let expected = || Problem::query("text", format!("1 to {MAX_TEXT} characters are expected"));
-    let query = FindQuery::new(sought.ok_or_else(expected)?, place(&params)?);
+    let pattern = TextPattern::new(text).filter(|_| text.chars().count() <= MAX_TEXT);
+    let invalid = || Problem::query("text", format!("must have 1 to {MAX_TEXT} characters"));
+    let query = FindQuery::new(pattern.ok_or_else(invalid)?, read_cursor(&params)?);
     let telemetry = &app.store.telemetry;
     let part = telemetry.find_in_trace(&caller.project, &id, &query).await?;
     let part = part.ok_or_else(missing)?;
-    let written = |(start, id): SearchCursor| cursor::encode(&json!([start.as_micros(), id]));
+    let encode = |(start, id): SearchCursor| cursor::encode(&json!([start.as_micros(), id]));
     Ok(Answer(TraceSearchResponse {
         data: part.hits.into_iter().map(TraceSearchHit::from).collect(),
         meta: TraceSearchMeta {
             searched: part.n_searched,
             total: part.n_steps,
-            after: part.next.map(written),
+            after: part.next.map(encode),
         },
     }))
 }

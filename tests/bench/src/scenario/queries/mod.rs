@@ -118,7 +118,7 @@ impl Asking {
             let elapsed = begun.elapsed();
             let shown = String::from_utf8_lossy(&body);
             // A search in contents is given up where it would take too long: that is an answer, too.
-            let is_given_up = status == 400 && shown.contains("tested observation by observation");
+            let is_given_up = status == 400 && shown.contains("are tested per observation");
             anyhow::ensure!(status == 200 || is_given_up, "{path}: {status} {shown}");
             if at > 0 {
                 took.push(elapsed);
