@@ -107,7 +107,7 @@ async fn an_exit_is_a_trap_with_its_code() {
     };
     let (class, message) = fails(guest).await;
     assert_eq!(class, FailureClass::PluginTrap);
-    assert!(message.contains("exit code 1"), "{message}");
+    assert!(message.contains("exited with code 1"), "{message}");
 }
 
 #[tokio::test]

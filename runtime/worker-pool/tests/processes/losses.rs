@@ -127,7 +127,7 @@ pub(crate) fn a_component_whose_every_call_crashes_is_refused() {
         assert!(answers.iter().all(|answer| answer.outcome.is_err()));
         let n_refused = answers
             .iter()
-            .filter(|answer| message(answer).contains("of its calls in a row"))
+            .filter(|answer| message(answer).contains("consecutive calls each ended"))
             .count();
         assert_eq!(n_refused, 37, "three were proof enough: {answers:?}");
         let answers = bench.workers.evaluate(vec![call(&bad), call(&good)]).await;

@@ -136,7 +136,7 @@ pub(crate) fn sleepers_that_hold_what_others_need_end_in_a_class_of_their_own() 
                 let (answers, _, rest) = futures_util::future::select_all(left).await;
                 assert_eq!(class(&answers[0]), Some(FailureClass::WorkerFull), "{answers:?}");
                 let message = &answers[0].outcome.as_ref().unwrap_err().message;
-                assert!(message.contains("this one held 64 MiB"), "{message}");
+                assert!(message.contains("this one used 64 MiB"), "{message}");
                 n_ended.fetch_add(1, Ordering::SeqCst);
                 left = rest;
             }
