@@ -94,7 +94,7 @@ fn truncated(text: &str) -> String {
     }
 }
 
-fn found(title: &str, note: &str, href: String) -> SearchEntry {
+fn entry(title: &str, note: &str, href: String) -> SearchEntry {
     SearchEntry { title: Text::from(title), note: Text::from(note), href }
 }
 
@@ -240,7 +240,7 @@ impl<'a> Search<'a> {
                 *exact = self.exact(text, &groups).await?;
                 self.add_exact(text, below, exact, &mut answer).await?;
                 for (label, by, ids) in groups {
-                    let hits = ids.iter().map(|id| found(id, "", href(&self.base, by, id)));
+                    let hits = ids.iter().map(|id| entry(id, "", href(&self.base, by, id)));
                     answer.groups.push(SearchEntryGroup::new(label, hits.collect()));
                 }
                 self.add_names(text, &mut answer).await?;
@@ -325,19 +325,19 @@ impl<'a> Search<'a> {
                 && let Some(stored) = store.telemetry.trace(project, &trace, false).await?
             {
                 let name = stored.trace.name.as_deref().unwrap_or("Unnamed trace");
-                hits.push(found(name, "trace", self.trace_href(&trace, None)));
+                hits.push(entry(name, "trace", self.trace_href(&trace, None)));
             }
         }
         for ((_, by, ids), kind) in groups.iter().zip(["session", "user"]) {
             if ids.first().is_some_and(|first| first == id) {
-                hits.push(found(id, kind, href(base, *by, id)));
+                hits.push(entry(id, kind, href(base, *by, id)));
             }
         }
         if self.may(DatasetRead)
             && let Some(dataset) = store.catalog.dataset_by_id(project, id).await?
         {
             let dataset = dataset.dataset;
-            hits.push(found(&dataset.name, "dataset", self.dataset_href(&dataset.id)));
+            hits.push(entry(&dataset.name, "dataset", self.dataset_href(&dataset.id)));
         }
         if self.may(ExperimentRead) {
             hits.extend(self.run(id).await?);
@@ -352,7 +352,7 @@ impl<'a> Search<'a> {
         let run = telemetry.dataset_runs_by_id(project, &[id]).await?.pop();
         Ok(run.map(|run| {
             let dataset = self.dataset_href(&run.dataset_id);
-            found(&run.name, "run", format!("{dataset}/runs/{}", encode(&run.id)))
+            entry(&run.name, "run", format!("{dataset}/runs/{}", encode(&run.id)))
         }))
     }
 
@@ -378,7 +378,7 @@ impl<'a> Search<'a> {
                 None => return Ok(None),
             },
         };
-        Ok(Some(found(&score.written.name, "score", href)))
+        Ok(Some(entry(&score.written.name, "score", href)))
     }
 
     /// Evaluator, rule or execution of this id.
@@ -391,13 +391,13 @@ impl<'a> Search<'a> {
         if let Ok(id) = EvaluatorId::new(id) {
             let evaluator = store.catalog.evaluator(project, &id).await?;
             hits.extend(evaluator.map(|one| {
-                found(&one.name, "evaluator", self.row_href("evaluator", one.id.as_str()))
+                entry(&one.name, "evaluator", self.row_href("evaluator", one.id.as_str()))
             }));
         }
         if let Ok(id) = RuleId::new(id) {
             let rule = store.catalog.rule(project, &id).await?;
             hits.extend(
-                rule.map(|one| found(&one.name, "rule", self.row_href("rule", one.id.as_str()))),
+                rule.map(|one| entry(&one.name, "rule", self.row_href("rule", one.id.as_str()))),
             );
         }
         if let Ok(id) = ExecutionId::new(id)
@@ -410,7 +410,7 @@ impl<'a> Search<'a> {
                 }
                 Target::Session(session) => href(&self.base, GroupKey::Session, session.as_str()),
             };
-            hits.push(found(id.as_str(), "target of an execution", href));
+            hits.push(entry(id.as_str(), "target of an execution", href));
         }
         Ok(hits)
     }
@@ -435,7 +435,7 @@ impl<'a> Search<'a> {
             let observations = telemetry.steps_by_id(project, &observation, below, limit).await?;
             let hits = observations.found.iter().map(|(trace, name)| {
                 let note = format!("observation of trace {trace}");
-                found(name, &note, self.trace_href(trace, Some(&observation)))
+                entry(name, &note, self.trace_href(trace, Some(&observation)))
             });
             exact.extend(hits);
             if let (true, Some(below)) = (exact.is_empty(), observations.below) {
@@ -469,7 +469,7 @@ impl<'a> Search<'a> {
                     NamedKind::Prompt => "available in the API",
                     _ => "",
                 };
-                found(name, note, href)
+                entry(name, note, href)
             });
             answer.groups.push(SearchEntryGroup::new(label, hits.collect()));
             if names.is_cut && !answer.notes.contains(&OLDER_NAMES) {
@@ -486,7 +486,7 @@ impl<'a> Search<'a> {
         let hits = places
             .into_iter()
             .filter(|(label, _)| label.to_lowercase().contains(&text))
-            .map(|(label, href)| found(label, "", href));
+            .map(|(label, href)| entry(label, "", href));
         answer.groups.push(SearchEntryGroup::new("Pages", hits.collect()));
     }
 

@@ -204,7 +204,7 @@ async fn list(
     params: &GroupListParams,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let (section, of) = section_and_list(by);
+    let (section, filterable) = section_and_list(by);
     let base = viewer.base();
     let mut unknown = None;
     let id = params.id.trim();
@@ -216,7 +216,7 @@ async fn list(
     }
     let mut notices = viewer.faults.clone();
     let q = traces::params::filter(&params.q, &mut notices);
-    let parsed = parse(&q, of.columns);
+    let parsed = parse(&q, filterable.columns);
     let of_table = (&*params.n, &*params.sort, &*params.cols);
     let (n, rows) = cursor::page_size(of_table, RECENTLY_ACTIVE, &mut notices);
     let mut query = groups::lines::group_query((app, viewer), by, n);
@@ -258,7 +258,7 @@ async fn list(
         focus: FocusView::new(&viewer.focus, of_focus, ("All time", true)).in_all_environments(),
         notices,
         filter: FilterView {
-            of,
+            of: filterable,
             base,
             terms: chips,
             q,

@@ -198,10 +198,10 @@ fn window(turn: u64, is_end: bool) -> (u64, u32) {
 pub(crate) async fn session_page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<SessionPath>,
+    Path(path): Path<SessionPath>,
     Query(params): Query<SessionPageParams>,
 ) -> Result<Response, Problem> {
-    let session = decode_segment(&of.session).to_owned();
+    let session = decode_segment(&path.session).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let whole = GroupQuery::new(GroupKey::Session, 1);
     let mut query = GroupQuery::new(GroupKey::User, MAX_USERS);

@@ -60,10 +60,10 @@ fn traces_of_user(viewer: &Viewer, user: &str) -> TracesQuery {
 pub(crate) async fn user_page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<UserPath>,
+    Path(path): Path<UserPath>,
     Query(params): Query<UserPageParams>,
 ) -> Result<Response, Problem> {
-    let user = decode_segment(&of.user).to_owned();
+    let user = decode_segment(&path.user).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let query = groups::lines::group_query((&app, &viewer), GroupKey::User, MAX_ROWS);
     let chosen = telemetry.trace_group(project, &query, &user).await?;
@@ -135,9 +135,9 @@ async fn deferred_charts(
 pub(crate) async fn trends_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<UserPath>,
+    Path(path): Path<UserPath>,
 ) -> Result<Response, Problem> {
-    let trend = charts(&app, &viewer, decode_segment(&of.user)).await?;
+    let trend = charts(&app, &viewer, decode_segment(&path.user)).await?;
     page(StatusCode::OK, &TrendPage { trend })
 }
 

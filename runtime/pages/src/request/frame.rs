@@ -40,8 +40,8 @@ pub async fn as_page(mut request: Request, next: Next) -> Response {
         return with_security_headers(Redirect::to(&page).into_response());
     }
     let id = request.headers().get(REQUEST_ID).cloned();
-    let known = request.headers().get_all(IF_NONE_MATCH).iter().cloned();
-    let known: Vec<HeaderValue> = known.collect();
+    let client_tags = request.headers().get_all(IF_NONE_MATCH).iter().cloned();
+    let client_tags: Vec<HeaderValue> = client_tags.collect();
     let frame = Frame::default();
     let default_shell = request::origin::shell(request.headers());
     request.extensions_mut().insert(frame.clone());
@@ -58,7 +58,7 @@ pub async fn as_page(mut request: Request, next: Next) -> Response {
         let shell = frame.shell.get().cloned().unwrap_or(default_shell);
         response = error_page(&problem, shell, (id.as_ref(), is_read));
     } else if is_cacheable(&response) {
-        response = with_etag(response, &known).await;
+        response = with_etag(response, &client_tags).await;
         let cookie = frame.cookie.get().map(HeaderValue::try_from);
         if let Some(Ok(cookie)) = cookie {
             response.headers_mut().append(SET_COOKIE, cookie);
@@ -129,7 +129,7 @@ fn is_cacheable(response: &Response) -> bool {
 }
 
 /// Adds an ETag, or answers 304 if the browser has the page. Form tokens and relative times are not part of the tag.
-async fn with_etag(response: Response, known: &[HeaderValue]) -> Response {
+async fn with_etag(response: Response, client_tags: &[HeaderValue]) -> Response {
     let (mut parts, body) = response.into_parts();
     let Ok(bytes) = to_bytes(body, usize::MAX).await else {
         tracing::error!("reading the body of a page failed");
@@ -138,7 +138,7 @@ async fn with_etag(response: Response, known: &[HeaderValue]) -> Response {
     let same: Vec<&[u8]> = without_volatile_parts(&bytes).collect();
     let digest = Digest::of(&same.concat()).to_string();
     let tag = format!("\"{}\"", digest.get(..32).unwrap_or(&digest));
-    let is_known = matches_etag(known, &tag);
+    let is_known = matches_etag(client_tags, &tag);
     if let Ok(tag) = HeaderValue::try_from(tag) {
         parts.headers.insert(ETAG, tag);
     }
@@ -157,8 +157,8 @@ async fn with_etag(response: Response, known: &[HeaderValue]) -> Response {
 }
 
 /// Whether `If-None-Match` contains the tag. Weak tags match, because compression weakens them.
-fn matches_etag(known: &[HeaderValue], tag: &str) -> bool {
-    let lists = known.iter().filter_map(|list| list.to_str().ok());
+fn matches_etag(client_tags: &[HeaderValue], tag: &str) -> bool {
+    let lists = client_tags.iter().filter_map(|list| list.to_str().ok());
     let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
     tags.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }

@@ -76,7 +76,7 @@ impl ScoreListQuery {
         let mut notices = viewer.faults.clone();
         let q = crate::traces::params::filter(&params.q, &mut notices);
         let parsed = parse(&q, SCORES);
-        let mut narrowed = Self {
+        let mut list_query = Self {
             q,
             query: ScoreQuery {
                 from,
@@ -90,7 +90,7 @@ impl ScoreListQuery {
             notices,
             parsed,
         };
-        let query = &mut narrowed.query;
+        let query = &mut list_query.query;
         let is_without_own = params.own == "0";
         if is_without_own {
             query.other_than_environments = read::INTERNAL_ENVIRONMENTS.map(str::to_owned).to_vec();
@@ -100,25 +100,25 @@ impl ScoreListQuery {
         query.fingerprint = params.fingerprint.trim().parse().ok();
         query.trace_ids.extend(TraceId::new(params.trace.trim()).ok());
         let (by_print, by_trace) = (query.fingerprint.is_some(), !query.trace_ids.is_empty());
-        narrowed.take("name", name, true, "");
+        list_query.take("name", name, true, "");
         let fault = "`fingerprint` must have 64 hexadecimal digits; ignored.";
-        narrowed.take("fingerprint", params.fingerprint.trim(), by_print, fault);
+        list_query.take("fingerprint", params.fingerprint.trim(), by_print, fault);
         let fault = "`trace` must be a trace id; ignored.";
-        narrowed.take("trace", params.trace.trim(), by_trace, fault);
+        list_query.take("trace", params.trace.trim(), by_trace, fault);
         if is_without_own {
             let excluded = Text::from("evaluations and experiments");
-            narrowed.shown.push(("without", excluded));
-            narrowed.kept.push(("own".into(), params.own.clone()));
+            list_query.shown.push(("without", excluded));
+            list_query.kept.push(("own".into(), params.own.clone()));
         }
-        if narrowed.shows_older {
-            narrowed.kept.push(("superseded".into(), "1".to_owned()));
+        if list_query.shows_older {
+            list_query.kept.push(("superseded".into(), "1".to_owned()));
         } else if !matches!(params.superseded.as_str(), "" | "0") {
             let fault = "`superseded` must be 0 or 1; ignored.";
-            narrowed.notices.push(Text::from(fault));
+            list_query.notices.push(Text::from(fault));
         }
-        let filter = narrowed.parsed.filter.clone();
-        narrow(&mut narrowed.query, filter, &mut narrowed.notices);
-        narrowed
+        let filter = list_query.parsed.filter.clone();
+        narrow(&mut list_query.query, filter, &mut list_query.notices);
+        list_query
     }
 
     fn take(&mut self, name: &'static str, value: &str, is_read: bool, fault: &str) {
@@ -209,16 +209,16 @@ impl ScoreReferences {
         for config in store.catalog.score_configs_by_id(project, &configs).await? {
             references.configs.insert(config.id, config.name);
         }
-        let of = match authors.is_empty() {
+        let owner = match authors.is_empty() {
             true => None,
             false => store.catalog.project(project).await?,
         };
-        if let Some(of) = of {
+        if let Some(owner) = owner {
             for author in authors {
                 let Ok(id) = UserId::new(author) else {
                     continue;
                 };
-                if let Some(person) = store.catalog.user(&of.organization.id, &id).await? {
+                if let Some(person) = store.catalog.user(&owner.organization.id, &id).await? {
                     references.people.insert(author.to_owned(), person.made.name);
                 }
             }
@@ -411,7 +411,7 @@ pub(crate) async fn list_page(
     headers: HeaderMap,
     Query(params): Query<ScoreListParams>,
 ) -> Result<Response, Problem> {
-    let ScoreListQuery { q, query, parsed, shows_older, shown: narrowed, mut kept, mut notices } =
+    let ScoreListQuery { q, query, parsed, shows_older, shown: conditions, mut kept, mut notices } =
         ScoreListQuery::new(&params, &viewer, read::start_of_minute(app.web.clock.now()));
     let of_table = (&*params.n, &*params.sort, &*params.cols);
     let (n, rows) = cursor::page_size(of_table, "the newest", &mut notices);
@@ -434,7 +434,7 @@ pub(crate) async fn list_page(
         pairs: [in_form.clone(), filter.clone()].concat(),
     };
     let is_later = is_backwards || place.is_some();
-    let is_whole = narrowed.is_empty() && q.is_empty() && viewer.focus == Focus::default();
+    let is_whole = conditions.is_empty() && q.is_empty() && viewer.focus == Focus::default();
     let request =
         reference::equivalent_requests::scores(&viewer, &query, (n, is_later, shows_older));
     let mut chips = terms(&q, &parsed);
@@ -463,7 +463,7 @@ pub(crate) async fn list_page(
             empty_counts: why,
             base,
         },
-        narrowed,
+        narrowed: conditions,
         notices,
         stopped: part.stopped.as_ref().map(|at| StoppedSearch {
             n_tested: MAX_TESTED,

@@ -38,10 +38,10 @@ fn parse_position(raw: &str) -> Option<(u64, SearchCursor)> {
 pub(crate) async fn find_page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<TracePath>,
+    Path(path): Path<TracePath>,
     Query(params): Query<FindParams>,
 ) -> Result<Response, Problem> {
-    let id = of.id()?;
+    let id = path.id()?;
     let telemetry = &app.store.telemetry;
     let stored = telemetry.trace(&viewer.project, &id, false).await?;
     let stored = stored.ok_or_else(unknown_trace)?;

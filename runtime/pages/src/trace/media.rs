@@ -56,10 +56,10 @@ pub(crate) async fn trace_medium(
     viewer: Viewer,
     headers: HeaderMap,
     Path((_, trace, part, number)): Path<(String, String, String, String)>,
-    Query(of): Query<RawParams>,
+    Query(params): Query<RawParams>,
 ) -> Result<Response, Problem> {
     let content = raw::content_of_trace(&app, &viewer, &trace).await?;
-    embedded_medium(raw::value(content, &part), &of, (&part, &number), &headers)
+    embedded_medium(raw::value(content, &part), &params, (&part, &number), &headers)
 }
 
 /// `GET P/traces/{trace}/observations/{observation}/raw/{part}/media/{number}`
@@ -68,19 +68,19 @@ pub(crate) async fn observation_medium(
     viewer: Viewer,
     headers: HeaderMap,
     Path((_, trace, observation, part, number)): Path<(String, String, String, String, String)>,
-    Query(of): Query<RawParams>,
+    Query(params): Query<RawParams>,
 ) -> Result<Response, Problem> {
     let content = raw::content_of_observation(&app, &viewer, &trace, &observation).await?;
-    embedded_medium(raw::value(content, &part), &of, (&part, &number), &headers)
+    embedded_medium(raw::value(content, &part), &params, (&part, &number), &headers)
 }
 
 fn embedded_medium(
     value: Option<Payload>,
-    of: &RawParams,
+    params: &RawParams,
     (part, number): (&str, &str),
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let value = of.node(value.ok_or_else(unknown)?)?;
+    let value = params.node(value.ok_or_else(unknown)?)?;
     let n = number.parse().map_err(|_| unknown())?;
     let medium = inline_medium(&value, n).ok_or_else(unknown)?;
     let name = format!("{part}-{n}");

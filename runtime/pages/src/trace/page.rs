@@ -51,18 +51,18 @@ impl TracePath {
 
 /// The outline of a trace and a revision that it includes.
 async fn outline(app: &App, viewer: &Viewer, id: &TraceId) -> Result<(i64, Arc<Outline>), Problem> {
-    let found = read::trace_outline(app, &viewer.project, id).await?;
-    found.ok_or_else(unknown_trace)
+    let outline = read::trace_outline(app, &viewer.project, id).await?;
+    outline.ok_or_else(unknown_trace)
 }
 
 /// `GET P/traces/{trace}`: the URL that the API returns as `htmlPath`.
 pub(crate) async fn trace_page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<TracePath>,
+    Path(path): Path<TracePath>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    render_page(&app, &viewer, of.id()?, query.as_deref(), RejectedForm::default()).await
+    render_page(&app, &viewer, path.id()?, query.as_deref(), RejectedForm::default()).await
 }
 
 /// The page with a form that was rejected.
@@ -135,8 +135,8 @@ async fn render_page(
     }
     detail.self_time_us = selected.and_then(|row| outline.self_time_us(row));
     let selected_id = observation.as_ref().map(|observation| observation.id.as_str());
-    let kept = RowState::new(selected_id, &window.folds);
-    set_forms(&mut detail, viewer, &kept, &window.view_params);
+    let row_state = RowState::new(selected_id, &window.folds);
+    set_forms(&mut detail, viewer, &row_state, &window.view_params);
     let make = move || {
         let pane = match &observation {
             Some(observation) => DetailPage::of_observation(observation, detail),
@@ -164,12 +164,12 @@ async fn render_page(
 pub(crate) async fn detail_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<TracePath>,
+    Path(path): Path<TracePath>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let id = of.id()?;
+    let id = path.id()?;
     let mut params = TraceParams::new(query.as_deref());
-    let kept = params.kept();
+    let row_state = params.kept();
     let target = Target::within(id.clone(), params.observation.take());
     let mut input = detail_input(&app, &viewer, &target, params.rules).await?;
     match target.observation() {
@@ -185,7 +185,7 @@ pub(crate) async fn detail_fragment(
             );
         }
     }
-    set_forms(&mut input, &viewer, &kept, &params.view_params);
+    set_forms(&mut input, &viewer, &row_state, &params.view_params);
     let view = match target.observation() {
         Some(observation) => {
             let observation =
@@ -209,10 +209,10 @@ pub(crate) async fn detail_fragment(
 pub(crate) async fn rows_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<TracePath>,
+    Path(path): Path<TracePath>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let id = of.id()?;
+    let id = path.id()?;
     let mut params = TraceParams::new(query.as_deref());
     let (revision, outline) = outline(&app, &viewer, &id).await?;
     params.fit_zoom(&outline);
@@ -230,10 +230,10 @@ pub(crate) async fn rows_fragment(
 pub(crate) async fn seek_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<TracePath>,
+    Path(path): Path<TracePath>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let id = of.id()?;
+    let id = path.id()?;
     let mut params = TraceParams::new(query.as_deref());
     let (revision, outline) = outline(&app, &viewer, &id).await?;
     params.fit_zoom(&outline);
@@ -256,9 +256,15 @@ pub(crate) async fn seek_fragment(
 }
 
 /// Sets the display forms of the values, from the URL or else the last selected ones, and the URL of links to other forms.
-fn set_forms(detail: &mut DetailInput, viewer: &Viewer, kept: &RowState, view_params: &ViewParams) {
+fn set_forms(
+    detail: &mut DetailInput,
+    viewer: &Viewer,
+    row_state: &RowState,
+    view_params: &ViewParams,
+) {
     detail.forms = view_params.forms.or(&viewer.forms);
-    detail.address = kept.address(&ViewParams { forms: Forms::default(), ..view_params.clone() });
+    detail.address =
+        row_state.address(&ViewParams { forms: Forms::default(), ..view_params.clone() });
 }
 
 /// Stores the display forms of the URL in a cookie if they differ from the last selected ones.

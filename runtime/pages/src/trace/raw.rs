@@ -58,9 +58,9 @@ pub(crate) async fn trace_value(
     State(app): State<App>,
     viewer: Viewer,
     Path((_, trace, part)): Path<(String, String, String)>,
-    Query(of): Query<RawParams>,
+    Query(params): Query<RawParams>,
 ) -> Result<Response, Problem> {
-    text(content_of_trace(&app, &viewer, &trace).await?, &part, of)
+    text(content_of_trace(&app, &viewer, &trace).await?, &part, params)
 }
 
 /// `GET P/traces/{trace}/observations/{observation}/raw/{part}`
@@ -68,10 +68,10 @@ pub(crate) async fn observation_value(
     State(app): State<App>,
     viewer: Viewer,
     Path((_, trace, observation, part)): Path<(String, String, String, String)>,
-    Query(of): Query<RawParams>,
+    Query(params): Query<RawParams>,
 ) -> Result<Response, Problem> {
     let content = content_of_observation(&app, &viewer, &trace, &observation).await?;
-    text(content, &part, of)
+    text(content, &part, params)
 }
 
 pub(crate) async fn content_of_trace(
@@ -107,15 +107,15 @@ pub(crate) async fn content_of_observation(
     Ok(found.ok_or_else(unknown)?.content)
 }
 
-fn text(content: Content, part: &str, of: RawParams) -> Result<Response, Problem> {
+fn text(content: Content, part: &str, params: RawParams) -> Result<Response, Problem> {
     let value = value(content, part).ok_or_else(unknown)?;
-    let value = of.node(value)?;
+    let value = params.node(value)?;
     let kind = match &value {
         Payload::Text(_) => "txt",
         Payload::Json(_) => "json",
     };
     let mut response = plain(value.into_text());
-    if of.download.is_some() {
+    if params.download.is_some() {
         // `part` is one of the names in `value`.
         let file = format!("attachment; filename=\"{part}.{kind}\"");
         if let Ok(file) = HeaderValue::from_str(&file) {

@@ -18,11 +18,11 @@ pub(crate) struct ExecutionPath {
 
 pub(crate) async fn requeue_execution(
     State(app): State<App>,
-    Path(of): Path<ExecutionPath>,
+    Path(path): Path<ExecutionPath>,
     form: SubmittedForm,
 ) -> Result<Response, Problem> {
     let missing = || Problem::not_found("execution");
-    let id = ExecutionId::new(&of.execution).map_err(|_| missing())?;
+    let id = ExecutionId::new(&path.execution).map_err(|_| missing())?;
     let (ledger, project) = (&app.store.ledger, &form.viewer.project);
     let act = async {
         let now = app.web.clock.now();

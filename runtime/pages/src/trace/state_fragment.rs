@@ -17,9 +17,9 @@ use crate::trace::page::TracePath;
 pub(crate) async fn state_fragment(
     State(app): State<App>,
     viewer: Viewer,
-    Path(of): Path<TracePath>,
+    Path(path): Path<TracePath>,
 ) -> Result<Response, Problem> {
-    let id = of.id()?;
+    let id = path.id()?;
     let telemetry = &app.store.telemetry;
     let version = telemetry.trace_version(&viewer.project, &id).await?;
     let version = version.ok_or_else(unknown_trace)?;

@@ -100,8 +100,8 @@ pub(crate) async fn compare_page(
             None => false,
         };
         if is_trace {
-            let of = Path(TracePath::new(NAME));
-            return page::trace_page(State(app), viewer, of, RawQuery(raw)).await;
+            let path = Path(TracePath::new(NAME));
+            return page::trace_page(State(app), viewer, path, RawQuery(raw)).await;
         }
     }
     if let [a, b] = chosen.as_slice() {
@@ -233,13 +233,13 @@ async fn add_scores(
     for side in sides.iter_mut().flatten() {
         let mut by_subject: HashMap<Option<String>, Vec<&Score>> = HashMap::new();
         for score in &all {
-            let of = match &score.written.subject {
+            let (trace, observation) = match &score.written.subject {
                 Subject::Trace(trace) => (trace, None),
                 Subject::Observation(trace, step) => (trace, Some(step.to_string())),
                 Subject::Session(_) | Subject::Experiment(_) => continue,
             };
-            if *of.0 == side.trace.id {
-                by_subject.entry(of.1).or_default().push(score);
+            if *trace == side.trace.id {
+                by_subject.entry(observation).or_default().push(score);
             }
         }
         let scored = |scores: Vec<&Score>| {
@@ -247,7 +247,8 @@ async fn add_scores(
             ScoresByName::new(written.map(|written| (written.name.as_str(), &written.value)))
         };
         let by_subject = by_subject.into_iter();
-        side.scores = by_subject.map(|(of, scores)| (of, scored(scores))).collect();
+        side.scores =
+            by_subject.map(|(observation, scores)| (observation, scored(scores))).collect();
     }
     Ok(())
 }

@@ -41,14 +41,14 @@ pub(crate) enum NewsList {
 async fn count_new(
     app: &App,
     viewer: &Viewer,
-    (of, params): (NewsList, &ListNewsParams),
+    (list, params): (NewsList, &ListNewsParams),
     received: Timestamp,
 ) -> Result<(u64, bool), Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let (from, to) = viewer.focus.range(app.web.clock.now());
     let since = (received, MAX_NEWS);
     let environments = viewer.focus.environments.clone();
-    Ok(match of {
+    Ok(match list {
         NewsList::Groups(by) => {
             let only = Some(params.of.as_str()).filter(|id| !id.is_empty());
             let query = match (by, only) {
@@ -69,9 +69,9 @@ async fn count_new(
 }
 
 /// URL of the list, or of the page of one session or user.
-fn list_url(viewer: &Viewer, of: NewsList, params: ListNewsParams) -> String {
+fn list_url(viewer: &Viewer, list: NewsList, params: ListNewsParams) -> String {
     let base = viewer.base();
-    let path = match of {
+    let path = match list {
         NewsList::Groups(by) if !params.of.is_empty() => href(&base, by, &params.of),
         NewsList::Groups(by) => list_href(&base, by),
         NewsList::Scores => format!("{base}/scores"),
@@ -95,18 +95,18 @@ pub(crate) async fn list_news_fragment(
     State(app): State<App>,
     viewer: Viewer,
     Query(params): Query<ListNewsParams>,
-    of: NewsList,
+    list: NewsList,
 ) -> Result<Response, Problem> {
     let now = app.web.clock.now();
     let (n, is_cut) = match received(&params.received, now)? {
         None => (0, false),
-        Some(received) => count_new(&app, &viewer, (of, &params), received).await?,
+        Some(received) => count_new(&app, &viewer, (list, &params), received).await?,
     };
     let is_narrowed = [&params.q, &params.name, &params.fingerprint, &params.trace];
     let view = NewsFragment {
         n,
         is_cut,
-        nouns: match of {
+        nouns: match list {
             NewsList::Groups(_) if !params.of.is_empty() => TRACES,
             NewsList::Groups(GroupKey::Session) => {
                 ["session with new traces", "sessions with new traces"]
@@ -116,7 +116,7 @@ pub(crate) async fn list_news_fragment(
         },
         is_filtered: is_narrowed.iter().any(|value| !value.is_empty()),
         is_sorted: false,
-        list: list_url(&viewer, of, params),
+        list: list_url(&viewer, list, params),
     };
     news_response(&view, now)
 }

@@ -55,8 +55,8 @@ pub(crate) async fn bookmark(
     let trace = TraceId::new(&id).map_err(|_| read::unknown_trace())?;
     let viewer = &form.viewer;
     let act = async {
-        let known = read::trace_without_content(&app, &viewer.project, &trace).await?;
-        if known.ok_or_else(read::unknown_trace)?.bookmarked == is_set {
+        let stored = read::trace_without_content(&app, &viewer.project, &trace).await?;
+        if stored.ok_or_else(read::unknown_trace)?.bookmarked == is_set {
             return Ok(SubmissionOutcome::new(match is_set {
                 true => "The trace is already bookmarked.",
                 false => "The trace is not bookmarked.",
@@ -81,10 +81,10 @@ pub(crate) async fn bookmark(
 /// `POST P/traces/{trace}`: `add` is a typed tag; `remove`, and `again` to undo a removal, are percent-encoded tags.
 pub(crate) async fn tag(
     State(app): State<App>,
-    Path(of): Path<TracePath>,
+    Path(path): Path<TracePath>,
     form: SubmittedForm,
 ) -> Result<Response, Problem> {
-    let trace = of.id()?;
+    let trace = path.id()?;
     let viewer = &form.viewer;
     let typed = form.fields.raw("add").unwrap_or_default().trim();
     let (removed, again) = (decoded(&form, "remove"), decoded(&form, "again"));
@@ -94,11 +94,11 @@ pub(crate) async fn tag(
         (None, Some(tag)) => (true, tag),
         (None, None) => (true, typed.to_owned()),
     };
-    let known = read::trace_without_content(&app, &viewer.project, &trace).await?;
-    let known = known.ok_or_else(read::unknown_trace)?.tags;
-    let has_it = known.contains(&tag);
+    let stored = read::trace_without_content(&app, &viewer.project, &trace).await?;
+    let stored = stored.ok_or_else(read::unknown_trace)?.tags;
+    let has_it = stored.contains(&tag);
     let fault = match is_added {
-        true if !has_it && MAX_TAGS <= known.len() => {
+        true if !has_it && MAX_TAGS <= stored.len() => {
             Some(format!("a trace has at most {MAX_TAGS} tags; remove one first"))
         }
         // A removed tag may contain characters that cannot be typed.
