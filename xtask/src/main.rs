@@ -1,4 +1,4 @@
-//! One command for people and CI: `cargo xtask demo`, `check`, `debt`, `phrases`, `package`, `generate`, `pictures`, `bench`.
+//! The command for developers and CI: `cargo xtask demo`, `check`, `debt`, `phrases`, `package`, `generate`, `pictures`, `bench`.
 
 mod check;
 mod contract;
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "One command for people and CI")]
+#[command(name = "cargo xtask", about = "The command for developers and CI")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -142,7 +142,7 @@ impl Package {
             fs::copy(shell::root().join(from), to).context(*from)?;
         }
         let archive = self.out.join(format!("{name}.tar.gz"));
-        // The same content gives the same bytes, whoever packs it and when.
+        // The same content gives the same bytes, independent of user and time.
         let mut tar = Command::new("tar");
         tar.args(["--create", "--use-compress-program=gzip -9 -n"]);
         tar.args(["--sort=name", "--mtime=@0", "--format=ustar"]);

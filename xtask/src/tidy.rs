@@ -52,7 +52,7 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// A library or program that is built without tests of its own (`test = false`) must have none.
+/// A library or program that is built without unit tests (`test = false`) must have none.
 fn tests_that_never_run() -> anyhow::Result<Vec<String>> {
     let metadata = shell::metadata()?;
     let packages = metadata["packages"].as_array().into_iter().flatten();

@@ -34,7 +34,7 @@ pub struct RejectedEvent {
     pub id: String,
     /// 400, or 401 if the key lacks the permission for the event.
     pub status: u16,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
     /// `InvalidRequestError` or `UnauthorizedError`.
     pub error: String,

@@ -87,7 +87,7 @@ pub struct Exports {
 /// The administrator, who has access to every project.
 #[derive(Clone, Default)]
 pub struct Admin {
-    /// The key of the administrator; without it there is no administrator.
+    /// The key of the administrator. `None`: no administrator.
     pub api_key: Option<String>,
 }
 

@@ -21,7 +21,7 @@ pub struct CostSum {
 }
 
 impl CostSum {
-    /// The sum of one observation; `is_call` says whether a missing cost counts as unknown.
+    /// The sum of one observation; with `is_call` a missing cost counts as unknown.
     #[must_use]
     pub fn of_observation(cost: Option<f64>, is_call: bool) -> Self {
         Self {

@@ -2,10 +2,10 @@
 //! Debian's cron.
 //!
 //! Two kinds of schedules go through a change of the clock differently:
-//! - A **fixed** one names minutes and hours. What falls into the hour that is left out runs at once
-//!   when the clock has moved on; what falls into the hour that comes twice runs the first time only.
-//! - An **interval**, whose minute or hour starts with `*`, follows the clock: it has no fires in an
-//!   hour that is left out, and those of an hour that comes twice come twice.
+//! - A **fixed** one names minutes and hours. Times in a skipped hour run immediately
+//!   after the change; times in a repeated hour run the first time only.
+//! - An **interval**, whose minute or hour starts with `*`, follows the clock: it does not fire in a
+//!   skipped hour, and fires twice in a repeated hour.
 //!
 //! The time zones are those compiled in, not those of the machine: nothing is read, a machine without
 //! any works, and every server of one release computes the same windows.
@@ -119,12 +119,12 @@ impl Schedule {
         Some(Timestamp::from_micros(fire.as_microsecond()))
     }
 
-    /// Goes through the times on the wall, each of which has one instant or none of its own.
+    /// Walks the local times, each of which maps to at most one instant.
     fn next_of_fixed(&self, after: jiff::Timestamp) -> Option<jiff::Timestamp> {
         let on_the_wall = self.zone.to_datetime(after);
         let until = horizon(on_the_wall.date());
-        // The minute that runs may still be to come, when the clock was just put back; what came
-        // before it has been.
+        // After a change back the current local minute may occur again; earlier minutes have
+        // already fired.
         let mut from = start_of_minute(on_the_wall);
         loop {
             let civil = self.next_civil(from, until)?;

@@ -61,11 +61,11 @@ impl fmt::Display for DatasetName {
 pub struct Dataset {
     /// Its id.
     pub id: String,
-    /// Its name, which finds it.
+    /// Unique name.
     pub name: String,
-    /// For people.
+    /// Description.
     pub description: Option<String>,
-    /// Anything; null when nothing was given.
+    /// Any JSON value; null if absent.
     pub metadata: Value,
     /// JSON Schema of the inputs.
     pub input_schema: Option<Value>,
@@ -80,7 +80,7 @@ pub struct Dataset {
 /// A change of a dataset; absent members are unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DatasetPatch {
-    /// For people.
+    /// Description.
     pub description: Option<String>,
     /// Anything.
     pub metadata: Option<Value>,
@@ -91,7 +91,7 @@ pub struct DatasetPatch {
 }
 
 impl Dataset {
-    /// With what a write says; the same dataset when it says nothing new.
+    /// The dataset with a patch applied; unchanged if the patch has no new values.
     #[must_use]
     pub fn patched(&self, patch: DatasetPatch, now: Timestamp) -> Self {
         let mut next = self.clone();
@@ -176,7 +176,7 @@ impl DatasetItem {
         }
     }
 
-    /// The next version; the same one when the write says nothing new. Versions of an item never
+    /// The next version; the same one if the patch has no new values. Versions of an item never
     /// share an instant.
     #[must_use]
     pub fn patched(&self, patch: ItemPatch, now: Timestamp) -> Self {
@@ -217,7 +217,7 @@ pub struct DatasetRun {
     pub id: String,
     /// Its name, unique in the dataset.
     pub name: String,
-    /// For people.
+    /// Description.
     pub description: Option<String>,
     /// Anything.
     pub metadata: Value,

@@ -375,7 +375,7 @@ impl VersionPolicy {
         }
     }
 
-    /// The version whose scores count, given the newest version; 0 if there is none.
+    /// The version whose scores count, given the newest version; 0 if no version counts.
     #[must_use]
     pub const fn live(self, newest: u32) -> u32 {
         match self {
@@ -741,7 +741,7 @@ pub struct Execution {
     pub evaluator_version_id: Option<EvaluatorVersionId>,
     /// Class of the last failure, or the reason of a skip.
     pub error_class: Option<EndReason>,
-    /// A sentence for people.
+    /// Human-readable message.
     pub error_message: Option<String>,
     /// Due time of a delayed execution.
     pub due_at: Timestamp,

@@ -38,7 +38,7 @@ named_enum!(
         ModelConfigInvalid = "model_config_invalid",
         /// The address of the connection does not resolve, or is not allowed.
         EndpointUnreachable = "endpoint_unreachable",
-        /// The provider says that the account is not set up yet.
+        /// The provider reports an account that is not set up.
         AccountNotReady = "account_not_ready",
         /// A budget is spent.
         BudgetExhausted = "budget_exhausted",

@@ -118,7 +118,7 @@ pub enum Test {
     /// Category of one name is one of these; an absent category reads as empty text, a null column
     /// never matches.
     CategoryAnyOf(String, Vec<String>),
-    /// Category of one name is none of these, in the same reading.
+    /// Category of one name is in none of these; absent and null as above.
     CategoryNoneOf(String, Vec<String>),
     /// A boolean of that name with that value exists.
     MemberIs(String, bool),

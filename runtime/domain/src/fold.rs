@@ -135,7 +135,7 @@ enum Rank {
     AsRoot,
     ParentMissing,
     InCycle,
-    /// The record of a trace is not an observation of it: it is the root only if there is no other one.
+    /// The record of a trace is not an observation of it: it is the root only in the absence of other observations.
     Record,
 }
 
@@ -284,7 +284,7 @@ impl<'a> Set<'a> {
         let mut marked = HashSet::new();
         for observation in self.observations.iter().filter(|o| is_one(o)) {
             let mut above = self.parent(observation);
-            // A marked ancestor has marked all of its own ancestors.
+            // The ancestors of a marked observation are marked.
             while let Some(ancestor) = above {
                 if !marked.insert(&ancestor.id) {
                     break;
@@ -437,7 +437,7 @@ fn bare_model(model: &str) -> String {
     crate::pricing::strip_date(name).to_ascii_lowercase()
 }
 
-/// Without the record of the trace, which is no step of it.
+/// The observations without the record of the trace.
 fn steps(observations: &[Observation]) -> impl Iterator<Item = &Observation> {
     let is_step = |observation: &&Observation| !observation.is_trace_record();
     observations.iter().filter(is_step)

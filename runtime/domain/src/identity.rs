@@ -118,7 +118,7 @@ pub fn call_span_id(execution: &ExecutionId, attempt: u32, call: u32) -> String 
 }
 
 /// The seed a plug-in gets: equal calls get equal seeds on every machine. The fingerprint covers
-/// component, evaluator and configuration; where the item was found is no part of the call.
+/// component, evaluator and configuration; the origin of the item is not part of the call.
 #[must_use]
 pub fn seed(fingerprint: &Fingerprint, item: &Item) -> u64 {
     let mut hash = Sha256::new();

@@ -21,7 +21,7 @@ pub const EVALUATION_RESULT: &str = "gen_ai.evaluation.result";
 pub const DETAILS_ROW: u8 = 6;
 /// The row that the message events feed.
 pub const EVENTS_ROW: u8 = 8;
-/// Attributes that say who sent an event, not what it holds.
+/// Attributes that identify the sender of an event, not its content.
 const LEFT_OUT: [&str; 3] = ["gen_ai.system", "gen_ai.provider.name", "event.name"];
 
 /// The role of a message event; `None` for other events.
@@ -85,7 +85,7 @@ pub fn message_content<M: Borrow<Map<String, Value>>>(events: &[(&str, M)]) -> E
             messages.push(Value::Object(message));
         } else if *name == CHOICE {
             let choice: Map<String, Value> = kept.collect();
-            // One without attributes says nothing, and leaves the place to the next source.
+            // An event without attributes falls back to the next source.
             choices.extend((!choice.is_empty()).then_some(Value::Object(choice)));
         }
     }
@@ -129,7 +129,7 @@ pub fn join_logs(observation: &mut Observation, logs: &[SpanLog]) {
     observation.has_content = content.input.is_some() || content.output.is_some();
 }
 
-/// Sets `slot` unless it came from an earlier row. The same row is set again: more records may have come.
+/// Sets `slot` unless its value is from an earlier row. A value of the same row is replaced, since more records may have arrived.
 fn take(value: Option<Value>, row: u8, slot: &mut Option<Payload>, slot_row: &mut u8) {
     let is_better = slot.is_none() || row <= *slot_row;
     if let (true, Some(value)) = (is_better, value) {

@@ -39,7 +39,7 @@ pub struct OutOfSteps;
 pub struct Steps(usize);
 
 impl Steps {
-    /// A budget of so many steps.
+    /// A budget of `n_steps` steps.
     #[must_use]
     pub const fn new(n_steps: usize) -> Self {
         Self(n_steps)
@@ -104,7 +104,7 @@ enum Logical {
     /// `match` and `search`.
     Matches {
         text: Comparable,
-        /// None for a literal that is no pattern: nothing matches it.
+        /// `None` for an invalid pattern, which matches nothing.
         pattern: Option<Pattern>,
     },
 }

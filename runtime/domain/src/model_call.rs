@@ -9,13 +9,13 @@ pub struct ModelCall {
     pub provider: String,
     /// The requested model.
     pub model: String,
-    /// The model that answered, where the provider says so.
+    /// The model that replied, if the provider reports it.
     pub model_answered: Option<String>,
     /// The method of the structured reply, such as `json_schema`.
     pub method: String,
     /// When the request was sent.
     pub started_at: Timestamp,
-    /// To the end of the answer, milliseconds.
+    /// Time to the end of the reply, milliseconds.
     pub latency_ms: u64,
     /// Tokens of the prompt.
     pub input_tokens: u64,
@@ -29,10 +29,10 @@ pub struct ModelCall {
     pub is_estimated: bool,
     /// US dollars; `None` where the price of the model is not known.
     pub cost: Option<f64>,
-    /// The reply came from the cache: no request was sent, and `cost` is 0.
+    /// The reply is from the cache: no request was sent, and `cost` is 0.
     pub is_from_cache: bool,
     /// Cost saved by the cache, US dollars; `None` if nothing was saved or the price is unknown.
     pub saved: Option<f64>,
-    /// Class and message, where no usable answer came.
+    /// Class and message of a failure.
     pub error: Option<(String, String)>,
 }

@@ -83,7 +83,7 @@ impl Observation {
 }
 
 impl ObservationKind {
-    /// A model call with usage of its own: generation or embedding.
+    /// A model call with usage: generation or embedding.
     #[must_use]
     pub const fn is_generation_like(self) -> bool {
         matches!(self, Self::Generation | Self::Embedding)
@@ -244,7 +244,7 @@ pub struct Observation {
     pub cost: Cost,
     /// Cost computed by the server from prices, when none was given.
     pub computed_cost: Cost,
-    /// The price entry that `computed_cost` comes from.
+    /// The price entry of `computed_cost`.
     pub price_id: Option<String>,
     /// Usage that repeats the usage of descendants (otlp.md 4.4).
     pub aggregate_usage: Usage,

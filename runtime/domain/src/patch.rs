@@ -42,7 +42,7 @@ pub enum PatchSubject {
 /// A partial trace or observation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Patch {
-    /// The event it came in; the same event again is the same patch.
+    /// The source event; a repeated event is the same patch.
     pub event_id: String,
     /// Time of the event, set by the client.
     #[serde(with = "micros")]
@@ -296,7 +296,7 @@ impl<'p> Parts<'p> {
         self.last(field).cloned()
     }
 
-    /// The kind of the last create, or of the last update if there is no create.
+    /// The kind of the last create, otherwise of the last update.
     fn kind(&self) -> ObservationKind {
         let creates = self.0.iter().rev().find(|patch| !patch.is_update);
         let decides = creates.or_else(|| self.0.last());

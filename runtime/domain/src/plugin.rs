@@ -484,7 +484,7 @@ pub struct CallResult {
     pub cpu_us: u64,
     /// Log lines, at most 200.
     pub log: Vec<LogLine>,
-    /// Charges its bytes to whoever received it from a worker.
+    /// Charges its bytes to the receiver.
     #[serde(skip)]
     pub permit: ResultPermit,
 }
@@ -501,7 +501,7 @@ impl ResultPermit {
     }
 }
 
-/// Results are compared by what they say.
+/// All permits are equal: results are compared by content.
 impl PartialEq for ResultPermit {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -66,7 +66,7 @@ struct MatchCache {
 /// The outcome of pricing an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pricing {
-    /// Cost was given, or there is no usage or no model: nothing to compute.
+    /// The cost was reported, or usage or model is missing.
     NotNeeded,
     /// The cost was computed.
     Priced,
@@ -146,7 +146,7 @@ impl PriceTable {
         self.entries.len()
     }
 
-    /// Whether it has no entry of its own.
+    /// Whether the table has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -176,8 +176,8 @@ impl PriceTable {
         Pricing::Priced
     }
 
-    /// The cost of usage that repeats the steps below: it counts where there are none (otlp.md 4.4). The sum of
-    /// several calls says nothing about the length of one, so prices for long contexts never apply.
+    /// The cost of usage that repeats that of descendants: it counts in their absence (otlp.md 4.4). The sum of
+    /// several calls does not imply the length of one, so prices for long contexts never apply.
     fn aggregate_cost(&self, observation: &Observation) -> Cost {
         if !observation.aggregate_cost.is_empty() || observation.aggregate_usage.is_empty() {
             return Cost::new();
@@ -205,7 +205,7 @@ impl PriceTable {
         let gave_the_cost = |(_, prices): &(&str, &Prices)| {
             is_about(&cost_of(&observation.usage, prices), &observation.computed_cost)
         };
-        // Conditions look at what was not read with every observation; then the cost itself tells the tier.
+        // Conditions may need fields that were not read; then the tier is derived from the cost.
         let chosen = std::iter::once(entry.tier_for(observation));
         let mut candidates = chosen.chain(entry.all_tiers()).filter(gave_the_cost);
         let (tier, prices) = candidates.next()?;

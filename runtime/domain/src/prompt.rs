@@ -44,7 +44,7 @@ impl PromptName {
     /// Checks text from outside.
     ///
     /// # Errors
-    /// [`InvalidPrompt`] says which rule the text breaks.
+    /// [`InvalidPrompt`] names the violated rule.
     pub fn new(raw: &str) -> Result<Self, InvalidPrompt> {
         let n_chars = raw.chars().count();
         if n_chars == 0 || MAX_NAME_CHARS < n_chars || raw.trim().is_empty() {

@@ -1,7 +1,7 @@
 //! Constraints on scores of a name: type, range, categories.
 //!
 //! Invariant: a [`ScoreConfig`] that passed [`ScoreConfig::faults`] without any decides for every value
-//! whether it fits; there is no "maybe".
+//! whether it is valid.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub struct ScoreConfig {
     pub max_value: Option<f64>,
     /// For categorical and boolean ones.
     pub categories: Option<Vec<Category>>,
-    /// For people.
+    /// Description.
     pub description: Option<String>,
     /// Made at.
     pub created_at: Timestamp,

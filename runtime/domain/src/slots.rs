@@ -108,7 +108,7 @@ impl FingerprintSlot<'_> {
 pub struct ModelFailure {
     /// Determines retries and pauses.
     pub class: FailureClass,
-    /// For people.
+    /// Description.
     pub message: String,
     /// Wait time requested by the provider.
     pub retry_after_ms: Option<u64>,
@@ -116,7 +116,7 @@ pub struct ModelFailure {
     pub is_unsent: bool,
     /// The exhausted budget, with [`FailureClass::BudgetExhausted`].
     pub spent: Option<ExhaustedBudget>,
-    /// Another attempt would fail in the same way, whatever the class.
+    /// Another attempt would fail too, for any class.
     pub is_final: bool,
 }
 
@@ -155,7 +155,7 @@ pub struct ModelNotes {
     waited_ms: AtomicU64,
     /// A model call was withdrawn.
     is_cancelled: AtomicBool,
-    /// The caller has given up.
+    /// The caller no longer waits.
     is_abandoned: AtomicBool,
 }
 

@@ -167,7 +167,7 @@ fn variable_extraction_corpus() {
     let mut n_tested = 0;
     for case in cases(&read("variable_extraction")) {
         if text(&case["value"]).starts_with("{'") {
-            // The peer guesses at Python's notation; the corpus says that nobody has to.
+            // The peer parses Python's notation; the corpus does not require that.
             continue;
         }
         n_tested += 1;

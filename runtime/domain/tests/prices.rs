@@ -88,7 +88,7 @@ fn every_entry_is_found_by_seller_and_name_and_has_a_source() {
         let found = find(&table, &entry.model, Some(&listing.seller));
         let found = found.unwrap_or_else(|| panic!("{} is not found", entry.model));
         let same = self::listing(found);
-        // The same model under two spellings of one seller costs what the first one says.
+        // The same model under two spellings of one seller has the price of the first one.
         assert_eq!(same.seller, listing.seller, "{} gives {}", entry.model, found.id);
         assert!(!listing.source.is_empty());
     }
@@ -198,7 +198,7 @@ proptest! {
         ending in ending(),
         seller in select(vec![None, Some("aws.bedrock"), Some("azure"), Some("gcp.vertex_ai"), Some("groq"), Some("openai")]),
     ) {
-        // A name that is listed with its ending is a model of its own.
+        // A name that is listed with its ending is a separate model.
         let is_one_model = ending.is_empty() || !bare_names().contains(&format!("{name}{ending}"));
         prop_assume!(is_one_model);
         let table = PriceTable::built_in();

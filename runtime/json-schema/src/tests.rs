@@ -57,7 +57,7 @@ fn any_of_reports_the_closest_branch_and_enum_all_values() {
     assert_eq!(wrong, [("/word".to_owned(), want)]);
     let wrong = messages(json!({ "kind": "number", "number": "x" }));
     assert_eq!(wrong[0].0, "/number");
-    // Nothing says which one is meant.
+    // No branch is closer than the others.
     assert_eq!(messages(json!(7)).len(), 1);
 }
 

@@ -90,7 +90,7 @@ impl<O: Owner> MemoryBudget<O> {
         Ok(reservation)
     }
 
-    /// Waits until the bytes are free. A reservation of more than [`Self::max_large_bytes`] is charged as so many: it
+    /// Waits until the bytes are free. A reservation of more than [`Self::max_large_bytes`] is charged as that number: it
     /// waits until no other large reservation is left. Dropping the future leaves the queue.
     ///
     /// Do not wait while holding another reservation of the same budget: two that do may wait for each other.

@@ -7,14 +7,14 @@ use tokio::sync::oneshot;
 
 /// Largest small reservation in bytes.
 const SMALL_BYTES: usize = 256 << 10;
-/// One part in so many of the budget, and of the share of an owner, is only for small reservations.
+/// One part in this number of the budget, and of the share of an owner, is reserved for small reservations.
 const RESERVE_PART: usize = 8;
-/// One part in so many of the budget is what an owner may hold and still use the reserve of the budget, so that an
+/// One part in this number of the budget is the maximum of an owner that may still use the reserve, so that an
 /// owner with large reservations leaves the reserve to others.
 const LITTLE_PART: usize = 64;
-/// A queue that holds something may hold at most so many times what it leaves free of the share of its owner.
+/// A queue that is not empty may hold at most this multiple of the free rest of the share of its owner.
 const QUEUE_FACTOR: usize = 2;
-/// So many small reservations of other queues may be granted before a large one that waits for the share of their owner.
+/// Number of small reservations of other queues that may be granted before a large one that waits for the share of their owner.
 const MAX_OVERTAKEN: u32 = 256;
 
 /// The owner of reservations: an owner, or one of several queues of an owner.
@@ -135,7 +135,7 @@ impl<O: Owner, R> State<O, R> {
         held.copied().unwrap_or_default()
     }
 
-    /// Whether a queue that holds something would leave too little of the share of its owner to the others.
+    /// Whether a queue that is not empty would exceed its part of the share of its owner.
     fn is_beyond_queue(&self, limits: Limits, owner: &O, own_bytes: usize, n_bytes: usize) -> bool {
         let of_queue = self.by_queue.get(owner).copied().unwrap_or_default();
         let is_alone = of_queue == own_bytes;

@@ -134,7 +134,7 @@ fn a_large_reservation_waits_and_is_not_overtaken_for_ever() {
     let held = budget.try_reserve("a", 4 * MIB).unwrap();
     let mut large = pin!(budget.reserve("b", 100 * MIB));
     assert!(poll(large.as_mut()).is_none());
-    // One that came later and would fit waits behind it; a small one does not.
+    // A later one that would fit waits behind it; a small one does not.
     let mut later = pin!(budget.reserve("c", 2 * MIB));
     assert!(poll(later.as_mut()).is_none());
     let small = poll(pin!(budget.reserve("d", SMALL))).unwrap();

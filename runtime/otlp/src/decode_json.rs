@@ -72,7 +72,7 @@ fn top_level(bytes: &[u8]) -> Result<Option<Body<'_>>, DecodeError> {
 
 struct NotAnArray;
 
-/// The members of these names; none of them where there is no object.
+/// The members of these names; all `None` without an object.
 fn members<'a, const N: usize>(object: Option<Raw<'a>>, names: [&str; N]) -> [Option<Raw<'a>>; N] {
     object.and_then(|object| object.object(names)).unwrap_or([None; N])
 }
@@ -381,7 +381,7 @@ fn key_value<'a>(pair: Raw<'a>, budget: &mut ValueBudget) -> (Cow<'a, str>, Valu
 }
 
 fn any_value<'a>(value: Raw<'a>, budget: &mut ValueBudget) -> Value<'a> {
-    // The body was checked before, so there is no error to report.
+    // The body was validated before, so an error cannot occur.
     value_of(&mut value.reader(), 0, budget).unwrap_or(Value::Absent)
 }
 

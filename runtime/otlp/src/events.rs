@@ -22,7 +22,7 @@ use crate::{facts, mapping, metadata, tools, usage};
 
 /// The id of the record of a trace is two characters longer than the trace id, and has at most 800 characters.
 const TOO_LONG: &str =
-    "is too long: the id of a trace that comes as an event has at most 798 characters";
+    "is too long: the id of a trace in an event must have at most 798 characters";
 
 /// The content of one event.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,8 +97,8 @@ fn unknown(kind: &str) -> Issue {
     Issue::new(
         "type",
         format!(
-            "{:?} is no type of event; trace-create, span-create, generation-update, score-create and \
-             the like are",
+            "must be a type of event such as trace-create, span-create, generation-update or score-create; \
+             got {:?}",
             cut_chars(kind, 40)
         ),
     )
@@ -153,7 +153,7 @@ impl<'e> Fields<'e> {
         read(text).map(Some).ok_or_else(bad)
     }
 
-    /// An identifier of something without a row of its own, such as a user.
+    /// An identifier of an entity without a table, such as a user.
     fn key(&self, name: &str) -> Result<Option<String>, Issue> {
         let key = self.word(name)?;
         match key.as_deref().is_none_or(fits) {

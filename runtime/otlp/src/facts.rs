@@ -349,7 +349,7 @@ pub(crate) fn tags(source: &Source<'_>, notes: &mut Notes) -> Vec<String> {
     limited_tags(parts, notes)
 }
 
-/// Trimmed, cut, sorted and unique, and so many of them.
+/// Tags trimmed, truncated, sorted and unique, up to the maximum number.
 pub(crate) fn limited_tags(tags: Vec<String>, notes: &mut Notes) -> Vec<String> {
     let mut unique = BTreeSet::new();
     for tag in tags {

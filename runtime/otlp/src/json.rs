@@ -621,7 +621,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The name of a member. One that is longer than any that is looked for is not decoded, and is no name.
+    /// The name of a member. A name longer than every expected one is returned without decoding and matches nothing.
     fn key(&mut self) -> Result<Cow<'a, str>> {
         let start = self.at;
         if !self.jump() {
@@ -756,7 +756,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Whether one of eight bytes is a quote, a backslash or a control character: what may end a run of
-/// plain characters. May say yes for a byte above 127, never no for a special one.
+/// plain characters. May be true for a byte above 127, but is never false for a special one.
 const fn has_special(word: u64) -> bool {
     const ONES: u64 = u64::MAX / 0xff;
     const HIGHS: u64 = ONES << 7;

@@ -48,10 +48,10 @@ pub use media::is_media_type;
 pub use request::{Context, DecodeError, Encoding, MappingReport, Reason};
 pub use sink::{MemoryExhausted, Sink};
 
-/// Reads a trace request into `sink`. What that has taken is worth nothing when this fails.
+/// Reads a trace request into `sink`. After an error the content of the sink must be discarded.
 ///
 /// # Errors
-/// [`DecodeError`] when the body is no such request or goes beyond a limit.
+/// [`DecodeError`] if the body is malformed or exceeds a limit.
 pub fn read_traces(
     bytes: &[u8],
     encoding: Encoding,
@@ -71,7 +71,7 @@ pub fn read_traces(
 /// events make. Every other record is dropped.
 ///
 /// # Errors
-/// [`DecodeError`] when the body is no such request or goes beyond a limit.
+/// [`DecodeError`] if the body is malformed or exceeds a limit.
 pub fn read_logs(
     bytes: &[u8],
     encoding: Encoding,
@@ -97,9 +97,8 @@ pub fn check_metrics(bytes: &[u8], encoding: Encoding) -> Result<(), DecodeError
     }
 }
 
-/// The name of an environment as it is stored, whatever way it came in: lower case, without the prefix
-/// reserved for the server's own traces, `default` when nothing usable is left.
-/// A name that is cut or replaced is noted in the metadata.
+/// The name of an environment as it is stored: lower case, without the prefix reserved for the server's own
+/// traces, `default` if nothing usable is left. A truncated or replaced name is noted in the metadata.
 #[must_use]
 pub fn normalized_environment(
     sent: &str,

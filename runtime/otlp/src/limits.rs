@@ -60,7 +60,7 @@ pub(crate) const MAX_SLOTS: usize = 10_001;
 /// Number arrays longer than this are replaced by a note of their length.
 pub(crate) const MAX_NUMBERS: usize = 256;
 
-/// The text cut to so many characters.
+/// The text truncated to `max_chars` characters.
 pub(crate) fn cut_chars(text: &str, max_chars: usize) -> &str {
     if text.len() <= max_chars {
         return text;
@@ -68,7 +68,7 @@ pub(crate) fn cut_chars(text: &str, max_chars: usize) -> &str {
     text.char_indices().nth(max_chars).map_or(text, |(at, _)| &text[..at])
 }
 
-/// The text cut to at most so many bytes, at a character boundary.
+/// The text truncated to at most `max_bytes` bytes, at a character boundary.
 pub(crate) fn cut_bytes(text: &str, max_bytes: usize) -> &str {
     let mut end = max_bytes.min(text.len());
     while !text.is_char_boundary(end) {

@@ -43,7 +43,7 @@ impl<'m> LogMapper<'m> {
         &self.context.limits
     }
 
-    /// Reads a record of so many bytes and keeps it if it is used.
+    /// Reads a record of a number of bytes and keeps it if it is used.
     pub(crate) fn record<'a>(
         &mut self,
         resource: &Resource<'_>,
@@ -116,7 +116,7 @@ impl<'m> LogMapper<'m> {
     }
 }
 
-/// The time that a record is ordered by; without one it comes last, as what arrives now.
+/// The sort key of a record; a record without a time is last.
 fn nanos(record: &LogRecord<'_>) -> u64 {
     let mut sent = [record.time_nanos, record.observed_nanos].into_iter();
     sent.find(|nanos| timestamp(*nanos).is_some()).unwrap_or(u64::MAX)

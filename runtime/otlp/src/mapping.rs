@@ -88,7 +88,7 @@ impl<'m> SpanMapper<'m> {
         Ok(())
     }
 
-    /// Reads a span of so many bytes and maps it.
+    /// Maps a span.
     pub(crate) fn span<'a>(
         &mut self,
         resource: &Resource<'_>,
@@ -153,7 +153,7 @@ fn add_span(
 ) -> Result<(), MemoryExhausted> {
     let attributes = Attributes::new(&span.attributes.pairs);
     let source = Source::new(span, &attributes, scope, &resource.attributes, context);
-    // The unfinished double of a span that is still to come, under an id of its own.
+    // A placeholder of an unfinished span, which has a different id.
     if attributes.text("logfire.span_type") == Some("pending_span") {
         return Ok(());
     }

@@ -208,8 +208,8 @@ impl Extractor<'_> {
         n_found
     }
 
-    /// Text with its media replaced, also where the text is JSON; none when there is none. Only provider
-    /// objects are worth writing the JSON anew.
+    /// Text with its media replaced, also within JSON; `None` without media. The JSON is serialized again only for
+    /// provider objects.
     fn any_text(&mut self, text: &str, depth: usize, field: &'static str) -> Option<String> {
         let has_uri = text.contains(DATA_URI);
         let replaced = has_uri.then(|| self.text(text, field)).flatten();
@@ -219,7 +219,7 @@ impl Extractor<'_> {
         tree.flatten().map(|tree| tree.to_string()).or(replaced)
     }
 
-    /// JSON text as a tree with its media replaced; none when there is none.
+    /// JSON text as a tree with its media replaced; `None` without media.
     fn parsed(&mut self, text: &str, depth: usize, field: &'static str) -> Option<Json> {
         if !may_hold_media(text) {
             return None;
@@ -255,7 +255,7 @@ impl Extractor<'_> {
         is_taken
     }
 
-    /// The text with every data URI in it replaced; none when there is none. Scans forward only.
+    /// The text with every data URI replaced; `None` without one. Scans forward only.
     fn text(&mut self, text: &str, field: &'static str) -> Option<String> {
         let mut out = String::new();
         let mut copied = 0;

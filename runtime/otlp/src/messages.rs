@@ -15,7 +15,7 @@ struct Branch<'k> {
     n_slots: usize,
 }
 
-/// Rebuilds the tree under `prefix` (which ends with a dot); `None` if there is none.
+/// Rebuilds the tree under `prefix` (which ends with a dot); `None` without entries.
 ///
 /// A level whose keys are all digits becomes an array, gaps closed. Segments are data: they are only
 /// ever compared with each other.

@@ -110,7 +110,7 @@ impl ValueBudget {
         Ok(Some(found))
     }
 
-    /// Values taken of so many.
+    /// The number of values used of `n_values`.
     pub(crate) const fn n_taken(&self, n_values: usize) -> usize {
         n_values.saturating_sub(self.n_left)
     }

@@ -39,7 +39,7 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// A field was cut; it had so many bytes.
+    /// A field of `n_bytes` bytes was truncated.
     pub(crate) fn cut(&mut self, field: &str, n_bytes: usize) {
         self.truncated.insert(field.to_owned(), n_bytes.into());
     }
@@ -52,7 +52,7 @@ impl Notes {
         }
     }
 
-    /// A field contradicts another one and is repaired, as senders expect: only the metadata says so.
+    /// A field contradicts another one and is repaired, as senders expect. Recorded in the metadata only.
     pub(crate) fn repaired(&mut self, field: &str, explanation: String) {
         self.repairs.insert(field.to_owned(), explanation.into());
     }
@@ -63,7 +63,7 @@ impl Notes {
         self.replaced(field, format!("must be {expected}, got {shown}; the value is ignored"));
     }
 
-    /// Keeps so many characters of a text.
+    /// Truncates a text to `max_chars` characters.
     pub(crate) fn limit_chars(&mut self, field: &str, text: &mut String, max_chars: usize) {
         let kept = cut_chars(text, max_chars).len();
         if kept < text.len() {
@@ -120,7 +120,7 @@ impl Notes {
         self.repairs.extend(other.repairs);
     }
 
-    /// One explanation of each change: the field, and what became of it.
+    /// One explanation of each change: the field, and the change.
     pub(crate) fn explanations(&self) -> impl Iterator<Item = String> {
         let cut = self.truncated.iter();
         let cut = cut.map(|(field, size)| match size {

@@ -19,7 +19,7 @@ pub(crate) struct ScoreContext<'p> {
     pub(crate) environment: &'p str,
 }
 
-/// The score of one `gen_ai.evaluation.result`; `index` tells several of one name apart.
+/// The score of one `gen_ai.evaluation.result`; `index` distinguishes scores of the same name.
 pub(crate) fn of_event(
     place: &ScoreContext<'_>,
     attributes: &Map<String, Json>,

@@ -90,10 +90,10 @@ fn repeats_those_below(source: &Source<'_>, kind: Kind) -> bool {
     by_operation || is_ai_wrapper || !kind.is_generation_like()
 }
 
-/// Reads `usageDetails` and the `usage` of a provider's answer.
+/// Reads `usageDetails` and the `usage` of a provider's response.
 ///
 /// Buckets called `input` and `output` are disjoint from all others. Otherwise the object is a provider's, and a side
-/// includes its parts as the table of names says, unless the total says otherwise.
+/// includes its parts by the table of names, unless the total contradicts it.
 pub(crate) fn native_usage(object: &Map<String, Json>) -> Reading {
     let mut counts = Counts::default();
     counts.add_object(object, 0);

@@ -32,7 +32,7 @@ fn pairs(object: &Value) -> Value {
     members.map(|(key, value)| json!({ "key": key, "value": any_value(value) })).collect()
 }
 
-/// The observation of a case, as far as a case may speak of it.
+/// The members of the observation that a case may specify.
 fn facts_of(case: &Case) -> Value {
     let events = case.events.as_array().into_iter().flatten();
     let events: Vec<Value> =

@@ -1,4 +1,4 @@
-//! Every file of `tests/corpus/otlp` maps to what its expectation file says: as protobuf and as JSON, in
+//! Every file of `tests/corpus/otlp` maps to the content of its expectation file: as protobuf and as JSON, in
 //! one request, and in one request per span, shuffled and with repeats.
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]

@@ -9,7 +9,7 @@
 //! - **Reference values.** `tests/corpus/stats` has the results of reference libraries.
 //!
 //! Every p-value is two-sided, every interval has the requested `level` (0.95 for
-//! "95 %"), and every result is in the unit of the values unless its text says otherwise.
+//! "95 %"), and every result is in the unit of the values unless documented otherwise.
 
 pub mod agreement;
 pub mod bootstrap;

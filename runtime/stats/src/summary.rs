@@ -38,7 +38,7 @@ pub struct Summary {
 pub struct Clustered {
     /// Number of clusters.
     pub n_clusters: usize,
-    /// The standard error of the mean; 0 with one cluster, which says nothing about others.
+    /// The standard error of the mean; 0 with one cluster.
     pub stderr: f64,
     /// The t interval with one degree of freedom less than clusters: needs two clusters.
     pub interval: Option<Interval>,

@@ -1,4 +1,4 @@
-//! Whatever the numbers are: an answer is finite, or there is none.
+//! For any numbers a result is finite or absent.
 
 use perpend_stats::agreement::{Confusion, Weights};
 use perpend_stats::krippendorff::{self, Scale};

@@ -104,7 +104,7 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
         let page = visitor.page(&format!("/scores?q={}", encode(q))).await;
         assert_eq!(names(&page), expected, "{q}: {page}");
         let is_faulty = q.starts_with("nme");
-        assert_eq!(page.contains("there is no column"), is_faulty, "{q}");
+        assert_eq!(page.contains("unknown column"), is_faulty, "{q}");
         assert_eq!(page.contains("No scores match"), expected.is_empty(), "{q}");
     }
     assert_an_empty_list_says_why(&visitor).await;

@@ -2,8 +2,8 @@
 //! with the path and the text of each file. `cargo xtask generate` writes them.
 //!
 //! Other languages' toolchains make their bindings while they build; C and Go need them in the SDK. Rust could make
-//! them by a macro, for which every build of a plug-in would compile the generator first. A program of its own, so
-//! that the first command of a newcomer does not wait for the generators.
+//! them by a macro, for which every build of a plug-in would compile the generator first. It is a separate program
+//! so that other commands do not compile the generators.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use wit_bindgen_core::wit_parser::{Resolve, WorldId};
 use wit_bindgen_core::{Files, WorldGenerator};
 use wit_bindgen_rust::WithOption;
 
-/// Where the runtime half of the Go bindings comes from in the generated text, and where ours is.
+/// The import path of the Go runtime in the generated text, and its replacement.
 const GO_RUNTIME: (&str, &str) = ("go.bytecodealliance.org/pkg/wit/", "perpend/internal/wit/");
 
 const WIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin-sdk/wit");
@@ -67,7 +67,7 @@ fn c() -> anyhow::Result<Vec<(String, String)>> {
 /// The packages below `perpend/internal`.
 fn go() -> anyhow::Result<Vec<(String, String)>> {
     let options = wit_bindgen_go::Opts {
-        // Not formatted: what comes out must not depend on whether gofmt is there.
+        // Not formatted: the output must not depend on the presence of gofmt.
         format: wit_bindgen_go::Format::False,
         pkg_name: Some("perpend/internal".to_owned()),
         ..wit_bindgen_go::Opts::default()

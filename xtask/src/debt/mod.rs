@@ -64,7 +64,7 @@ fn counters() -> anyhow::Result<Vec<Counter>> {
         },
         Counter {
             name: "sqlx",
-            about: "crates besides perpend-db that name sqlx",
+            about: "crates other than perpend-db that use sqlx",
             places: source::naming_sqlx()?,
         },
         Counter {

@@ -349,7 +349,7 @@ fn collect_in_object(members: &Map<String, Value>, depth: usize, calls: &mut Vec
     calls.truncate(MAX_CALLS);
 }
 
-/// Whether an object with a type says nothing but what its type means, although it may have a role.
+/// Whether an object with a type has no content; it may have a role.
 fn is_bare(members: &Map<String, Value>) -> bool {
     let is_set = |key: &&str| members.get(*key).is_some_and(|value| !value.is_null());
     let holds_more = ["content", "parts"].iter().chain(&LISTS).any(is_set);

@@ -140,7 +140,7 @@ fn with_call(shape: usize, name: &str, arguments: &Value) -> Value {
     }
 }
 
-/// A message that says this text, in one of the shapes.
+/// A message with this text, in one of the shapes.
 fn with_text(shape: usize, text: &str) -> Value {
     let part = json!({ "type": "text", "text": text });
     match shape {

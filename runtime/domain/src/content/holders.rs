@@ -8,7 +8,7 @@ use crate::content::parts::{answer, is_answer, of_result, open_result};
 
 /// Members of `config` in a request of Google's library that other requests have next to the messages.
 const SETTINGS: [&str; 3] = ["system_instruction", "systemInstruction", "tools"];
-/// Types of the messages of LangChain4j, and who speaks in them.
+/// Types of the messages of LangChain4j and their roles.
 const JAVA: [(&str, &str); 4] = [
     ("SYSTEM", "system"),
     ("USER", "user"),
@@ -138,7 +138,7 @@ fn of_cohere(members: &mut Map<String, Value>) {
     }
 }
 
-/// An item of OpenAI's Responses that is a call or a result in words of its own.
+/// An item of OpenAI's Responses that is a call or a result under a specific type.
 fn of_item(members: &mut Map<String, Value>) {
     let kind = text(members, "type").to_owned();
     let has = |name: &str| members.contains_key(name);

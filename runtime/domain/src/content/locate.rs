@@ -28,7 +28,7 @@ pub(crate) const QUESTIONS: [&str; 3] = ["prompt", "input", "contents"];
 /// A message, where it is.
 pub enum Item<'v> {
     Message(&'v Value),
-    /// A value that a member of its own attributes to this role.
+    /// A value with this role in a separate member.
     FromRole(&'static str, &'v Value),
 }
 

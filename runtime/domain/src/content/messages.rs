@@ -53,7 +53,7 @@ const SENDERS: [&str; 9] = [
     "function_call",
     "observation",
 ];
-/// Lists of parts, and the member of each part that says its type.
+/// Lists of parts, and the member of each part that holds its type.
 const BLOCKS: [(&str, &str); 2] = [("blocks", "block_type"), ("items", "content_type")];
 
 /// Gives the messages in a value one shape, and reads lists of them that are held as text.
@@ -181,7 +181,7 @@ fn of_pairs(items: &mut [Value]) {
     }
 }
 
-/// A message of a list whose members say `from` and `value`.
+/// A message with the members `from` and `value`.
 fn of_sender(item: &mut Value) {
     let Value::Object(members) = item else { return };
     let is_free = !members.contains_key("role") && !members.contains_key("content");
@@ -251,7 +251,7 @@ fn turns(mut members: Map<String, Value>, instructed: &mut String) -> Vec<Value>
         let role = if is_answer { "assistant" } else { role };
         let is_known =
             matches!(kind.as_str(), "system-prompt" | "user-prompt" | "tool-call" | "tool-return");
-        // Of the others the word says more than the type.
+        // For other kinds the name is more specific than the type.
         if (is_known || name == kind) && !part.contains_key("type") {
             part.remove("part_kind");
         }
@@ -426,7 +426,7 @@ fn of_more(members: &mut Map<String, Value>) {
     }
 }
 
-/// A message of AutoGen, which says who speaks by its class and its source.
+/// A message of AutoGen, whose class and source determine its role.
 fn of_class(members: &mut Map<String, Value>) {
     let source = text(members, "source").to_owned();
     let is_model = matches!(
@@ -482,7 +482,7 @@ fn of_untyped(part: &mut Value) {
     members.insert("type".to_owned(), kind.into());
 }
 
-/// Parts that say their type in a member of another name, in a list of another name.
+/// Parts with their type in the member `kind`, in the list `list`.
 fn of_blocks(members: &mut Map<String, Value>, list: &str, kind: &str) {
     let is_block = |part: &Value| part.get(kind).is_some_and(Value::is_string);
     let Some(Value::Array(parts)) = members.get_mut(list) else {

@@ -160,7 +160,7 @@ fn of_value(members: &mut Map<String, Value>) {
     }
 }
 
-/// A text with a type of its own: a document that is written in the part itself.
+/// A text with a media type: a document inlined in the part.
 fn of_document(members: &mut Map<String, Value>) {
     let is_text = members.get("text").is_some_and(Value::is_string);
     if !is_text || members.contains_key("source") {

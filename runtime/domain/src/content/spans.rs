@@ -223,7 +223,7 @@ fn long_run(text: &str, run: Range<usize>) -> Option<Span> {
         return None;
     }
     let content_type = sniffed(&text[run.clone()]);
-    // Of MPEG audio two bytes tell the type, which addresses may begin with, too.
+    // MPEG audio has a signature of two bytes, with which base64 addresses may begin, too.
     let is_told = content_type.is_some_and(|name| name != "audio/mpeg");
     if run.len() <= LONGEST_RUN && !is_told {
         return None;

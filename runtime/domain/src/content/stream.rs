@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 
 use crate::content::members::{is_empty, merge};
 
-/// Members whose texts go on from chunk to chunk.
+/// Members whose texts are concatenated over chunks.
 const SPOKEN: [&str; 7] =
     ["content", "arguments", "reasoning_content", "reasoning", "refusal", "text", "thinking"];
-/// Numbered members of a list that are looked at for the one that goes on.
+/// Maximum number of list elements searched for the one that a chunk continues.
 const MAX_NUMBERED: usize = 64;
 
-/// Makes one answer out of a list of nothing but chunks.
+/// Merges a list that has only chunks into one message.
 pub(crate) fn join_chunks(items: &mut Vec<Value>) {
     let has_delta = |item: &Value| {
         let mut choices = choices(item).into_iter().flatten();
@@ -50,7 +50,7 @@ fn is_chunk(item: &Value) -> bool {
     choices(item).is_some_and(|choices| choices.iter().all(is_part))
 }
 
-/// Adds what a later chunk says. Of a member that says something else each time, all that it says is among `others`.
+/// Merges a later chunk. Further values of a member with differing values are added to `others`.
 fn join(into: &mut Value, from: Value, key: &str, others: &mut Map<String, Value>) {
     match (&mut *into, from) {
         (_, from) if is_empty(&from) => {}

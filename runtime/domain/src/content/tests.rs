@@ -209,7 +209,7 @@ const KEYS: [&str; 41] = [
     "generation_id",
     "server_tool_call",
 ];
-/// Texts that say how an object is to be read.
+/// Discriminator values of objects.
 const WORDS: [&str; 28] = [
     "user",
     "human",

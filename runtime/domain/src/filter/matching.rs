@@ -172,8 +172,8 @@ impl Condition {
     }
 }
 
-/// The member of that name; where there is none and the name has dots, a member of a member. Each
-/// step goes to another value, so that it takes no longer than the object is large.
+/// The member of that name; if absent and the name has dots, a member of a member. Each step goes to
+/// another value, so the time is bounded by the size of the object.
 #[must_use]
 pub fn member_at<'v>(members: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
     members.get(key).or_else(|| {

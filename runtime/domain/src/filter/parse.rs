@@ -17,7 +17,7 @@ pub struct FilterError {
     pub field: ConditionField,
     /// The column of the condition, if it has one.
     pub column: Option<String>,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
     /// The invalid values.
     pub invalid_values: Vec<String>,
@@ -212,10 +212,10 @@ impl<'a> Reader<'a> {
         }
         Err(FilterError {
             message: format!(
-                "`{}` is no value of `{}`; allowed: {}",
-                unknown.join("`, `"),
+                "`{}` must be one of `{}`; got `{}`",
                 column.id,
-                column.values.join(", ")
+                column.values.join("`, `"),
+                unknown.join("`, `")
             ),
             invalid_values: unknown,
             allowed_values: column.values.to_vec(),

@@ -7,7 +7,7 @@ use crate::patch::{Patch, PatchSubject, merge};
 use crate::payload::Payload;
 use serde_json::json;
 
-/// An observation with nothing but ids and times; the rest comes from `change`.
+/// An observation with only ids and times, modified by `change`.
 fn observation(
     id: &str,
     parent: Option<&str>,

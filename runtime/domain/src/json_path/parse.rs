@@ -15,7 +15,7 @@ const CACHE_BYTES: usize = 256 << 10;
 /// Integers are exact in a double.
 const MAX_INTEGER: i64 = (1 << 53) - 1;
 
-/// The text is no path.
+/// An invalid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{path}` is not a JSONPath (RFC 9535): {problem} at byte {at}")]
 pub struct InvalidPath {
@@ -325,7 +325,7 @@ impl Parser<'_> {
         Ok(only(parts, Logical::And))
     }
 
-    /// Whether an operator comes next, with blanks around it.
+    /// Whether an operator follows, optionally between blanks.
     fn joined(&mut self, operator: &str) -> bool {
         let before = self.at;
         self.blanks();
@@ -518,7 +518,7 @@ impl Parser<'_> {
     }
 }
 
-/// None for a text that is no pattern.
+/// `None` for an invalid pattern.
 fn compiled(pattern: &str) -> Result<Option<Pattern>, &'static str> {
     for (max_size, steps_per_byte) in PATTERN_SIZES {
         // A dot is any character except a line break, of which there are two.

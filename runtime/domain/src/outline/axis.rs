@@ -11,7 +11,7 @@ const MIN_WIDTH: f64 = 4.0;
 const MAX_CHARS: usize = 6;
 /// A label longer than `0.125 s` needs a larger distance to its neighbours.
 const LONG: usize = 7;
-/// Sixtieths of a unit have no decimals: an axis has so many of them at least, or its labels count from its own start.
+/// Sixtieths of a unit have no decimals: an axis has at least this number of them, or its labels count from its own start.
 const LEAST_SIXTIETHS: f64 = 59.0;
 
 /// A unit of labels.
@@ -129,8 +129,8 @@ impl Axis {
         }
     }
 
-    /// How many microseconds behind the start of the trace the labels begin to count: nothing, unless so many digits would
-    /// be needed to distinguish them that they would not fit.
+    /// Offset in microseconds from the start of the trace at which the labels begin to count: 0, unless distinct labels
+    /// would have too many digits.
     #[must_use]
     pub fn counted_from_us(&self) -> i64 {
         let before = self.start.micros_since(self.origin);
@@ -161,7 +161,7 @@ impl Axis {
         ticks.collect()
     }
 
-    /// The labels, which begin with so many microseconds, and whether they are short enough.
+    /// The labels from `first_us` on, and whether they are short enough.
     fn labels(&self, first_us: i64) -> ([String; 9], bool) {
         let (first, length) = (first_us as f64, self.length_us as f64);
         let fits = |unit: &&Unit| first + length < unit.until;
@@ -200,7 +200,7 @@ fn in_sixtieths(value: f64, [unit, smaller]: [&str; 2]) -> String {
     }
 }
 
-/// Without zeros at its end that say nothing.
+/// The number without trailing zeros after the point.
 fn trimmed(number: &str) -> &str {
     match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.'),

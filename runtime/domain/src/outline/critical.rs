@@ -10,9 +10,9 @@ use crate::outline::{Outline, OutlineNode};
 /// Rows on the path by position, each with the microseconds of the path in which none of the rows below it was waited for.
 pub type CriticalPath = BTreeMap<usize, i64>;
 
-/// Walks back from the end of the trace: of the steps below a step, it waited last for the one that ended last, before
-/// that for the one that ended last before that one began, and so on. A step that is still open ends with the trace; what
-/// of a step goes on behind the end of its parent is cut off.
+/// Walks back from the end of the trace: of the children of an observation, the critical one is the last to end, before
+/// it the last to end before that one began, and so on. An open observation ends with the trace; an interval after the
+/// end of the parent is clipped.
 #[must_use]
 pub fn critical_path(outline: &Outline) -> CriticalPath {
     let mut path = CriticalPath::new();

@@ -114,7 +114,7 @@ fn cycle_members(parents: &[Option<usize>]) -> Vec<bool> {
                 None => break,
             }
         }
-        // The walk ended on a node of its own: from there on it goes round.
+        // The walk ended on a node of the same walk, where the cycle begins.
         let closes = walk_of[at] == start && parents[at].is_some() && !in_cycle[at];
         while closes && !in_cycle[at] {
             in_cycle[at] = true;

@@ -59,7 +59,7 @@ fn the_wait_for_the_first_token_is_that_of_the_first_step_that_has_one() {
     let earlier = with_token("c", 10, 90);
     let all = vec![observation("a", None, 0), later, earlier];
     assert_eq!(first(all), Some(90_000));
-    // A clock that ran backwards is no wait.
+    // A clock that ran backwards yields no wait.
     assert_eq!(first(vec![with_token("d", 10, -5)]), Some(0));
 }
 

@@ -53,7 +53,7 @@ impl Payload {
     }
 }
 
-/// Whether a text is JSON that may have strings, as far as its first `max` bytes tell. Builds no tree.
+/// Whether a text is JSON that may have strings, judging by its first `max` bytes. Builds no tree.
 fn is_json(text: &str, max: usize) -> bool {
     let head = &text[..text.floor_char_boundary(max)];
     head.trim_start().starts_with(['{', '[', '"'])
@@ -164,7 +164,7 @@ mod tests {
         {
             assert_eq!(readings(&text_of(written)), [written]);
         }
-        // Half a character is no text: it stays as it is written.
+        // An unpaired surrogate stays escaped.
         let half = r#"["\ud83d","\n"]"#;
         assert_eq!(readings(&json_of(half)), [half, "[\"\\ud83d\",\"\n\"]"]);
     }

@@ -35,7 +35,7 @@ pub(super) enum Condition {
     Tokens { buckets: Pattern, operator: TierOperator, value: f64 },
     /// A member of the model parameters or of the metadata has one of these values.
     Attribute { source: AttributeSource, key: String, values: Vec<String> },
-    /// `service_tier`, a model parameter or a metadata key, says this.
+    /// `service_tier`, a model parameter or a metadata key, has this value.
     Service(String),
 }
 
@@ -104,7 +104,7 @@ impl PriceEntry {
             .map_or((&self.tier, &self.prices), |tier| (&tier.name, &tier.prices))
     }
 
-    /// The prices for so many tokens, where nothing but the tokens is known.
+    /// The prices for a number of tokens, in the absence of other data.
     pub(super) fn prices_for_usage(&self, usage: &Usage) -> &Prices {
         let holds = |tier: &&Tier| tier.conditions.iter().all(|c| c.holds_for(usage) == Some(true));
         let tier = self.tiers.iter().find(holds);
@@ -128,7 +128,7 @@ impl Condition {
         }
     }
 
-    /// Whether the tokens alone make it hold; `None` where they do not tell.
+    /// Whether it holds by tokens alone; `None` if it depends on other data.
     fn holds_for(&self, usage: &Usage) -> Option<bool> {
         match self {
             Self::InputAbove(above) => {
@@ -165,7 +165,7 @@ impl Condition {
                 let tier = parameters.get(SERVICE).or_else(|| metadata.get(SERVICE));
                 let tier = tier.and_then(serde_json::Value::as_str);
                 let tier = tier.map(str::to_ascii_lowercase);
-                // Some senders say `batches`.
+                // Some senders use `batches`.
                 tier.is_some_and(|tier| {
                     tier == *service || tier.strip_suffix("es") == Some(service)
                 })

@@ -50,7 +50,7 @@ impl Patterns {
     fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| {
             let whole = build(&self.all);
-            // Too large together, or one is no pattern: each gets an equal part of the size.
+            // Too large together, or one is invalid: each gets an equal share of the size.
             whole.unwrap_or_else(|| {
                 let share = MAX_SET_SIZE / self.all.len().max(1);
                 let fits = |pattern: &&(usize, String)| compile(&pattern.1, share).is_some();

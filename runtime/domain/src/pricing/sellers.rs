@@ -4,7 +4,7 @@
 //!    `openrouter/…`), the span's provider (`aws.bedrock`), or Bedrock's way to write names (`us.anthropic.…`), in
 //!    this order.
 //! 2. Otherwise, and where that reseller has no entry for the model, the entry of the model's own vendor holds.
-//! 3. Where there is none, the price is unknown. No other reseller's price is ever taken.
+//! 3. Otherwise the price is unknown. The price of another reseller is never used.
 //!
 //! Within one seller a name is tried as it is, then without version and date, then without path, region and maker,
 //! or without the owner of a fine-tuned model.
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use super::entry::PriceEntry;
 use super::names::{strip_shape, strip_version};
 
-/// Names of sellers besides the table's own, in letters and digits alone.
+/// Further names of sellers, reduced to letters and digits.
 const ALIASES: &[(&str, &str)] = &[
     ("alibabacloud", "alibaba"),
     ("amazonbedrock", "bedrock"),
@@ -259,7 +259,7 @@ fn forms(name: &str) -> Vec<Form> {
     forms
 }
 
-/// A name without its last version, or date; the flag says that it was a date.
+/// A name without its last version, or date; the flag is true for a date.
 fn shorter(name: &str, is_bedrock: bool) -> Option<(&str, bool)> {
     let version = match is_bedrock {
         // `-v1:0` and `-v1:0:28k`, step by step, as Bedrock has `-v1` too.
@@ -287,7 +287,7 @@ fn without_owner(name: &str) -> Option<&str> {
     name.starts_with("ft:").then(|| &name[..second])
 }
 
-/// A name of Bedrock without maker and region: `us.anthropic.claude-…`. The flag says that there was a region.
+/// A name of Bedrock without maker and region: `us.anthropic.claude-…`. The flag is true if there was a region.
 fn without_maker(name: &str) -> Option<(bool, &str)> {
     let (first, rest) = name.split_once('.')?;
     if MAKERS.contains(&first) {

@@ -10,8 +10,8 @@ use crate::filter::{
     Column, Condition, Filter, Order, SCORE_COLUMNS, SCORE_NAMES, SetOp, Test, TextOp,
 };
 
-/// The filter as text. [`parse`](super::parse) makes the same filter of it; the module says what has no
-/// text and is left out.
+/// The filter as text. [`parse`](super::parse) restores the same filter from it, except for the conditions
+/// without query syntax, which are omitted (see the module).
 #[must_use]
 pub fn print(filter: &Filter) -> String {
     let terms = filter.conditions.iter().filter_map(print_condition);

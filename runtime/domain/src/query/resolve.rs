@@ -8,7 +8,7 @@ use super::values::{SCORE, is_number_range, number, truth};
 use crate::filter::ColumnKind::FullText;
 use crate::filter::{Column, Condition, SCORE_COLUMNS, SCORE_NAMES, Test, TextOp, find};
 
-/// The column that answers to a name, whether its letters are small or capital.
+/// The column of a name, ignoring case.
 #[must_use]
 pub fn column(columns: &'static [Column], name: &str) -> Option<&'static Column> {
     let is_so_called = |column: &&Column| {
@@ -55,10 +55,10 @@ fn column_of(named: &NamedTerm, columns: &'static [Column]) -> Result<&'static C
         return Ok(column);
     }
     let near = nearest::columns(name, columns);
-    let mut message = format!("there is no column `{name}`");
+    let mut message = format!("unknown column `{name}`");
     let mut guess = None;
     if name.is_empty() {
-        "a column must stand before the colon".clone_into(&mut message);
+        "a column must precede the colon".clone_into(&mut message);
     } else if name == "position" {
         "the position in the trace cannot be tested here".clone_into(&mut message);
     } else if let Some(question) = nearest::question(&near) {

@@ -186,9 +186,9 @@ fn a_time_is_also_read_as_the_fields_of_a_page_take_it() {
 
 /// A term, its invalid part, the start of the message, and the first of the suggestions.
 const FAULTS: [(&str, &str, &str, &[&str]); 24] = [
-    ("latncy:>2", "latncy", "there is no column `latncy`; did you mean `latency`?", &["latency"]),
-    ("Nmae:a", "Nmae", "there is no column `Nmae`; did you mean `name`?", &["name"]),
-    ("socre.k:1", "socre", "there is no column `socre`; did you mean `score` or", &["score"]),
+    ("latncy:>2", "latncy", "unknown column `latncy`; did you mean `latency`?", &["latency"]),
+    ("Nmae:a", "Nmae", "unknown column `Nmae`; did you mean `name`?", &["name"]),
+    ("socre.k:1", "socre", "unknown column `socre`; did you mean `score` or", &["score"]),
     ("name:>5", ">", "`name` cannot be tested with `>`; it takes `=`,", &["=", "~"]),
     ("-name:^a", "^", "`name` cannot be tested with `-` and `^`", &["="]),
     ("latency:~2", "~", "`latency` cannot be tested with `~`", &["=", "!="]),

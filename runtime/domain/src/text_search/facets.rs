@@ -9,7 +9,7 @@ pub enum FacetColumn {
     Name,
     /// End user.
     User,
-    /// Tags; a trace counts for each of its own.
+    /// Tags; a trace counts once for each of its tags.
     Tag,
     /// Release.
     Release,

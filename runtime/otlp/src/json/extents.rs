@@ -19,7 +19,7 @@ impl Extents {
         Self(Vec::new())
     }
 
-    /// A value begins inside so many objects and arrays.
+    /// A value begins at a nesting depth of `depth`.
     pub(super) fn begin(&mut self, depth: usize, start: usize) -> Entry {
         let entry = (depth <= MAX_DEPTH).then_some(self.0.len());
         if entry.is_some() {

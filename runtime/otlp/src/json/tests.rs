@@ -79,7 +79,7 @@ fn parts_of_a_body_are_found_where_they_are() {
     assert!(elements[2].object([]).is_none());
 }
 
-/// A text of so many escapes in as many objects as contain the attribute of an event, and behind a name of as many.
+/// A text of `n` escapes, nested as deep as the attribute of an event, after a name of `n` escapes.
 fn deep_escapes(n: usize) -> (String, usize) {
     const DEPTH: usize = 12;
     let escapes = "\\n".repeat(n);

@@ -296,7 +296,7 @@ impl Counts {
         }
     }
 
-    /// Usage in an object of its own.
+    /// Usage in an object.
     pub(super) fn of_object(mut self, is_flat: bool) -> Reading {
         if is_flat {
             self.take_written_from_input();
@@ -336,8 +336,8 @@ impl Counts {
         Reading { usage: reading.usage, invalid: reading.invalid }
     }
 
-    /// Whether the count of a side is without these parts, which are `all` together: by the names, and where those of
-    /// the parts alone say that it is not, by the numbers.
+    /// Whether the count of a side excludes these parts, whose sum is `all`: decided by the names, or by the numbers if
+    /// only the names of the parts imply inclusion.
     fn leaves_out(&self, side: Meaning, parts: &[Meaning], all: Quantity) -> bool {
         let own = self.known.get(&side).map(|count| count.relation);
         let parts: Vec<&Count> = parts.iter().filter_map(|part| self.known.get(part)).collect();
@@ -353,7 +353,7 @@ impl Counts {
     }
 
     /// Usage in attributes. A side includes its parts by the conventions, unless the numbers contradict it, the library is known
-    /// to count the cached input separately, or there is no total and the name of the reasoning count implies that it is
+    /// to count the cached input separately, or the total is missing and the name of the reasoning count implies that it is
     /// separate from the output.
     pub(super) fn of_attributes(mut self, is_cache_beside: bool) -> Reading {
         self.unknown.clear();
