@@ -1,4 +1,4 @@
-// What the files of the SDK share: from the texts of the bindings to those of `perpend.h`, and back.
+// Internal helpers of the SDK: conversions between the types of the bindings and of `perpend.h`.
 #ifndef PERPEND_INSIDE_H
 #define PERPEND_INSIDE_H
 
@@ -7,22 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline void *more(void *at, size_t size) {
+static inline void *resize(void *at, size_t size) {
     void *grown = realloc(at, size ? size : 1);
     if (!grown) abort();
     return grown;
 }
 
-// Room for so many, all of it 0.
-static inline void *room(size_t n, size_t size) {
+// Zeroed memory for n elements.
+static inline void *zeroed(size_t n, size_t size) {
     void *at = calloc(n ? n : 1, size ? size : 1);
     if (!at) abort();
     return at;
 }
 
-// What is handed out is freed by the bindings, so it must not be a constant.
+// A copy, because the bindings free results.
 static inline wit_string_t owned(perpend_text text) {
-    wit_string_t copy = {more(NULL, text.len), text.len};
+    wit_string_t copy = {resize(NULL, text.len), text.len};
     if (text.len) memcpy(copy.ptr, text.at, text.len);
     return copy;
 }
@@ -31,28 +31,28 @@ static inline wit_string_t owned_string(const char *string) {
     return owned(perpend_text_of(string));
 }
 
-// What a call to the host only looks at.
-static inline wit_string_t lent(perpend_text text) {
+// A text that the host only reads during a call.
+static inline wit_string_t borrowed(perpend_text text) {
     return (wit_string_t){(uint8_t *)text.at, text.len};
 }
 
-static inline wit_string_t lent_string(const char *string) {
-    return lent(perpend_text_of(string));
+static inline wit_string_t borrowed_string(const char *string) {
+    return borrowed(perpend_text_of(string));
 }
 
-static inline perpend_text seen(wit_string_t string) {
+static inline perpend_text view(wit_string_t string) {
     return (perpend_text){(const char *)string.ptr, string.len};
 }
 
-static inline perpend_part seen_part(bool is_present, perpend_evaluator_types_payload_t payload) {
+static inline perpend_part view_part(bool is_present, perpend_evaluator_types_payload_t payload) {
     if (!is_present) return (perpend_part){false, false, {0, 0}};
-    // Both cases hold one text.
-    return (perpend_part){true, payload.tag == PERPEND_EVALUATOR_TYPES_PAYLOAD_JSON, seen(payload.val.text)};
+    // Both cases contain one text.
+    return (perpend_part){true, payload.tag == PERPEND_EVALUATOR_TYPES_PAYLOAD_JSON, view(payload.val.text)};
 }
 
-// Of the options that the bindings have for each interface.
-#define TEXT(option) ((option).is_some ? seen((option).val) : (perpend_text){0, 0})
+// The values of the option types in the bindings.
+#define TEXT(option) ((option).is_some ? view((option).val) : (perpend_text){0, 0})
 #define NUMBER(option) ((option).is_some ? (option).val : 0)
-#define PART(option) seen_part((option).is_some, (option).val)
+#define PART(option) view_part((option).is_some, (option).val)
 
 #endif

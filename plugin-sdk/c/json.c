@@ -1,4 +1,4 @@
-// Reads JSON where it stands, without a tree and without recursion.
+// Reads JSON in place, without a tree and without recursion.
 
 #include "perpend.h"
 
@@ -18,7 +18,7 @@ static perpend_text skip_space(perpend_text text) {
     return text;
 }
 
-// Bytes of the string that begins here, quotes included; 0 when it does not end.
+// The length of the string at the beginning of the text, with quotes; 0 when it does not end.
 static size_t string_length(perpend_text text) {
     for (size_t i = 1; i < text.len; i++) {
         if (text.at[i] == '\\') i++;
@@ -27,7 +27,7 @@ static size_t string_length(perpend_text text) {
     return 0;
 }
 
-// Bytes of the value that begins here; 0 when it does not end.
+// The length of the value at the beginning of the text; 0 when it does not end.
 static size_t value_length(perpend_text text) {
     size_t depth = 0, i = 0;
     while (i < text.len) {
@@ -73,7 +73,7 @@ perpend_json perpend_json_of(perpend_text text) {
     return (perpend_json){kind_of(text.at[0]), {text.at, len}};
 }
 
-// Goes through the members of an object or the elements of an array.
+// Iterates over the members of an object or the elements of an array.
 typedef struct {
     perpend_text rest;
     bool is_object;
@@ -200,7 +200,7 @@ perpend_text perpend_json_string(perpend_json value, perpend_text otherwise) {
                 code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
                 from += 6;
             }
-            // Half a pair is no character.
+            // A lone surrogate is not a character.
             to = utf8(to, code >= 0xD800 && code < 0xE000 ? 0xFFFD : code);
         } else {
             const char *named = strchr("b\bf\fn\nr\rt\t", c);

@@ -1,4 +1,4 @@
-// From the functions of an author to what the contract exports, and from the contract to `perpend.h`.
+// The exports of the contract, implemented with the functions of the plug-in.
 
 #include "inside.h"
 
@@ -24,7 +24,7 @@ static perpend_text formatted(const char *format, va_list arguments) {
     va_copy(again, arguments);
     int len = vsnprintf(NULL, 0, format, arguments);
     if (len < 0) len = 0;
-    char *at = more(NULL, (size_t)len + 1);
+    char *at = resize(NULL, (size_t)len + 1);
     vsnprintf(at, (size_t)len + 1, format, again);
     va_end(again);
     return (perpend_text){at, (size_t)len};
@@ -63,7 +63,7 @@ size_t perpend_characters(perpend_text text) {
 static perpend_score *add(perpend_scores *scores, const char *name) {
     if (scores->len == scores->capacity) {
         scores->capacity = scores->capacity ? 2 * scores->capacity : 4;
-        scores->at = more(scores->at, scores->capacity * sizeof *scores->at);
+        scores->at = resize(scores->at, scores->capacity * sizeof *scores->at);
     }
     perpend_score *score = &scores->at[scores->len++];
     memset(score, 0, sizeof *score);
@@ -127,10 +127,10 @@ void perpend_log(int level, perpend_text message, perpend_text fields) {
     perpend_evaluator_log_log((perpend_evaluator_log_level_t)level, &line, fields.len ? &object : NULL);
 }
 
-// ---- what the contract exports ----
+// ---- the exports of the contract ----
 
-// The bindings ask for an object file with the contract's types; `perpend plugin build` adds the types to
-// the linked module instead.
+// The bindings refer to an object file with the types of the contract; `perpend plugin build` adds the types to the
+// linked module instead.
 void __component_type_object_force_link_wit(void) {}
 
 static perpend_evaluator_types_score_spec_t described_score(const perpend_score_spec *spec) {
@@ -150,7 +150,7 @@ static perpend_evaluator_types_score_spec_t described_score(const perpend_score_
         described.domain.tag = PERPEND_EVALUATOR_TYPES_SCORE_DOMAIN_CATEGORICAL;
         wit_list_string_t *names = &described.domain.val.categorical;
         while (spec->categories && spec->categories[names->len]) names->len++;
-        names->ptr = more(NULL, names->len * sizeof *names->ptr);
+        names->ptr = resize(NULL, names->len * sizeof *names->ptr);
         for (size_t i = 0; i < names->len; i++) names->ptr[i] = owned_string(spec->categories[i]);
     }
     return described;
@@ -166,14 +166,14 @@ static perpend_evaluator_types_evaluator_info_t described(const perpend_evaluato
         ? evaluator->config_schema : "{\"type\":\"object\",\"additionalProperties\":false}");
     info.needs = (perpend_evaluator_types_item_parts_t)evaluator->needs;
     info.slots.len = evaluator->n_slots;
-    info.slots.ptr = more(NULL, evaluator->n_slots * sizeof *info.slots.ptr);
+    info.slots.ptr = resize(NULL, evaluator->n_slots * sizeof *info.slots.ptr);
     for (size_t i = 0; i < evaluator->n_slots; i++) {
         const perpend_slot *slot = &evaluator->slots[i];
         info.slots.ptr[i] = (perpend_evaluator_types_model_slot_t){
             owned_string(slot->name), owned_string(slot->description), slot->is_embedding, slot->is_required};
     }
     info.scores.len = evaluator->n_scores;
-    info.scores.ptr = more(NULL, evaluator->n_scores * sizeof *info.scores.ptr);
+    info.scores.ptr = resize(NULL, evaluator->n_scores * sizeof *info.scores.ptr);
     for (size_t i = 0; i < evaluator->n_scores; i++) info.scores.ptr[i] = described_score(&evaluator->scores[i]);
     info.dynamic_scores = evaluator->has_dynamic_scores;
     info.deterministic = !evaluator->varies;
@@ -186,7 +186,7 @@ void exports_perpend_evaluator_evaluator_describe(exports_perpend_evaluator_eval
     ret->version = owned_string(plugin->version);
     ret->description = owned_string(plugin->description);
     ret->evaluators.len = plugin->n_evaluators;
-    ret->evaluators.ptr = more(NULL, plugin->n_evaluators * sizeof *ret->evaluators.ptr);
+    ret->evaluators.ptr = resize(NULL, plugin->n_evaluators * sizeof *ret->evaluators.ptr);
     for (size_t i = 0; i < plugin->n_evaluators; i++) ret->evaluators.ptr[i] = described(plugin->evaluators[i]);
 }
 
@@ -201,7 +201,7 @@ static const perpend_evaluator *named(perpend_text id) {
 static perpend_error evaluated(perpend_text id, const perpend_item *item, perpend_json config, perpend_scores *scores) {
     const perpend_evaluator *evaluator = named(id);
     if (evaluator) return evaluator->evaluate(item, config, scores);
-    return PERPEND_ERROR(PERPEND_INVALID_CONFIG, "the plug-in has no evaluator %.*s", PERPEND_ARG(id));
+    return PERPEND_ERROR(PERPEND_INVALID_CONFIG, "unknown evaluator %.*s", PERPEND_ARG(id));
 }
 
 bool exports_perpend_evaluator_evaluator_evaluate(
@@ -212,37 +212,37 @@ bool exports_perpend_evaluator_evaluator_evaluate(
     exports_perpend_evaluator_evaluator_eval_error_t *err
 ) {
     perpend_item shown = {
-        .id = seen(item->id),
+        .id = view(item->id),
         .input = PART(item->input),
         .output = PART(item->output),
         .expected_output = PART(item->expected_output),
         .session = TEXT(item->session),
         .run = TEXT(item->run),
     };
-    if (item->metadata.is_some) shown.metadata = (perpend_part){true, true, seen(item->metadata.val)};
+    if (item->metadata.is_some) shown.metadata = (perpend_part){true, true, view(item->metadata.val)};
     if (item->trace.is_some) {
         shown.has_trace = true;
-        shown.trace_id = seen(item->trace.val.trace_id);
+        shown.trace_id = view(item->trace.val.trace_id);
         shown.has_observation = item->trace.val.observation_id.is_some;
         shown.observation_id = TEXT(item->trace.val.observation_id);
     }
     perpend_scores scores = {NULL, 0, 0};
-    perpend_error error = evaluated(seen(*evaluator_id), &shown, perpend_json_of(seen(*config)), &scores);
+    perpend_error error = evaluated(view(*evaluator_id), &shown, perpend_json_of(view(*config)), &scores);
     if (error.kind != PERPEND_FINE) {
-        // Kinds stand in the contract's order, after the one for no error.
+        // The kinds have the order of the contract, after the one for success.
         err->tag = (uint8_t)(error.kind - PERPEND_INVALID_CONFIG);
         err->val.internal = owned(error.message);
         return false;
     }
-    ret->ptr = scores.at ? scores.at : more(NULL, 0);
+    ret->ptr = scores.at ? scores.at : resize(NULL, 0);
     ret->len = scores.len;
     return true;
 }
 
 // ---- the check of configurations ----
 
-// The interface is optional, so the bindings are without it. It is small enough to stand here as the
-// canonical ABI lays it out: four numbers in, the place of a list of pairs of texts out.
+// The bindings do not contain this optional interface. It is implemented here with the layout of the canonical ABI:
+// four numbers in, a pointer to a list of pairs of texts out.
 
 struct perpend_problems {
     struct { wit_string_t pointer, message; } *at;
@@ -252,7 +252,7 @@ struct perpend_problems {
 void perpend_add_problem(perpend_problems *problems, const char *pointer, const char *format, ...) {
     if (problems->len == problems->capacity) {
         problems->capacity = problems->capacity ? 2 * problems->capacity : 4;
-        problems->at = more(problems->at, problems->capacity * sizeof *problems->at);
+        problems->at = resize(problems->at, problems->capacity * sizeof *problems->at);
     }
     va_list arguments;
     va_start(arguments, format);
@@ -264,16 +264,16 @@ void perpend_add_problem(perpend_problems *problems, const char *pointer, const 
 
 __attribute__((export_name("perpend:evaluator/config-check@1.0.0#check-config")))
 void *perpend_exported_check_config(const char *id, size_t id_len, const char *config, size_t config_len) {
-    static struct { void *at; size_t len; } told;
+    static struct { void *at; size_t len; } list;
     perpend_problems problems = {NULL, 0, 0};
     perpend_text name = {id, id_len};
     const perpend_evaluator *evaluator = named(name);
     if (!evaluator) {
-        perpend_add_problem(&problems, "", "the plug-in has no evaluator %.*s", PERPEND_ARG(name));
+        perpend_add_problem(&problems, "", "unknown evaluator %.*s", PERPEND_ARG(name));
     } else if (evaluator->check_config) {
         evaluator->check_config(perpend_json_of((perpend_text){config, config_len}), &problems);
     }
-    told.at = problems.at ? (void *)problems.at : more(NULL, 0);
-    told.len = problems.len;
-    return &told;
+    list.at = problems.at ? (void *)problems.at : resize(NULL, 0);
+    list.len = problems.len;
+    return &list;
 }

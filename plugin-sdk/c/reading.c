@@ -1,26 +1,26 @@
-// Traces, sessions and runs, read piece by piece.
+// Reading of traces, sessions and runs.
 
 #include "inside.h"
 
-// The host gives at most this many at a time.
+// The maximum page sizes of the host.
 enum { PAGE = 500, SESSION_PAGE = 100, RUN_PAGE = 20 };
 
 static perpend_error wrong(const perpend_evaluator_trace_reader_trace_error_t *error) {
     if (error->tag == PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_CANCELLED)
         return PERPEND_ERROR(PERPEND_UPSTREAM, "the run was cancelled");
-    // The cases differ in their tag only.
-    return (perpend_error){PERPEND_UPSTREAM, seen(error->val.unavailable)};
+    // All cases have the same layout.
+    return (perpend_error){PERPEND_UPSTREAM, view(error->val.unavailable)};
 }
 
 static const perpend_text *texts(wit_list_string_t list) {
-    perpend_text *shown = room(list.len, sizeof *shown);
-    for (size_t i = 0; i < list.len; i++) shown[i] = seen(list.ptr[i]);
+    perpend_text *shown = zeroed(list.len, sizeof *shown);
+    for (size_t i = 0; i < list.len; i++) shown[i] = view(list.ptr[i]);
     return shown;
 }
 
 static perpend_trace trace_of(const perpend_evaluator_trace_reader_trace_info_t *given) {
     return (perpend_trace){
-        .id = seen(given->id),
+        .id = view(given->id),
         .name = TEXT(given->name),
         .session_id = TEXT(given->session_id),
         .user_id = TEXT(given->user_id),
@@ -33,7 +33,7 @@ static perpend_trace trace_of(const perpend_evaluator_trace_reader_trace_info_t 
 }
 
 perpend_error perpend_get_trace(perpend_text trace_id, perpend_trace *trace) {
-    wit_string_t id = lent(trace_id);
+    wit_string_t id = borrowed(trace_id);
     perpend_evaluator_trace_reader_trace_info_t found;
     perpend_evaluator_trace_reader_trace_error_t error;
     if (!perpend_evaluator_trace_reader_get_trace(&id, &found, &error)) return wrong(&error);
@@ -44,11 +44,11 @@ perpend_error perpend_get_trace(perpend_text trace_id, perpend_trace *trace) {
 // ---- parts of observations ----
 
 static perpend_error no_part(void) {
-    return PERPEND_ERROR(PERPEND_INTERNAL, "what is read is the input, the output or the metadata");
+    return PERPEND_ERROR(PERPEND_INTERNAL, "`part` must be one of PERPEND_INPUT, PERPEND_OUTPUT, PERPEND_METADATA");
 }
 
 perpend_error perpend_read(perpend_text trace_id, perpend_text observation_id, unsigned part, perpend_part *found) {
-    wit_string_t trace = lent(trace_id), observation = lent(observation_id);
+    wit_string_t trace = borrowed(trace_id), observation = borrowed(observation_id);
     perpend_evaluator_trace_reader_trace_error_t error;
     if (part == PERPEND_METADATA) {
         perpend_evaluator_trace_reader_option_json_t json;
@@ -66,7 +66,7 @@ perpend_error perpend_read(perpend_text trace_id, perpend_text observation_id, u
     return PERPEND_OK;
 }
 
-// The parts in the contract's order.
+// The parts in the order of the contract.
 static const unsigned parts[] = {PERPEND_INPUT, PERPEND_OUTPUT, PERPEND_METADATA};
 enum { N_PARTS = sizeof parts / sizeof *parts };
 
@@ -76,7 +76,7 @@ perpend_error perpend_read_range(
     uint8_t number = 0;
     while (number < N_PARTS && parts[number] != part) number++;
     if (number == N_PARTS) return no_part();
-    wit_string_t trace = lent(trace_id), observation = lent(observation_id);
+    wit_string_t trace = borrowed(trace_id), observation = borrowed(observation_id);
     perpend_evaluator_trace_reader_option_slice_t found;
     perpend_evaluator_trace_reader_trace_error_t error;
     if (!perpend_evaluator_trace_reader_read_range(&trace, &observation, number, offset, length, &found, &error))
@@ -84,22 +84,22 @@ perpend_error perpend_read_range(
     memset(slice, 0, sizeof *slice);
     if (found.is_some) {
         *slice = (perpend_slice){
-            true, seen(found.val.text), found.val.offset, found.val.total, found.val.is_json};
+            true, view(found.val.text), found.val.offset, found.val.total, found.val.is_json};
     }
     return PERPEND_OK;
 }
 
 perpend_error perpend_search(
     perpend_text trace_id, perpend_text text, uint32_t limit, const perpend_hit **hits, size_t *n_hits) {
-    wit_string_t trace = lent(trace_id), wanted = lent(text);
+    wit_string_t trace = borrowed(trace_id), wanted = borrowed(text);
     perpend_evaluator_trace_reader_list_hit_t found;
     perpend_evaluator_trace_reader_trace_error_t error;
     if (!perpend_evaluator_trace_reader_search(&trace, &wanted, limit, &found, &error)) return wrong(&error);
-    perpend_hit *shown = room(found.len, sizeof *shown);
+    perpend_hit *shown = zeroed(found.len, sizeof *shown);
     for (size_t i = 0; i < found.len; i++) {
         unsigned part = found.ptr[i].part < N_PARTS ? parts[found.ptr[i].part] : 0;
         shown[i] = (perpend_hit){
-            seen(found.ptr[i].observation_id), part, found.ptr[i].offset, seen(found.ptr[i].excerpt)};
+            view(found.ptr[i].observation_id), part, found.ptr[i].offset, view(found.ptr[i].excerpt)};
     }
     *hits = shown;
     *n_hits = found.len;
@@ -109,28 +109,28 @@ perpend_error perpend_search(
 // ---- sessions and runs ----
 
 perpend_error perpend_get_session(perpend_text session_id, perpend_session *session) {
-    wit_string_t id = lent(session_id);
+    wit_string_t id = borrowed(session_id);
     perpend_evaluator_session_reader_session_info_t found;
     perpend_evaluator_session_reader_trace_error_t error;
     if (!perpend_evaluator_session_reader_get_session(&id, &found, &error)) return wrong(&error);
     *session = (perpend_session){
-        seen(found.id), found.trace_count, found.start, found.end, texts(found.user_ids), found.user_ids.len};
+        view(found.id), found.trace_count, found.start, found.end, texts(found.user_ids), found.user_ids.len};
     return PERPEND_OK;
 }
 
 perpend_error perpend_get_run(perpend_text run_id, perpend_run *run) {
-    wit_string_t id = lent(run_id);
+    wit_string_t id = borrowed(run_id);
     perpend_evaluator_run_reader_run_info_t found;
     perpend_evaluator_run_reader_trace_error_t error;
     if (!perpend_evaluator_run_reader_get_run(&id, &found, &error)) return wrong(&error);
     *run = (perpend_run){
-        seen(found.id), TEXT(found.name), TEXT(found.dataset_id), TEXT(found.metadata), found.item_count};
+        view(found.id), TEXT(found.name), TEXT(found.dataset_id), TEXT(found.metadata), found.item_count};
     return PERPEND_OK;
 }
 
 // ---- lists ----
 
-// There may be another page.
+// Whether there can be another page.
 static bool goes_on(perpend_list *list) {
     return !list->is_last && list->error.kind == PERPEND_FINE;
 }
@@ -150,7 +150,7 @@ static void turned(perpend_list *list, void *page, size_t len, wit_option_string
 
 // The text at `place`; NULL for none.
 static wit_string_t *maybe(perpend_text text, wit_string_t *place) {
-    *place = lent(text);
+    *place = borrowed(text);
     return text.len ? place : NULL;
 }
 
@@ -159,13 +159,13 @@ static bool turn_observations(perpend_list *list, perpend_text trace_id, const p
     if (!filter) filter = &every;
     uint8_t kinds[PERPEND_KIND_GUARDRAIL + 1];
     perpend_evaluator_trace_reader_observation_filter_t wanted = {
-        .parent_id = {filter->parent_id.len != 0, lent(filter->parent_id)},
+        .parent_id = {filter->parent_id.len != 0, borrowed(filter->parent_id)},
         .kinds = {kinds, 0},
-        .name = {filter->name.len != 0, lent(filter->name)},
+        .name = {filter->name.len != 0, borrowed(filter->name)},
     };
     for (uint8_t kind = 0; kind <= PERPEND_KIND_GUARDRAIL; kind++)
         if (filter->kinds >> kind & 1) kinds[wanted.kinds.len++] = kind;
-    wit_string_t id = lent(trace_id), at;
+    wit_string_t id = borrowed(trace_id), at;
     perpend_evaluator_trace_reader_observation_page_t page;
     perpend_evaluator_trace_reader_trace_error_t error;
     if (!perpend_evaluator_trace_reader_list_observations(&id, &wanted, maybe(list->cursor, &at), PAGE, &page, &error))
@@ -181,7 +181,7 @@ bool perpend_next_observation(
     const perpend_evaluator_trace_reader_observation_head_t *head = list->page;
     head += list->next++;
     *observation = (perpend_observation){
-        .id = seen(head->id),
+        .id = view(head->id),
         .parent_id = TEXT(head->parent_id),
         .kind = head->kind,
         .name = TEXT(head->name),
@@ -200,7 +200,7 @@ bool perpend_next_observation(
 }
 
 static bool turn_outline(perpend_list *list, perpend_text trace_id, perpend_text parent_id) {
-    wit_string_t id = lent(trace_id), parent, at;
+    wit_string_t id = borrowed(trace_id), parent, at;
     perpend_evaluator_trace_reader_outline_page_t page;
     perpend_evaluator_trace_reader_trace_error_t error;
     if (!perpend_evaluator_trace_reader_outline(
@@ -217,7 +217,7 @@ bool perpend_next_outline_entry(
     const perpend_evaluator_trace_reader_outline_entry_t *line = list->page;
     line += list->next++;
     *entry = (perpend_outline_entry){
-        .id = seen(line->id),
+        .id = view(line->id),
         .parent_id = TEXT(line->parent_id),
         .depth = line->depth,
         .kind = line->kind,
@@ -234,7 +234,7 @@ bool perpend_next_outline_entry(
 }
 
 static bool turn_traces(perpend_list *list, perpend_text session_id) {
-    wit_string_t id = lent(session_id), at;
+    wit_string_t id = borrowed(session_id), at;
     perpend_evaluator_session_reader_trace_page_t page;
     perpend_evaluator_session_reader_trace_error_t error;
     if (!perpend_evaluator_session_reader_list_traces(&id, maybe(list->cursor, &at), SESSION_PAGE, &page, &error))
@@ -252,7 +252,7 @@ bool perpend_next_trace(perpend_list *list, perpend_text session_id, perpend_tra
 }
 
 static bool turn_items(perpend_list *list, perpend_text run_id) {
-    wit_string_t id = lent(run_id), at;
+    wit_string_t id = borrowed(run_id), at;
     perpend_evaluator_run_reader_run_page_t page;
     perpend_evaluator_run_reader_trace_error_t error;
     if (!perpend_evaluator_run_reader_list_items(&id, maybe(list->cursor, &at), RUN_PAGE, &page, &error))
@@ -267,10 +267,10 @@ bool perpend_next_run_item(perpend_list *list, perpend_text run_id, perpend_run_
     const perpend_evaluator_run_reader_run_item_t *given = list->page;
     given += list->next++;
     memset(item, 0, sizeof *item);
-    item->id = seen(given->id);
+    item->id = view(given->id);
     item->dataset_item_id = TEXT(given->dataset_item_id);
     if (given->trace.is_some) {
-        item->trace_id = seen(given->trace.val.trace_id);
+        item->trace_id = view(given->trace.val.trace_id);
         item->observation_id = TEXT(given->trace.val.observation_id);
     }
     item->input = PART(given->input);

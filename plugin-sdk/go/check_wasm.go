@@ -4,16 +4,16 @@ package perpend
 
 import "unsafe"
 
-// The check of configurations is an optional export, so the bindings are without it. It is small enough
-// to stand here as the canonical ABI lays it out: two texts in, the place of a list of pairs of texts out.
+// The check of configurations is an optional export, which the bindings do not contain. It is implemented here
+// with the layout of the canonical ABI: two texts in, a pointer to a list of pairs of texts out.
 
 // Set by Export.
 var checked *Plugin
 
-// A text as the host reads it.
+// A text in the layout for the host.
 type wireText struct{ at, len uint32 }
 
-// What the host reads after the call; the instance ends with it.
+// The result, which the host reads after the call; then the instance ends.
 var (
 	wireProblems [][2]wireText
 	wireList     wireText

@@ -12,7 +12,7 @@ import (
 	_ "perpend/internal/wit_exports"
 )
 
-// Export says what the component offers.
+// Export sets the plug-in of the component.
 func Export(plugin *Plugin) {
 	checked = plugin
 	exports.Describe = func() types.PluginInfo { return describe(plugin) }
@@ -105,7 +105,7 @@ func scoreValue(score Score) (types.ScoreValue, error) {
 		return types.MakeScoreValueCategorical(value), nil
 	default:
 		return types.ScoreValue{}, fmt.Errorf(
-			"the value of score %s is a %T, and not a float64, a bool or a string", score.Name, value)
+			"the value of score %s must be a float64, an int, a bool or a string, got %T", score.Name, value)
 	}
 }
 
@@ -114,7 +114,7 @@ func evalError(err error) types.EvalError {
 	if !errors.As(err, &known) {
 		return types.MakeEvalErrorInternal(err.Error())
 	}
-	// The whole text: what was wrapped around the error too.
+	// The whole text, including wrapping errors.
 	message := err.Error()
 	switch known.Kind {
 	case KindInvalidConfig:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Level is the weight of a log line.
+// Level is the severity of a log line.
 type Level uint8
 
 // The levels, in the order of the contract.
@@ -27,11 +27,11 @@ func Log(level Level, message string, fields map[string]any) {
 	host.Log(level, message, text)
 }
 
-// Seed is equal for equal calls, on every machine: seed random generators with it.
+// Seed returns a number that is the same for equal calls, on every machine. Use it to seed random generators.
 func Seed() uint64 { return host.Seed() }
 
-// RunTime is when the run started. Clocks stand still at it.
+// RunTime returns the start time of the run. Clocks always return this time.
 func RunTime() time.Time { return host.RunTime() }
 
-// upstream is a failed call to the host.
+// upstream returns the error for a failed call to the host.
 func upstream(message string) error { return &Error{KindUpstream, message} }

@@ -7,37 +7,37 @@ import (
 	"unicode/utf8"
 )
 
-// Host answers what an evaluator asks while `go test` runs it. What is nil is refused, as it is for a
-// plug-in that was granted nothing.
+// Host implements the functions of the host for `go test`. A call of a nil function is refused, as for a
+// plug-in without capabilities.
 type Host struct {
-	// Complete answers Complete and each request of CompleteAll.
+	// Complete implements Complete and each request of CompleteAll.
 	Complete func(Request) (Completion, error)
-	// Probabilities answers Completion.Probabilities; nil says that there are none.
-	Probabilities func(said Completion, choices []string, place Place) *Distribution
+	// Probabilities implements Completion.Probabilities. It may return nil.
+	Probabilities func(reply Completion, choices []string, place Place) *Distribution
 	Embedding     func(slot string, texts []string) ([][]float32, error)
 	Trace         func(id string) (TraceInfo, error)
-	// Page, OutlinePage, SessionPage and RunPage answer with one page and the cursor of the next one, which is
-	// empty on the last.
+	// Page, OutlinePage, SessionPage and RunPage return one page and the cursor of the next one, which is
+	// empty on the last page.
 	Page        func(traceID string, filter Filter, cursor string) ([]Observation, string, error)
 	Part        func(traceID, observationID string, part Part) (*Payload, error)
 	OutlinePage func(traceID, parentID, cursor string) ([]OutlineEntry, string, error)
 	Hits        func(traceID, text string, limit uint32) ([]Hit, error)
-	// Range answers ReadRange; nil gives a range of what Part gives.
+	// Range implements ReadRange; if nil, the range is taken from the result of Part.
 	Range       func(traceID, observationID string, part Part, offset uint64, length uint32) (*Slice, error)
 	Session     func(id string) (SessionInfo, error)
 	SessionPage func(sessionID, cursor string) ([]TraceInfo, string, error)
 	Run         func(id string) (RunInfo, error)
 	RunPage     func(runID, cursor string) ([]RunItem, string, error)
 	Line        func(level Level, message, fields string)
-	// SeedNumber answers Seed, and StartOfTheRun RunTime.
+	// SeedNumber is the result of Seed, and StartOfTheRun that of RunTime.
 	SeedNumber    uint64
 	StartOfTheRun time.Time
 }
 
-// As with a server, an answer that was released has no probabilities. Copies share it.
-type held struct{ isReleased *bool }
+// As on a server, a released completion has no probabilities. Copies share the state.
+type handle struct{ isReleased *bool }
 
-func (h held) release() {
+func (h handle) release() {
 	if h.isReleased != nil {
 		*h.isReleased = true
 	}
@@ -45,16 +45,16 @@ func (h held) release() {
 
 var host = &Host{}
 
-// UseHost answers host calls with `with` until the function it returns is called.
+// UseHost replaces the host by `with` until the returned function is called.
 func UseHost(with Host) (restore func()) {
 	before := host
 	host = &with
 	return func() { host = before }
 }
 
-func refused() error { return upstream("not granted; tests say what the host answers with UseHost") }
+func refused() error { return upstream("not granted; use UseHost to implement the host in tests") }
 
-// CompleteAll asks Complete one by one.
+// CompleteAll calls Complete for each request.
 func (h *Host) CompleteAll(requests []Request) []Answer {
 	answers := make([]Answer, len(requests))
 	for i, request := range requests {
@@ -62,21 +62,21 @@ func (h *Host) CompleteAll(requests []Request) []Answer {
 			answers[i].Err = refused()
 		} else {
 			answers[i].Completion, answers[i].Err = h.Complete(request)
-			answers[i].Completion.held.isReleased = new(bool)
+			answers[i].Completion.handle.isReleased = new(bool)
 		}
 	}
 	return answers
 }
 
-// Probable asks Probabilities.
-func (h *Host) Probable(said *Completion, choices []string, place Place) *Distribution {
-	if h.Probabilities == nil || said.held.isReleased != nil && *said.held.isReleased {
+// Probable calls Probabilities.
+func (h *Host) Probable(reply *Completion, choices []string, place Place) *Distribution {
+	if h.Probabilities == nil || reply.handle.isReleased != nil && *reply.handle.isReleased {
 		return nil
 	}
-	return h.Probabilities(*said, choices, place)
+	return h.Probabilities(*reply, choices, place)
 }
 
-// Embed asks Embedding.
+// Embed calls Embedding.
 func (h *Host) Embed(slot string, texts []string) ([][]float32, error) {
 	if h.Embedding == nil {
 		return nil, refused()
@@ -84,7 +84,7 @@ func (h *Host) Embed(slot string, texts []string) ([][]float32, error) {
 	return h.Embedding(slot, texts)
 }
 
-// GetTrace asks Trace.
+// GetTrace calls Trace.
 func (h *Host) GetTrace(id string) (TraceInfo, error) {
 	if h.Trace == nil {
 		return TraceInfo{}, refused()
@@ -92,7 +92,7 @@ func (h *Host) GetTrace(id string) (TraceInfo, error) {
 	return h.Trace(id)
 }
 
-// ListObservations asks Page.
+// ListObservations calls Page.
 func (h *Host) ListObservations(traceID string, filter Filter, cursor string) ([]Observation, string, error) {
 	if h.Page == nil {
 		return nil, "", refused()
@@ -100,7 +100,7 @@ func (h *Host) ListObservations(traceID string, filter Filter, cursor string) ([
 	return h.Page(traceID, filter, cursor)
 }
 
-// Read asks Part.
+// Read calls Part.
 func (h *Host) Read(traceID, observationID string, part Part) (*Payload, error) {
 	if h.Part == nil {
 		return nil, refused()
@@ -108,7 +108,7 @@ func (h *Host) Read(traceID, observationID string, part Part) (*Payload, error) 
 	return h.Part(traceID, observationID, part)
 }
 
-// Outline asks OutlinePage.
+// Outline calls OutlinePage.
 func (h *Host) Outline(traceID, parentID, cursor string) ([]OutlineEntry, string, error) {
 	if h.OutlinePage == nil {
 		return nil, "", refused()
@@ -116,7 +116,7 @@ func (h *Host) Outline(traceID, parentID, cursor string) ([]OutlineEntry, string
 	return h.OutlinePage(traceID, parentID, cursor)
 }
 
-// Search asks Hits.
+// Search calls Hits.
 func (h *Host) Search(traceID, text string, limit uint32) ([]Hit, error) {
 	if h.Hits == nil {
 		return nil, refused()
@@ -124,7 +124,7 @@ func (h *Host) Search(traceID, text string, limit uint32) ([]Hit, error) {
 	return h.Hits(traceID, text, limit)
 }
 
-// ReadRange asks Range, or Part.
+// ReadRange calls Range, or Part.
 func (h *Host) ReadRange(traceID, observationID string, part Part, offset uint64, length uint32) (*Slice, error) {
 	if h.Range != nil {
 		return h.Range(traceID, observationID, part, offset, length)
@@ -140,7 +140,7 @@ func (h *Host) ReadRange(traceID, observationID string, part Part, offset uint64
 	return &Slice{Text: found.Text[begin:end], Offset: begin, Total: total, IsJSON: found.IsJSON}, nil
 }
 
-// characterAt is the beginning of the character that this byte belongs to.
+// characterAt returns the start of the character at this byte.
 func characterAt(text string, byte uint64) uint64 {
 	for 0 < byte && byte < uint64(len(text)) && !utf8.RuneStart(text[byte]) {
 		byte--
@@ -148,7 +148,7 @@ func characterAt(text string, byte uint64) uint64 {
 	return byte
 }
 
-// GetSession asks Session.
+// GetSession calls Session.
 func (h *Host) GetSession(id string) (SessionInfo, error) {
 	if h.Session == nil {
 		return SessionInfo{}, refused()
@@ -156,7 +156,7 @@ func (h *Host) GetSession(id string) (SessionInfo, error) {
 	return h.Session(id)
 }
 
-// ListTraces asks SessionPage.
+// ListTraces calls SessionPage.
 func (h *Host) ListTraces(sessionID, cursor string) ([]TraceInfo, string, error) {
 	if h.SessionPage == nil {
 		return nil, "", refused()
@@ -164,7 +164,7 @@ func (h *Host) ListTraces(sessionID, cursor string) ([]TraceInfo, string, error)
 	return h.SessionPage(sessionID, cursor)
 }
 
-// GetRun asks Run.
+// GetRun calls Run.
 func (h *Host) GetRun(id string) (RunInfo, error) {
 	if h.Run == nil {
 		return RunInfo{}, refused()
@@ -172,7 +172,7 @@ func (h *Host) GetRun(id string) (RunInfo, error) {
 	return h.Run(id)
 }
 
-// ListItems asks RunPage.
+// ListItems calls RunPage.
 func (h *Host) ListItems(runID, cursor string) ([]RunItem, string, error) {
 	if h.RunPage == nil {
 		return nil, "", refused()
@@ -187,11 +187,11 @@ func (h *Host) Log(level Level, message, fields string) {
 	}
 }
 
-// Seed is SeedNumber.
+// Seed returns SeedNumber.
 func (h *Host) Seed() uint64 { return h.SeedNumber }
 
-// RunTime is StartOfTheRun.
+// RunTime returns StartOfTheRun.
 func (h *Host) RunTime() time.Time { return h.StartOfTheRun }
 
-// Export says what the component offers; there is none while `go test` runs.
+// Export has no effect outside of a component.
 func Export(*Plugin) {}

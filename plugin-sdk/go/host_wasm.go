@@ -11,7 +11,7 @@ import (
 	wit "perpend/internal/wit/types"
 )
 
-// Answers what an evaluator asks by asking the host.
+// The host of a component.
 type component struct{}
 
 var host component

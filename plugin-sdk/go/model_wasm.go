@@ -7,10 +7,10 @@ import (
 	wit "perpend/internal/wit/types"
 )
 
-// The answer in the host, which computes probabilities: none when it has no log-probabilities. Copies share it.
-type held struct{ answer **model.Completion }
+// The answer in the host, which computes probabilities; nil without log-probabilities. Copies share it.
+type handle struct{ answer **model.Completion }
 
-func (h held) release() {
+func (h handle) release() {
 	if h.answer != nil && *h.answer != nil {
 		(*h.answer).Drop()
 		*h.answer = nil
@@ -121,7 +121,7 @@ func setTools(own *model.Request, request Request) {
 
 func completion(given *model.Completion) Completion {
 	usage := given.Usage()
-	said := Completion{
+	reply := Completion{
 		Text: given.Text(), Structured: or(given.Structured(), ""), FinishReason: named(finishReasons, given.Finish()),
 		InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, Model: given.Model(), FromCache: given.FromCache(),
 	}
@@ -130,21 +130,21 @@ func completion(given *model.Completion) Completion {
 		for _, other := range token.Alternatives {
 			own.Alternatives = append(own.Alternatives, TokenLogprob{Token: other.Token, Logprob: other.Logprob})
 		}
-		said.Logprobs = append(said.Logprobs, own)
+		reply.Logprobs = append(reply.Logprobs, own)
 	}
 	for _, call := range given.ToolCalls() {
-		said.ToolCalls = append(said.ToolCalls, ToolCall{ID: call.Id, Name: call.Name, Arguments: call.Arguments})
+		reply.ToolCalls = append(reply.ToolCalls, ToolCall{ID: call.Id, Name: call.Name, Arguments: call.Arguments})
 	}
-	if len(said.Logprobs) > 0 {
-		said.held.answer = &given
+	if len(reply.Logprobs) > 0 {
+		reply.handle.answer = &given
 	} else {
 		given.Drop()
 	}
-	return said
+	return reply
 }
 
-func (component) Probable(said *Completion, choices []string, place Place) *Distribution {
-	if said.held.answer == nil || *said.held.answer == nil {
+func (component) Probable(reply *Completion, choices []string, place Place) *Distribution {
+	if reply.handle.answer == nil || *reply.handle.answer == nil {
 		return nil
 	}
 	at := model.MakePlaceWhole()
@@ -154,7 +154,7 @@ func (component) Probable(said *Completion, choices []string, place Place) *Dist
 	case offset:
 		at = model.MakePlaceOffset(place.offset)
 	}
-	found := (*said.held.answer).Probabilities(choices, at)
+	found := (*reply.handle.answer).Probabilities(choices, at)
 	if found.Tag() == wit.OptionNone {
 		return nil
 	}

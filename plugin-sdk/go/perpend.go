@@ -1,8 +1,8 @@
-// Package perpend makes a plug-in out of functions: an evaluator is a description and one function from an
-// item to scores.
+// Package perpend is the SDK for plug-ins in Go: an evaluator is a description and a function from an item to
+// scores.
 //
 //	type config struct {
-//		MaxChars int `json:"max_chars" default:"80" min:"0" doc:"The largest number that passes."`
+//		MaxChars int `json:"max_chars" default:"80" min:"0" doc:"The maximum number that passes."`
 //	}
 //
 //	var plugin = perpend.Plugin{
@@ -24,10 +24,9 @@
 //	func init() { perpend.Export(&plugin) }
 //	func main() {}
 //
-// Every call gets a fresh instance: what is kept in a variable is gone with the call. Package variables
-// are initialised in each call too, so tables and regular expressions belong into the function that
-// needs them. `go test` runs evaluators as the plain functions they are; see UseHost for those that ask
-// models or read traces.
+// Every call has a fresh instance: variables are not kept between calls. Package variables are initialized in
+// each call, so create tables and regular expressions in the functions that use them. `go test` runs evaluators
+// as functions; see UseHost for evaluators that call models or read traces.
 package perpend
 
 import (
@@ -35,7 +34,7 @@ import (
 	"fmt"
 )
 
-// Plugin is what one component offers.
+// Plugin is the description of a component.
 type Plugin struct {
 	// Name is vendor/name, each 1 to 64 of a-z, 0-9 and -.
 	Name string
@@ -45,7 +44,7 @@ type Plugin struct {
 	Evaluators  []Definition
 }
 
-// Definition is an Evaluator of any configuration.
+// Definition is an Evaluator with any type of configuration.
 type Definition interface {
 	info() info
 	evaluate(item *Item, config string) ([]Score, error)
@@ -60,7 +59,7 @@ type info struct {
 	dynamicScores, varies          bool
 }
 
-// Part is a part of an item. What an evaluator does not name is not loaded.
+// Part is a set of parts of an item. Parts that an evaluator does not need are not loaded.
 type Part uint8
 
 // The parts of an item.
@@ -72,17 +71,17 @@ const (
 	Trace
 )
 
-// Slot is a place where whoever configures the evaluator puts a model.
+// Slot is a slot for a model, which the configuration of an evaluator assigns.
 type Slot struct {
 	Name, Description string
-	// Embedding is set for a model that makes vectors, not text.
+	// Embedding is true for an embedding model.
 	Embedding bool
-	// Required is set when there is no evaluator without a model here.
+	// Required is true when the evaluator cannot be saved without a model.
 	Required bool
 }
 
-// Evaluator is one scoring function. C is its configuration: a struct whose fields become the JSON
-// Schema that the server checks and people see. Tags: `json` (the name), `doc`, `default`, `enum`
+// Evaluator is one scoring function. C is its configuration: a struct whose fields define the JSON Schema
+// that the server validates and shows in the form. Tags: `json` (the name), `doc`, `default`, `enum`
 // (separated by commas), `min` and `max`. A field without a default is required unless it is a pointer.
 type Evaluator[C any] struct {
 	// ID is unique within the plug-in: 1 to 64 of a-z, 0-9 and -, a letter first.
@@ -90,24 +89,24 @@ type Evaluator[C any] struct {
 	Needs                  Part
 	Slots                  []Slot
 	Scores                 []ScoreSpec
-	// DynamicScores is set when score names depend on the configuration or the data.
+	// DynamicScores is true when score names depend on the configuration or the data.
 	DynamicScores bool
-	// Varies is set when equal items and configurations may give different scores.
+	// Varies is true when equal items and configurations can have different scores.
 	Varies bool
 	// Evaluate scores one item. No scores and no error means that there is nothing to report.
 	Evaluate func(item *Item, config C) ([]Score, error)
-	// Check says what a schema cannot: what is wrong with a configuration that satisfies it. Asked when
-	// a configuration is saved; may be left out.
+	// Check returns the problems of a configuration that its JSON Schema cannot express. It is called when a
+	// configuration is saved, and optional.
 	Check func(config C) []Problem
 }
 
-// Problem is something wrong with a configuration.
+// Problem is a problem of a configuration.
 type Problem struct {
 	// Pointer is a JSON Pointer into the configuration, such as /min; empty for the whole of it.
 	Pointer, Message string
 }
 
-// None is the configuration of an evaluator that has nothing to configure.
+// None is the type of an empty configuration.
 type None = struct{}
 
 func (e Evaluator[C]) info() info {
@@ -136,29 +135,29 @@ func (e Evaluator[C]) check(text string) []Problem {
 	return e.Check(config)
 }
 
-// CheckConfig is what the evaluator of this id has against a configuration, given as JSON: what the
-// server asks when one is saved, for tests.
+// CheckConfig returns the problems of a JSON configuration of the evaluator with this id, as the server does when
+// it is saved. It is for tests.
 func (p *Plugin) CheckConfig(id string, config string) []Problem {
 	for _, evaluator := range p.Evaluators {
 		if evaluator.info().id == id {
 			return evaluator.check(config)
 		}
 	}
-	return []Problem{{Message: "the plug-in has no evaluator " + id}}
+	return []Problem{{Message: "unknown evaluator " + id}}
 }
 
-// Evaluate scores one item with the evaluator of this id, the configuration given as JSON: what the
-// server does, for tests.
+// Evaluate scores one item with the evaluator of this id and a JSON configuration, as the server does. It is for
+// tests.
 func (p *Plugin) Evaluate(id string, item *Item, config string) ([]Score, error) {
 	for _, evaluator := range p.Evaluators {
 		if evaluator.info().id == id {
 			return evaluator.evaluate(item, config)
 		}
 	}
-	return nil, InvalidConfig("the plug-in has no evaluator %s", id)
+	return nil, InvalidConfig("unknown evaluator %s", id)
 }
 
-// Schema is the JSON Schema of an evaluator's configuration.
+// Schema returns the JSON Schema of the configuration of an evaluator.
 func (p *Plugin) Schema(id string) string {
 	for _, evaluator := range p.Evaluators {
 		if info := evaluator.info(); info.id == id {
@@ -168,8 +167,7 @@ func (p *Plugin) Schema(id string) string {
 	return ""
 }
 
-// Item is what is being scored. Only parts that the evaluator needs are there, and those that the data
-// has.
+// Item is the item that is scored. Only the parts in Needs of the evaluator are present, if the data has them.
 type Item struct {
 	// ID is for log lines only: a score must not depend on it.
 	ID                            string
@@ -177,33 +175,33 @@ type Item struct {
 	// Metadata is the text of a JSON object, or empty.
 	Metadata string
 	Trace    *TraceRef
-	// Session is the id of the session that is scored, for GetSession and SessionTraces; else empty.
+	// Session is the id of the scored session, for GetSession and SessionTraces; otherwise empty.
 	Session string
-	// Run is the id of the run of an experiment that is scored, for GetRun and RunItems; else empty.
+	// Run is the id of the scored run of an experiment, for GetRun and RunItems; otherwise empty.
 	Run string
 }
 
-// TraceRef says where the recorded execution can be read from.
+// TraceRef refers to the recorded execution of an item.
 type TraceRef struct {
 	TraceID string
 	// ObservationID is empty when the whole trace is scored.
 	ObservationID string
 }
 
-// Payload is a JSON value. A string arrives as it is, every other value as JSON text.
+// Payload is a JSON value: the content of a string, or the JSON text of any other value.
 type Payload struct {
 	// Text is the string itself, or the JSON text of any other value.
 	Text   string
 	IsJSON bool
 }
 
-// Text is a payload that is a string.
+// Text returns the payload of a string.
 func Text(text string) *Payload { return &Payload{Text: text} }
 
-// JSON is a payload of any other kind, from its JSON text.
+// JSON returns the payload of any other value, from its JSON text.
 func JSON(text string) *Payload { return &Payload{Text: text, IsJSON: true} }
 
-// Decode reads the value into what `into` points at, as encoding/json does.
+// Decode reads the value into the value that `into` points to, as encoding/json does.
 func (p *Payload) Decode(into any) error {
 	text := []byte(p.Text)
 	if !p.IsJSON {
@@ -215,13 +213,13 @@ func (p *Payload) Decode(into any) error {
 	return nil
 }
 
-// OutputText is the output as text; InvalidInput when there is none.
+// OutputText returns the output as text, or InvalidInput if it is absent.
 func (i *Item) OutputText() (string, error) { return text(i.Output, "output") }
 
-// InputText is the input as text; InvalidInput when there is none.
+// InputText returns the input as text, or InvalidInput if it is absent.
 func (i *Item) InputText() (string, error) { return text(i.Input, "input") }
 
-// ExpectedText is the expected output as text; InvalidInput when there is none.
+// ExpectedText returns the expected output as text, or InvalidInput if it is absent.
 func (i *Item) ExpectedText() (string, error) { return text(i.ExpectedOutput, "expected output") }
 
 func text(payload *Payload, name string) (string, error) {
@@ -231,7 +229,7 @@ func text(payload *Payload, name string) (string, error) {
 	return payload.Text, nil
 }
 
-// Kind says what happens after an Error.
+// Kind is the kind of an Error, which determines how the host continues.
 type Kind uint8
 
 // The kinds of errors, in the order of the contract.
@@ -244,8 +242,8 @@ const (
 	KindInternal
 )
 
-// Error says why there is no score. The kind decides what happens next, the message is for people. Any
-// other error counts as KindInternal.
+// Error is the reason why there is no score. The message is shown to users. Any other error is treated as
+// KindInternal.
 type Error struct {
 	Kind    Kind
 	Message string
@@ -253,16 +251,16 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// InvalidConfig: the configuration passed its schema and still cannot be used.
+// InvalidConfig returns the error for a configuration that satisfies its schema and is invalid nevertheless.
 func InvalidConfig(format string, args ...any) error { return failed(KindInvalidConfig, format, args) }
 
-// InvalidInput: a part of the item is absent or has a wrong shape.
+// InvalidInput returns the error for a part of the item that is absent or has an invalid shape.
 func InvalidInput(format string, args ...any) error { return failed(KindInvalidInput, format, args) }
 
-// NotApplicable: there is nothing to measure. Recorded as skipped, never as 0.
+// NotApplicable returns the error for an item with nothing to measure. It is recorded as skipped, not as 0.
 func NotApplicable(format string, args ...any) error { return failed(KindNotApplicable, format, args) }
 
-// Transient: another attempt may work.
+// Transient returns the error for a failure that another attempt may not have.
 func Transient(format string, args ...any) error { return failed(KindTransient, format, args) }
 
 func failed(kind Kind, format string, args []any) error {

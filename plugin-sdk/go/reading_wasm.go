@@ -43,7 +43,7 @@ func traceInfo(given reader.TraceInfo) TraceInfo {
 	}
 }
 
-// The host gives at most this many at a time.
+// The maximum page size of the host.
 const (
 	page        = 500
 	sessionPage = 100
@@ -55,7 +55,7 @@ func (component) ListObservations(traceID string, filter Filter, cursor string) 
 	for _, kind := range filter.Kinds {
 		number := slices.Index(kinds, kind)
 		if number < 0 {
-			return nil, "", &Error{KindInternal, "there is no kind of observation " + kind}
+			return nil, "", &Error{KindInternal, "unknown kind of observation " + kind}
 		}
 		wanted.Kinds = append(wanted.Kinds, uint8(number))
 	}

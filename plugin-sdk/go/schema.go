@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// schemaOf is the JSON Schema of a configuration.
+// schemaOf returns the JSON Schema of a configuration.
 func schemaOf[C any]() string {
 	text, err := json.Marshal(schema(reflect.TypeFor[C]()))
 	if err != nil {
@@ -17,7 +17,7 @@ func schemaOf[C any]() string {
 	return string(text)
 }
 
-// A schema; members are written in the order of their names, so equal types give equal texts.
+// A schema. Members are written in the order of their names, so equal types have equal texts.
 type object = map[string]any
 
 func schema(of reflect.Type) object {
@@ -79,7 +79,7 @@ func structSchema(of reflect.Type) object {
 	return result
 }
 
-// jsonName is the name of a field in JSON, as encoding/json has it.
+// jsonName returns the name of a field in JSON, as in encoding/json.
 func jsonName(field reflect.StructField) (string, bool) {
 	tag := field.Tag.Get("json")
 	if !field.IsExported() || field.Anonymous || tag == "-" {
@@ -100,7 +100,7 @@ func number(field reflect.StructField, text string) float64 {
 	return value
 }
 
-// defaultText is the JSON of a default: the tag itself, or for a string field the tag as a string.
+// defaultText returns the JSON of a default: the tag, or for a string field the tag as a string.
 func defaultText(field reflect.StructField, text string) []byte {
 	kind := field.Type
 	if kind.Kind() == reflect.Pointer {
@@ -111,12 +111,12 @@ func defaultText(field reflect.StructField, text string) []byte {
 		return quoted
 	}
 	if !json.Valid([]byte(text)) {
-		panic(fmt.Sprintf("the default of %s is no JSON: %s", field.Name, text))
+		panic(fmt.Sprintf("the default of %s must be JSON, got %s", field.Name, text))
 	}
 	return []byte(text)
 }
 
-// configOf reads a configuration. The server fills defaults in before it calls; tests need not.
+// configOf reads a configuration and fills in defaults. The server has already filled them in; tests may not.
 func configOf[C any](text string) (config C, err error) {
 	value := reflect.ValueOf(&config).Elem()
 	if value.Kind() == reflect.Struct {
@@ -124,7 +124,7 @@ func configOf[C any](text string) (config C, err error) {
 			if text, ok := field.Tag.Lookup("default"); ok && field.IsExported() {
 				into := value.FieldByIndex(field.Index).Addr().Interface()
 				if err = json.Unmarshal(defaultText(field, text), into); err != nil {
-					return config, fmt.Errorf("the default of %s does not fit: %w", field.Name, err)
+					return config, fmt.Errorf("invalid default of %s: %w", field.Name, err)
 				}
 			}
 		}

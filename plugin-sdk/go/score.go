@@ -10,30 +10,30 @@ type Score struct {
 	Name string
 	// Value is a float64, a bool, or a string for a category.
 	Value any
-	// Comment is a short explanation for people.
+	// Comment is a short explanation for users.
 	Comment string
-	// Metadata is for programs; it must go into a JSON object.
+	// Metadata is further data for programs; it must be representable as a JSON object.
 	Metadata map[string]any
 	// ObservationID attaches the score to an observation of the item's trace.
 	ObservationID string
 }
 
-// Numeric is a score that is a number; it must be finite.
+// Numeric returns a numeric score; the value must be finite.
 func Numeric(name string, value float64) Score { return Score{Name: name, Value: value} }
 
-// Boolean is a score that is true or false.
+// Boolean returns a boolean score.
 func Boolean(name string, value bool) Score { return Score{Name: name, Value: value} }
 
-// Category is a score out of some names.
+// Category returns a categorical score.
 func Category(name, value string) Score { return Score{Name: name, Value: value} }
 
-// WithComment is the same score with an explanation.
+// WithComment returns the score with a comment.
 func (s Score) WithComment(format string, args ...any) Score {
 	s.Comment = fmt.Sprintf(format, args...)
 	return s
 }
 
-// With is the same score with one more member in its metadata.
+// With returns the score with a further member in its metadata.
 func (s Score) With(key string, value any) Score {
 	metadata := map[string]any{key: value}
 	for known, value := range s.Metadata {
@@ -45,7 +45,7 @@ func (s Score) With(key string, value any) Score {
 	return s
 }
 
-// OnObservation is the same score, attached to an observation of the item's trace.
+// OnObservation returns the score attached to an observation of the item's trace.
 func (s Score) OnObservation(id string) Score {
 	s.ObservationID = id
 	return s
@@ -90,23 +90,23 @@ func ShareScore(name, description string) ScoreSpec {
 	return NumericScore(name, description).Between(0, 1)
 }
 
-// BooleanScore declares a yes or no.
+// BooleanScore declares a boolean score.
 func BooleanScore(name, description string) ScoreSpec {
 	return ScoreSpec{name, description, domain{kind: booleans}}
 }
 
-// CategoryScore declares one of these names; any name when there are none.
+// CategoryScore declares a category out of these names, or any name without names.
 func CategoryScore(name, description string, names ...string) ScoreSpec {
 	return ScoreSpec{name, description, domain{kind: categories, categories: names}}
 }
 
-// Between is the same declaration for numbers in a range, both ends included.
+// Between returns the declaration with a range, both ends included.
 func (s ScoreSpec) Between(min, max float64) ScoreSpec {
 	s.domain.min, s.domain.max = &min, &max
 	return s
 }
 
-// LowerIsBetter is the same declaration for numbers of which smaller ones are better.
+// LowerIsBetter returns the declaration of a score for which smaller values are better.
 func (s ScoreSpec) LowerIsBetter() ScoreSpec {
 	s.domain.lowerIsBetter = true
 	return s
