@@ -1,5 +1,5 @@
-//! The limits of one call as a table: for each a guest that goes over it, what it ends as, when, and how
-//! a neighbour in the same host fared meanwhile.
+//! Prints a table with a guest per limit of a call: its result, its duration, and the slowest call of a neighbour in the same
+//! host.
 //!
 //! `cargo run --release -p perpend-sandbox --example limits`
 #![expect(clippy::unwrap_used, reason = "an example ends with what went wrong")]
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use cases::{Case, cases};
 use guest::Guest;
-use neighbours::{Seen, beside_a_neighbour, plugin};
+use neighbours::{Outcome, plugin, run_with_neighbour};
 use perpend_sandbox::{Host, Settings};
 
 fn main() {
@@ -26,35 +26,37 @@ fn main() {
     let good = Arc::new(plugin(&host, folder.path(), &Guest::default().bytes()));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    say("| a guest with | limit | ends as | after | over the limit | neighbour's slowest call |");
-    say("| --- | --- | --- | --- | --- | --- |");
+    print(
+        "| guest | limit | result | duration | time over the limit | slowest call of the neighbour |",
+    );
+    print("| --- | --- | --- | --- | --- | --- |");
     for case in cases() {
         let hostile = plugin(&host, folder.path(), &case.guest.bytes());
-        let seen = runtime.block_on(beside_a_neighbour(&host, &good, hostile, &case));
-        say(&row(&case, &seen));
+        let outcome = runtime.block_on(run_with_neighbour(&host, &good, hostile, &case));
+        print(&row(&case, &outcome));
     }
 }
 
-fn row(case: &Case, seen: &Seen) -> String {
-    let ended = match &seen.result.outcome {
-        Ok(_) => "an answer".to_owned(),
+fn row(case: &Case, outcome: &Outcome) -> String {
+    let result = match &outcome.result.outcome {
+        Ok(_) => "success".to_owned(),
         Err(failure) => format!("`{}`", failure.class),
     };
-    let met_after = match case.limit {
+    let limit_ms = match case.limit {
         "CPU time" => Some(case.limits.cpu_ms),
         "wall-clock time" => Some(case.limits.wall_ms),
         _ => None,
     };
-    let over = met_after.map_or("-".to_owned(), |ms| {
-        millis(seen.took.saturating_sub(Duration::from_millis(ms.into())))
+    let over = limit_ms.map_or("-".to_owned(), |ms| {
+        millis(outcome.elapsed.saturating_sub(Duration::from_millis(ms.into())))
     });
     format!(
-        "| {} | {} | {ended} | {} | {over} | {} of {} |",
-        case.does,
+        "| {} | {} | {result} | {} | {over} | {} of {} |",
+        case.name,
         case.limit,
-        millis(seen.took),
-        millis(seen.slowest_neighbour),
-        seen.n_neighbours,
+        millis(outcome.elapsed),
+        millis(outcome.slowest_neighbour_call),
+        outcome.n_neighbour_calls,
     )
 }
 
@@ -62,6 +64,6 @@ fn millis(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
-fn say(line: &str) {
+fn print(line: &str) {
     drop(writeln!(std::io::stdout(), "{line}"));
 }

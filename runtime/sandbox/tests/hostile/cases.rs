@@ -1,5 +1,4 @@
-//! The limits of one call, each with a guest that goes over it: what the tests hold and what the
-//! example `limits` prints.
+//! Guests that exceed the limits of a call, for the tests and the example `limits`.
 
 use std::sync::LazyLock;
 
@@ -7,34 +6,34 @@ use perpend_domain::plugin::{FailureClass, Limits};
 
 use crate::guest::{Guest, RESULT, SCORE};
 
-/// A guest and what has to become of it.
+/// A guest and its expected result.
 pub(crate) struct Case {
-    /// What it does, for people.
-    pub(crate) does: &'static str,
-    /// The limit it meets, for people.
+    /// What the guest does.
+    pub(crate) name: &'static str,
+    /// The limit that it reaches.
     pub(crate) limit: &'static str,
     pub(crate) guest: Guest<'static>,
     pub(crate) limits: Limits,
-    /// `None`: it gets its answer, cut or without what went over.
+    /// The expected failure class; `None` when the call succeeds with truncated results.
     pub(crate) class: Option<FailureClass>,
-    /// Part of the message.
-    pub(crate) says: &'static str,
+    /// Part of the expected message.
+    pub(crate) message: &'static str,
 }
 
 impl Case {
-    fn new(does: &'static str, limit: &'static str, evaluate: &'static str) -> Self {
+    fn new(name: &'static str, limit: &'static str, evaluate: &'static str) -> Self {
         Self {
-            does,
+            name,
             limit,
             guest: Guest { evaluate, ..Guest::default() },
             limits: Limits { cpu_ms: 200, memory_bytes: 16 << 20, ..Limits::default() },
             class: None,
-            says: "",
+            message: "",
         }
     }
 
-    fn ends(mut self, class: FailureClass, says: &'static str) -> Self {
-        (self.class, self.says) = (Some(class), says);
+    fn ends(mut self, class: FailureClass, message: &'static str) -> Self {
+        (self.class, self.message) = (Some(class), message);
         self
     }
 
@@ -186,7 +185,7 @@ pub(crate) const MODEL: &str = r#"
 static IMPORTS: LazyLock<[&str; 4]> =
     LazyLock::new(|| [LOG, STDOUT, SLEEP, MODEL].map(|import| leak([SIDE, import].concat())));
 
-/// Over every limit of the contract, one by one.
+/// A case per limit of the contract.
 pub(crate) fn cases() -> Vec<Case> {
     [time_and_space(), traps(), answers(), scores(), imports()].into_iter().flatten().collect()
 }
@@ -205,19 +204,19 @@ fn time_and_space() -> Vec<Case> {
             .wall(300)
             .ends(FailureClass::WallTimeout, "300 ms"),
         Case::new(
-            "memory that grows for ever",
+            "memory that grows indefinitely",
             "linear memory",
             "(loop $l (if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then unreachable)) (br $l))",
         )
         .ends(FailureClass::MemoryLimit, "16 MiB"),
         Case::new(
-            "memory asked for at once",
+            "memory requested at once",
             "linear memory",
             "(if (i32.eq (memory.grow (i32.const 60000)) (i32.const -1)) (then unreachable))",
         )
         .ends(FailureClass::MemoryLimit, "16 MiB"),
         Case::new(
-            "a table that grows for ever",
+            "a table that grows indefinitely",
             "table elements",
             "(loop $l (if (i32.eq (table.grow $t (ref.null func) (i32.const 1000)) (i32.const -1)) (then unreachable)) (br $l))",
         )
@@ -230,8 +229,9 @@ fn time_and_space() -> Vec<Case> {
 }
 
 fn traps() -> Vec<Case> {
-    let trap =
-        |does, evaluate, says| Case::new(does, "-", evaluate).ends(FailureClass::PluginTrap, says);
+    let trap = |name, evaluate, message| {
+        Case::new(name, "-", evaluate).ends(FailureClass::PluginTrap, message)
+    };
     vec![
         trap("`unreachable`", "unreachable", "unreachable"),
         trap(
@@ -272,18 +272,14 @@ fn answers() -> Vec<Case> {
         Case::new("257 scores", "scores per item", text(copies(257)))
             .pages(5)
             .ends(FailureClass::InvalidResult, "257 scores, the limit is 256"),
-        Case::new(
-            "a list of 268 million scores that are not there",
-            "-",
-            text(put(RESULT + 8, 0x0fff_ffff)),
-        )
-        .ends(FailureClass::InvalidResult, "cannot be read"),
+        Case::new("a list of 268 million missing scores", "-", text(put(RESULT + 8, 0x0fff_ffff)))
+            .ends(FailureClass::InvalidResult, "cannot be read"),
         Case::new("a list outside of memory", "-", text(put(RESULT + 4, 0xffff_fff0)))
             .ends(FailureClass::InvalidResult, "cannot be read"),
-        Case::new("a result that is neither", "-", text(put(RESULT, 7)))
+        Case::new("an invalid result variant", "-", text(put(RESULT, 7)))
             .ends(FailureClass::InvalidResult, "cannot be read"),
         Case::new(
-            "a comment that is no UTF-8",
+            "a comment that is not UTF-8",
             "-",
             text([put(0x20000, 0xfffe_fdfc), comment(0x20000, 4)].concat()),
         )
@@ -293,8 +289,8 @@ fn answers() -> Vec<Case> {
 }
 
 fn scores() -> Vec<Case> {
-    let wrong = |does, evaluate, says| {
-        Case::new(does, "-", evaluate).ends(FailureClass::InvalidResult, says)
+    let wrong = |name, evaluate, message| {
+        Case::new(name, "-", evaluate).ends(FailureClass::InvalidResult, message)
     };
     let deep = leak(format!(
         "(data (i32.const 0x20000) \"{}{}\")",
@@ -330,7 +326,7 @@ fn scores() -> Vec<Case> {
             leak([put(SCORE, 0x20000), put(SCORE + 4, 257)].concat()),
             "1 to 256 bytes",
         ),
-        wrong("metadata that is no object", leak(metadata(0x160, 3)), "metadata"),
+        wrong("metadata that is not an object", leak(metadata(0x160, 3)), "metadata"),
         wrong(
             "metadata nested 65 deep",
             leak(metadata(0x20000, deep_length)),
@@ -375,7 +371,7 @@ fn imports() -> Vec<Case> {
                (import "wasi" "write" (func $write (param i32 i32 i32 i32)))"#,
         ),
         Case::new(
-            "handles without end",
+            "unlimited handles",
             "handles alive",
             "(loop $l (drop (call $get-stdout)) (br $l))",
         )
@@ -387,7 +383,7 @@ fn imports() -> Vec<Case> {
         )
         .ends(FailureClass::OutputLimit, "1000 host resources"),
         Case::new(
-            "model calls without end",
+            "unlimited model calls",
             "model calls",
             "(loop $l
                (call $complete (call $request (i32.const 0) (i32.const 0)) (i32.const 256))
@@ -405,7 +401,7 @@ fn imports() -> Vec<Case> {
         )
         .ends(FailureClass::PluginTrap, "unreachable"),
         Case::new(
-            "requests without end",
+            "unlimited requests",
             "handles of requests",
             "(loop $l
                (drop (call $request (i32.const 0) (i32.const 0)))

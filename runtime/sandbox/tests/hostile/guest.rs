@@ -1,30 +1,30 @@
-//! Guests as component text: a well-behaved frame whose `evaluate` each test replaces.
+//! Guests as component text. Each test replaces `evaluate` of a valid component.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;
 
-/// Where things lie in the guest's memory. `evaluate` answers with a pointer to `RESULT`.
+/// Addresses in the memory of the guest. `evaluate` returns a pointer to `RESULT`.
 pub(crate) const RESULT: u32 = 0x500;
 pub(crate) const SCORE: u32 = 0x600;
 const NAME: (u32, u32) = (0x120, 5);
 
-/// A component that describes itself as `acme/guest` with evaluator `one`, score `score` in 0 to 1.
+/// A component with the name `acme/guest`, the evaluator `one` and the score `score` from 0 to 1.
 pub(crate) struct Guest<'a> {
-    /// Component-level text before the core module: imports, lowered functions.
+    /// Text of the component before the core module: imports and lowered functions.
     pub(crate) imports: &'a str,
-    /// `(with ..)` of the core instance.
+    /// The `(with ..)` of the core instance.
     pub(crate) with: &'a str,
-    /// Fields of the core module: imports first.
+    /// Imports of the core module.
     pub(crate) core_imports: &'a str,
     /// Further fields of the core module.
     pub(crate) fields: &'a str,
-    /// Instructions before the answer 1.0 is given.
+    /// Instructions before the result 1.0 is returned.
     pub(crate) evaluate: &'a str,
-    /// Instructions before the description is given.
+    /// Instructions before the description is returned.
     pub(crate) describe: &'a str,
-    /// Pages of memory at start.
+    /// Initial number of memory pages.
     pub(crate) pages: u32,
-    /// Core instances beside the main one.
+    /// Number of further core instances.
     pub(crate) n_more_instances: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a guest sees of the world: chance that follows from the seed, and nothing else.
+//! The inert WASI: random numbers are derived from the seed, and there are no directories, environment or arguments.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ async fn random_number(bench: &Bench, plugin: &Plugin, seed: u64) -> f64 {
 }
 
 #[tokio::test]
-async fn random_numbers_follow_from_the_seed() {
+async fn random_numbers_are_derived_from_the_seed() {
     for (interface, function) in
         [("random", "get-random-u64"), ("insecure", "get-insecure-random-u64")]
     {
@@ -29,7 +29,7 @@ async fn random_numbers_follow_from_the_seed() {
                  (export "{function}" (func (result u64)))))
                (core func $random (canon lower (func $random "{function}")))"#
         );
-        // A number from 0 to 1 out of the upper 53 bits, as the value of the score.
+        // The value of the score: a number from 0 to 1 from the upper 53 bits.
         let evaluate = format!(
             "(f64.store (i32.const {}) (f64.div
                (f64.convert_i64_u (i64.shr_u (call $random) (i64.const 11)))
@@ -51,8 +51,8 @@ async fn random_numbers_follow_from_the_seed() {
     }
 }
 
-/// A guest that traps when the list `function` gives has anything in it.
-async fn gives_nothing(types: &str, interface: &str, function: &str, list: &str) {
+/// Runs a guest that traps unless `function` returns an empty list.
+async fn assert_empty_list(types: &str, interface: &str, function: &str, list: &str) {
     let imports = format!(
         r#"{types}
         (import "{interface}" (instance $world {list}))
@@ -79,8 +79,8 @@ async fn gives_nothing(types: &str, interface: &str, function: &str, list: &str)
 }
 
 #[tokio::test]
-async fn there_are_no_directories() {
-    gives_nothing(
+async fn no_directories_are_provided() {
+    assert_empty_list(
         r#"(import "wasi:filesystem/types@0.2.0" (instance $files
              (export "descriptor" (type (sub resource)))))
            (alias export $files "descriptor" (type $descriptor))"#,
@@ -94,16 +94,16 @@ async fn there_are_no_directories() {
 }
 
 #[tokio::test]
-async fn there_is_no_environment_and_there_are_no_arguments() {
+async fn no_environment_and_no_arguments_are_provided() {
     let environment = "wasi:cli/environment@0.2.0";
-    gives_nothing(
+    assert_empty_list(
         "",
         environment,
         "get-environment",
         r#"(export "get-environment" (func (result (list (tuple string string)))))"#,
     )
     .await;
-    gives_nothing(
+    assert_empty_list(
         "",
         environment,
         "get-arguments",

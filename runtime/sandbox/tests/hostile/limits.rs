@@ -1,4 +1,4 @@
-//! Every limit of the contract, with a guest that goes over it and a neighbour that must not notice.
+//! Guests that exceed each limit of the contract, while a neighbour must not be affected.
 
 use std::sync::Arc;
 
@@ -6,58 +6,57 @@ use perpend_sandbox::{Host, Settings};
 
 use crate::cases::{Case, cases};
 use crate::guest::Guest;
-use crate::neighbours::{Seen, beside_a_neighbour, plugin};
+use crate::neighbours::{Outcome, plugin, run_with_neighbour};
 
-/// What a guest may go on for where it met a limit, in CPU time: on a machine that is busy with other things the
-/// time on the wall says nothing. The example prints a few milliseconds; here the tick may be late.
+/// Maximum CPU time after a limit was reached. Usually it is a few milliseconds, but ticks may be delayed on a busy machine.
 const GRACE_US: u64 = 2_000_000;
 
-fn check(case: &Case, seen: &Seen) -> Result<(), String> {
-    match (&seen.result.outcome, case.class) {
+fn check(case: &Case, outcome: &Outcome) -> Result<(), String> {
+    match (&outcome.result.outcome, case.class) {
         (Ok(_), None) => Ok(()),
         (Err(failure), Some(class)) if failure.class == class => {
-            match failure.message.contains(case.says) {
+            match failure.message.contains(case.message) {
                 true => Ok(()),
                 false => Err(format!("its message is {:?}", failure.message)),
             }
         }
         (outcome, class) => Err(format!("{outcome:?} and not {class:?}")),
     }?;
-    if seen.n_neighbours == 0 {
-        return Err("no neighbour was answered".to_owned());
+    if outcome.n_neighbour_calls == 0 {
+        return Err("no call of the neighbour completed".to_owned());
     }
     let allowed = u64::from(case.limits.cpu_ms) * 1_000 + GRACE_US;
-    if allowed < seen.result.cpu_us {
-        let cost = seen.result.cpu_us;
-        let (took, slowest) = (seen.took, seen.slowest_neighbour);
+    if allowed < outcome.result.cpu_us {
+        let cpu_us = outcome.result.cpu_us;
+        let (elapsed, slowest) = (outcome.elapsed, outcome.slowest_neighbour_call);
         return Err(format!(
-            "it had {cost} µs of CPU time in {took:?}, and a neighbour took {slowest:?}"
+            "it used {cpu_us} µs of CPU time in {elapsed:?}; the slowest call of the neighbour took {slowest:?}"
         ));
     }
     Ok(())
 }
 
 #[test]
-fn each_limit_ends_its_guest_in_its_class_and_no_neighbour_notices() {
+fn each_limit_ends_its_guest_with_its_class_and_does_not_affect_a_neighbour() {
     let folder = tempfile::tempdir().unwrap();
     let host = Arc::new(Host::new(&Settings::default(), folder.path()).unwrap());
     let good = Arc::new(plugin(&host, folder.path(), &Guest::default().bytes()));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     for case in cases() {
         let hostile = plugin(&host, folder.path(), &case.guest.bytes());
-        let seen = runtime.block_on(beside_a_neighbour(&host, &good, hostile, &case));
-        if let Err(why) = check(&case, &seen) {
-            wrong.push(format!("{}: {why}", case.does));
+        let outcome = runtime.block_on(run_with_neighbour(&host, &good, hostile, &case));
+        if let Err(error) = check(&case, &outcome) {
+            failures.push(format!("{}: {error}", case.name));
         }
     }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// What a guest logs and prints in excess is cut, and its answer stands.
+/// Excessive logs and output are truncated, and the call succeeds.
 #[test]
-fn floods_of_text_are_cut_and_counted() {
+fn excessive_text_is_truncated_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let host = Arc::new(Host::new(&Settings::default(), folder.path()).unwrap());
     let good = Arc::new(plugin(&host, folder.path(), &Guest::default().bytes()));
@@ -65,9 +64,9 @@ fn floods_of_text_are_cut_and_counted() {
     let log = |limit: &str| {
         let case = cases().into_iter().find(|case| case.limit == limit).unwrap();
         let hostile = plugin(&host, folder.path(), &case.guest.bytes());
-        let seen = runtime.block_on(beside_a_neighbour(&host, &good, hostile, &case));
-        seen.result.outcome.unwrap();
-        seen.result.log
+        let outcome = runtime.block_on(run_with_neighbour(&host, &good, hostile, &case));
+        outcome.result.outcome.unwrap();
+        outcome.result.log
     };
     let lines = log("log lines");
     assert_eq!(lines.len(), 200);
@@ -82,8 +81,8 @@ fn floods_of_text_are_cut_and_counted() {
 
     let comment = cases().into_iter().find(|case| case.limit == "comment").unwrap();
     let hostile = plugin(&host, folder.path(), &comment.guest.bytes());
-    let seen = runtime.block_on(beside_a_neighbour(&host, &good, hostile, &comment));
-    let scores = seen.result.outcome.unwrap();
+    let outcome = runtime.block_on(run_with_neighbour(&host, &good, hostile, &comment));
+    let scores = outcome.result.outcome.unwrap();
     let comment = scores[0].comment.as_deref().unwrap();
     assert!(comment.len() <= 64 << 10 && comment.ends_with("[cut]"));
 }

@@ -1,4 +1,4 @@
-//! Guests that misbehave: each ends in its own class, in bounded time, and nobody else notices.
+//! Hostile guests end with a failure class, in bounded time, and without effects on other calls.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cases;
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use guest::Guest;
 use neighbours::call;
 
-/// A host with a folder of its own, and the components compiled into it.
+/// A host with its own folder of compiled components.
 pub(crate) struct Bench {
     pub(crate) folder: TempDir,
     host: Host,
@@ -39,7 +39,7 @@ impl Bench {
     async fn plugin(&self, bytes: Vec<u8>) -> Plugin {
         let digest = Digest::of(&bytes);
         let folder = self.folder.path().to_owned();
-        // The compiler has a runtime of its own inside.
+        // The compiler creates its own runtime.
         let compiling = tokio::task::spawn_blocking(move || {
             perpend_sandbox::compile(&bytes, &folder, Grants::ALL)
         });
@@ -52,8 +52,8 @@ impl Bench {
     }
 }
 
-/// Class and message of the failure, which has to come within two seconds of CPU time.
-async fn fails(guest: Guest<'_>) -> (FailureClass, String) {
+/// Runs a guest that must fail within two seconds of CPU time. Returns class and message.
+async fn failure_of(guest: Guest<'_>) -> (FailureClass, String) {
     let limits = Limits { cpu_ms: 200, memory_bytes: 16 << 20, ..Limits::default() };
     let bench = Bench::new();
     let plugin = bench.plugin(guest.bytes()).await;
@@ -64,7 +64,7 @@ async fn fails(guest: Guest<'_>) -> (FailureClass, String) {
 }
 
 #[tokio::test]
-async fn a_well_behaved_guest_gives_its_score() {
+async fn a_valid_guest_returns_its_score() {
     let bench = Bench::new();
     let plugin = bench.plugin(Guest::default().bytes()).await;
     assert_eq!(plugin.info().name, "acme/guest");
@@ -74,7 +74,7 @@ async fn a_well_behaved_guest_gives_its_score() {
 
 #[tokio::test]
 async fn no_state_survives_a_call() {
-    // Answers 1.0 in the first call of an instance and traps in a second one.
+    // Returns 1.0 in the first call of an instance, and traps in a second one.
     let evaluate = "(if (i32.load (i32.const 0x900)) (then unreachable))
         (i32.store (i32.const 0x900) (i32.const 1))";
     let bench = Bench::new();
@@ -88,7 +88,7 @@ async fn no_state_survives_a_call() {
 async fn a_trap_names_the_innermost_functions() {
     let fields = "(func $inner unreachable) (func $outer (call $inner))";
     let guest = Guest { fields, evaluate: "(call $outer)", ..Guest::default() };
-    let (class, message) = fails(guest).await;
+    let (class, message) = failure_of(guest).await;
     assert_eq!(class, FailureClass::PluginTrap);
     assert!(message.contains("unreachable"), "{message}");
     assert!(message.contains("in inner, called by outer"), "{message}");
@@ -105,20 +105,20 @@ async fn an_exit_is_a_trap_with_its_code() {
         evaluate: "(call $exit (i32.const 1))",
         ..Guest::default()
     };
-    let (class, message) = fails(guest).await;
+    let (class, message) = failure_of(guest).await;
     assert_eq!(class, FailureClass::PluginTrap);
     assert!(message.contains("exited with code 1"), "{message}");
 }
 
 #[tokio::test]
-async fn clocks_stand_still_at_a_value_that_is_not_zero() {
+async fn clocks_are_constant_and_not_zero() {
     let guest = Guest {
         imports: r#"(import "wasi:clocks/monotonic-clock@0.2.3" (instance $clock
             (export "now" (func (result u64)))))
             (core func $now (canon lower (func $clock "now")))"#,
         with: r#"(with "wasi" (instance (export "now" (func $now))))"#,
         core_imports: r#"(import "wasi" "now" (func $now (result i64)))"#,
-        // Traps at zero, and when two looks at the clock differ.
+        // Traps at zero, and when two readings differ.
         evaluate: "(if (i64.eqz (call $now)) (then unreachable))
             (if (i64.ne (call $now) (call $now)) (then unreachable))",
         ..Guest::default()
@@ -128,9 +128,9 @@ async fn clocks_stand_still_at_a_value_that_is_not_zero() {
     bench.evaluate(&plugin, Limits::default()).await.outcome.unwrap();
 }
 
-/// On one thread: who gets a turn is decided here and not by the machine.
+/// On one thread, so that the sandbox and not the machine schedules the calls.
 #[tokio::test]
-async fn neighbours_of_endless_loops_are_answered() {
+async fn calls_complete_while_endless_loops_run() {
     let bench = Arc::new(Bench::new());
     let spin = Guest { evaluate: "(loop $forever (br $forever))", ..Guest::default() };
     let spin = Arc::new(bench.plugin(spin.bytes()).await);
@@ -142,7 +142,7 @@ async fn neighbours_of_endless_loops_are_answered() {
             tokio::spawn(async move { bench.evaluate(&spin, limits).await })
         })
         .collect();
-    // All loops are under way before the neighbour comes.
+    // All loops run before the other call starts.
     tokio::task::yield_now().await;
     for _ in 0..3 {
         let answered = bench.evaluate(&good, Limits::default()).await;

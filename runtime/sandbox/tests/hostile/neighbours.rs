@@ -1,5 +1,4 @@
-//! A hostile guest beside a well-behaved one: what became of it, what that cost, and that the neighbour got
-//! its answers.
+//! Runs a hostile guest together with a valid one, the neighbour.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +12,15 @@ use perpend_sandbox::{DenyAllPort, Host, Plugin};
 
 use crate::cases::Case;
 
-/// What came of a case.
-pub(crate) struct Seen {
+/// The outcome of a case.
+pub(crate) struct Outcome {
     pub(crate) result: CallResult,
-    /// From the call to its end.
-    pub(crate) took: Duration,
-    /// Right answers of the neighbour meanwhile.
-    pub(crate) n_neighbours: usize,
-    /// The longest a neighbour took.
-    pub(crate) slowest_neighbour: Duration,
+    /// Duration of the call.
+    pub(crate) elapsed: Duration,
+    /// Number of calls of the neighbour that completed meanwhile.
+    pub(crate) n_neighbour_calls: usize,
+    /// Duration of the slowest call of the neighbour.
+    pub(crate) slowest_neighbour_call: Duration,
 }
 
 pub(crate) fn call(limits: Limits) -> EvaluationCall {
@@ -43,34 +42,35 @@ pub(crate) fn call(limits: Limits) -> EvaluationCall {
     }
 }
 
-/// Compiles into the folder of the host.
+/// Compiles a component into the folder of the host.
 pub(crate) fn plugin(host: &Host, folder: &std::path::Path, bytes: &[u8]) -> Plugin {
     perpend_sandbox::compile(bytes, folder, Grants::ALL).unwrap();
     host.load(Digest::of(bytes)).unwrap()
 }
 
-/// What a call of the neighbour may cost in CPU time: far over what it needs.
+/// Maximum CPU time of a call of the neighbour, far above its usual time.
 const MAX_NEIGHBOUR_US: u64 = 2_000_000;
 
-/// Runs the case while a neighbour calls `good` again and again. A wrong answer of the neighbour panics, and one
-/// that pays for the other.
-pub(crate) async fn beside_a_neighbour(
+/// Runs the case while the neighbour calls `good` repeatedly. Panics if a call of the neighbour fails or is charged for the
+/// hostile guest.
+pub(crate) async fn run_with_neighbour(
     host: &Arc<Host>,
     good: &Arc<Plugin>,
     hostile: Plugin,
     case: &Case,
-) -> Seen {
-    let is_over = Arc::new(AtomicBool::new(false));
+) -> Outcome {
+    let is_finished = Arc::new(AtomicBool::new(false));
     let neighbour = {
-        let (host, good, is_over) = (Arc::clone(host), Arc::clone(good), Arc::clone(&is_over));
+        let (host, good, is_finished) =
+            (Arc::clone(host), Arc::clone(good), Arc::clone(&is_finished));
         tokio::spawn(async move {
             let (mut n, mut slowest) = (0, Duration::ZERO);
-            // At least one, however short the other is.
-            while n == 0 || !is_over.load(Ordering::Acquire) {
-                let began = Instant::now();
+            // At least once.
+            while n == 0 || !is_finished.load(Ordering::Acquire) {
+                let start = Instant::now();
                 let port = Arc::new(DenyAllPort);
                 let result = host.evaluate(&good, call(Limits::default()), port).await;
-                slowest = slowest.max(began.elapsed());
+                slowest = slowest.max(start.elapsed());
                 assert!(result.cpu_us < MAX_NEIGHBOUR_US, "{} µs", result.cpu_us);
                 let scores = result.outcome.unwrap();
                 assert_eq!(scores[0].value, PluginScoreValue::Numeric(1.0));
@@ -81,15 +81,15 @@ pub(crate) async fn beside_a_neighbour(
         })
     };
     let (host, limits) = (Arc::clone(host), case.limits);
-    // In a task of its own, so that another thread can have it.
+    // In a task, so that it can run on another thread.
     let hostile = tokio::spawn(async move {
-        let began = Instant::now();
+        let start = Instant::now();
         let port = Arc::new(DenyAllPort);
         let result = host.evaluate(&hostile, call(limits), port).await;
-        (result, began.elapsed())
+        (result, start.elapsed())
     });
-    let (result, took) = hostile.await.unwrap();
-    is_over.store(true, Ordering::Release);
-    let (n_neighbours, slowest_neighbour) = neighbour.await.unwrap();
-    Seen { result, took, n_neighbours, slowest_neighbour }
+    let (result, elapsed) = hostile.await.unwrap();
+    is_finished.store(true, Ordering::Release);
+    let (n_neighbour_calls, slowest_neighbour_call) = neighbour.await.unwrap();
+    Outcome { result, elapsed, n_neighbour_calls, slowest_neighbour_call }
 }

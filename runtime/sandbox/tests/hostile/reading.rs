@@ -1,4 +1,4 @@
-//! How much of its trace a guest may read in one call.
+//! The limit of trace data that a call may read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,19 +12,19 @@ use perpend_worker_protocol::host_call::{HostReply, HostRequest};
 use crate::guest::Guest;
 use crate::neighbours::{call, plugin};
 
-/// Every piece is 1 MiB.
-struct Pieces(Arc<AtomicUsize>);
+/// Returns 1 MiB for each request.
+struct OneMibPort(Arc<AtomicUsize>);
 
-impl Port for Pieces {
+impl Port for OneMibPort {
     fn call(&self, _: HostRequest) -> BoxFuture<'static, HostReply> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        let piece = Payload::Text("x".repeat(1 << 20));
-        Box::pin(std::future::ready(HostReply::Read(Ok(Some(piece)))))
+        let payload = Payload::Text("x".repeat(1 << 20));
+        Box::pin(std::future::ready(HostReply::Read(Ok(Some(payload)))))
     }
 }
 
 #[test]
-fn after_64_mib_of_traces_a_guest_is_told_that_it_is_too_much() {
+fn reading_more_than_64_mib_of_traces_fails() {
     let guest = Guest {
         imports: r#"(alias export $types "payload" (type $payload))
           (import "perpend:evaluator/trace-reader@1.0.0" (instance $traces
@@ -44,7 +44,7 @@ fn after_64_mib_of_traces_a_guest_is_told_that_it_is_too_much() {
         with: r#"(with "host" (instance (export "read" (func $read)) (export "load" (func $load))))"#,
         core_imports: r#"(import "host" "read" (func $read (param i32 i32 i32 i32 i32)))
             (import "host" "load" (func $load (param i32) (result i32)))"#,
-        // Until there is an error, which has to be the third: `too-large`.
+        // Reads until an error occurs, which must be `too-large` (2).
         evaluate: "(loop $more
               (call $read (i32.const 0) (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 256))
               (br_if $more (i32.eqz (call $load (i32.const 256)))))
@@ -54,11 +54,11 @@ fn after_64_mib_of_traces_a_guest_is_told_that_it_is_too_much() {
     let folder = tempfile::tempdir().unwrap();
     let host = Host::new(&Settings::default(), folder.path()).unwrap();
     let plugin = plugin(&host, folder.path(), &guest.bytes());
-    let n_asked = Arc::new(AtomicUsize::new(0));
-    let port = Arc::new(Pieces(Arc::clone(&n_asked)));
+    let n_requests = Arc::new(AtomicUsize::new(0));
+    let port = Arc::new(OneMibPort(Arc::clone(&n_requests)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let limits = Limits { cpu_ms: 20_000, ..Limits::default() };
     let result = runtime.block_on(host.evaluate(&plugin, call(limits), port));
     assert!(result.outcome.is_ok(), "{:?}", result.outcome);
-    assert_eq!(n_asked.load(Ordering::SeqCst), 65);
+    assert_eq!(n_requests.load(Ordering::SeqCst), 65);
 }

@@ -35,13 +35,13 @@ fn files_that_are_no_components_are_named() {
 }
 
 #[test]
-fn a_component_of_another_world_is_told_what_is_missing() {
+fn a_component_of_another_world_is_rejected_with_the_missing_export() {
     let problem = only_problem(&component("(component)"));
     assert!(problem.contains("export perpend:evaluator/evaluator@1.0.0: missing"), "{problem}");
 }
 
 #[test]
-fn an_export_of_the_right_name_and_wrong_type_is_refused() {
+fn an_export_of_the_wrong_type_is_rejected() {
     let text = r#"(component
         (core module $m (func (export "f")))
         (core instance $i (instantiate $m))
@@ -53,7 +53,7 @@ fn an_export_of_the_right_name_and_wrong_type_is_refused() {
 }
 
 #[test]
-fn every_import_that_is_not_granted_is_named_with_its_capability() {
+fn each_import_that_is_not_granted_is_reported_with_its_capability() {
     let text = r#"(component
         (import "perpend:evaluator/model@1.0.0" (instance))
         (import "perpend:evaluator/trace-reader@1.0.0" (instance))
@@ -75,14 +75,14 @@ fn every_import_that_is_not_granted_is_named_with_its_capability() {
 }
 
 #[test]
-fn a_component_of_hundreds_of_instances_is_refused() {
+fn a_component_of_hundreds_of_instances_is_rejected() {
     let guest = Guest { n_more_instances: 500, ..Guest::default() };
     let problem = only_problem(&guest.bytes());
     assert!(problem.contains("instance"), "{problem}");
 }
 
 #[test]
-fn a_start_that_never_ends_is_stopped() {
+fn an_endless_description_is_stopped() {
     let guest = Guest { describe: "(loop $forever (br $forever))", ..Guest::default() };
     let problem = only_problem(&guest.bytes());
     assert!(problem.contains("fuel_exhausted"), "{problem}");
@@ -90,7 +90,7 @@ fn a_start_that_never_ends_is_stopped() {
 
 #[test]
 fn all_problems_of_a_description_are_reported() {
-    // The name without its vendor, and no version.
+    // A name without a vendor, and no version.
     let describe = "(i32.store (i32.const 0x204) (i32.const 4))
         (i32.store (i32.const 0x20c) (i32.const 0))
         (i32.store (i32.const 0x304) (i32.const 0))";
@@ -115,7 +115,7 @@ fn host_calls_are_denied_while_describing() {
 }
 
 #[test]
-fn a_damaged_artifact_is_noticed_and_made_again() {
+fn a_damaged_artifact_is_detected_and_can_be_compiled_again() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = Guest::default().bytes();
     let digest = Digest::of(&bytes);
@@ -145,7 +145,7 @@ fn a_damaged_artifact_is_noticed_and_made_again() {
 }
 
 #[test]
-fn one_component_compiled_many_times_at_once_is_whole_each_time() {
+fn concurrent_compilations_of_a_component_produce_a_valid_artifact() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = Guest::default().bytes();
     let host = Host::new(&Settings::default(), folder.path()).unwrap();
@@ -161,14 +161,14 @@ fn one_component_compiled_many_times_at_once_is_whole_each_time() {
 }
 
 #[test]
-fn a_cache_folder_others_can_write_is_refused() {
+fn a_cache_folder_that_others_can_write_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o770)).unwrap();
     let error = Host::new(&Settings::default(), folder.path()).err().unwrap().to_string();
     assert!(error.contains("can be written by others"), "{error}");
 }
 
-/// Parts of WebAssembly for which the engine has no code: builds of it without `gc` and `threads` aborted on some.
+/// WebAssembly features that the engine does not support. Builds without `gc` and `threads` aborted on some.
 const NOT_BUILT_IN: &[&str] = &[
     "(memory 1 1 shared)",
     "(memory 1 1 shared) (func (drop (memory.grow (i32.const 1))))",
@@ -203,7 +203,7 @@ const NOT_BUILT_IN: &[&str] = &[
 ];
 
 #[test]
-fn what_the_engine_was_built_without_is_refused() {
+fn unsupported_features_are_rejected() {
     for module in NOT_BUILT_IN {
         let bytes = component(&format!("(component (core module {module}))"));
         let text = only_problem(&bytes);

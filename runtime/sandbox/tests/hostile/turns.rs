@@ -1,4 +1,4 @@
-//! Guests of several projects share the processors.
+//! Scheduling of guests of several projects.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use crate::neighbours::{call, plugin};
 const N_ENDLESS: usize = 60;
 
 #[test]
-fn a_call_passes_the_endless_loops_of_another_project_which_end_at_their_cpu_limit() {
+fn a_call_precedes_the_endless_loops_of_another_project() {
     let folder = tempfile::tempdir().unwrap();
     let host = Arc::new(Host::new(&Settings::default(), folder.path()).unwrap());
     let good = Arc::new(plugin(&host, folder.path(), &Guest::default().bytes()));
@@ -19,7 +19,7 @@ fn a_call_passes_the_endless_loops_of_another_project_which_end_at_their_cpu_lim
     let endless = Arc::new(plugin(&host, folder.path(), &endless.bytes()));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
-    // Who ended, in order; none is the call of the other project.
+    // Calls in the order in which they ended; `None` is the call of the other project.
     let order = Arc::new(Mutex::new(Vec::new()));
     let classes = runtime.block_on(async {
         let limits = Limits { cpu_ms: 60, ..Limits::default() };
@@ -34,7 +34,7 @@ fn a_call_passes_the_endless_loops_of_another_project_which_end_at_their_cpu_lim
             })
         };
         let running: Vec<_> = (0..N_ENDLESS).map(start).collect();
-        // The loops are under way when the first of them has ended.
+        // All loops run when the first one ended.
         while order.lock().unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
@@ -48,7 +48,7 @@ fn a_call_passes_the_endless_loops_of_another_project_which_end_at_their_cpu_lim
         });
         other.await.unwrap().unwrap();
         let at = order.lock().unwrap().iter().position(Option::is_none);
-        // A few may end while it starts and ends; far fewer than those that came before it.
+        // A few loops may end meanwhile.
         assert!(at.unwrap() - before <= N_ENDLESS / 4, "after {at:?} and {before}");
         let mut classes = Vec::new();
         for one in running {

@@ -1,5 +1,4 @@
-//! Guests that wait, for the server or for a clock: many at a time, off the processor, under the wall-clock
-//! limit, in nobody's way.
+//! Guests that wait for the server or a clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,16 +15,16 @@ use crate::cases::{MODEL, SIDE, SLEEP};
 use crate::guest::Guest;
 use crate::neighbours::{call, plugin};
 
-/// Holds every question until it is opened; then answers that nothing was granted.
+/// Delays the denial of all requests until it is opened.
 struct Gate {
     n_waiting: AtomicUsize,
     open: Semaphore,
 }
 
 /// The port of one call.
-struct AtGate(Arc<Gate>);
+struct GatedPort(Arc<Gate>);
 
-impl Port for AtGate {
+impl Port for GatedPort {
     fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         let gate = Arc::clone(&self.0);
         Box::pin(async move {
@@ -37,29 +36,29 @@ impl Port for AtGate {
     }
 }
 
-/// Counts questions and answers each at once.
-struct Counted(Arc<AtomicUsize>);
+/// Counts requests, and denies them.
+struct CountingPort(Arc<AtomicUsize>);
 
-impl Port for Counted {
+impl Port for CountingPort {
     fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(request.not_granted()))
     }
 }
 
-/// Guests that may run at a time.
+/// Number of guests that may run at a time.
 const N_PLACES: usize = 64;
-/// Ends tests that hang: far more than anything here takes, on the slowest machine too.
-const LONG: Duration = Duration::from_secs(600);
+/// Ends tests that hang.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A host, and a runtime as the worker has one.
-struct Crowd {
+/// A host, and a runtime like that of a worker.
+struct WaitBench {
     folder: tempfile::TempDir,
     host: Arc<Host>,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Crowd {
+impl WaitBench {
     fn new() -> Self {
         Self::with(&Settings::default())
     }
@@ -76,7 +75,7 @@ impl Crowd {
         Arc::new(plugin(&self.host, self.folder.path(), bytes))
     }
 
-    /// Starts a call in a task of its own.
+    /// Starts a call in a task.
     fn start(
         &self,
         plugin: &Arc<Plugin>,
@@ -88,27 +87,27 @@ impl Crowd {
         self.runtime.spawn(async move { host.evaluate(&plugin, call(limits), port).await })
     }
 
-    /// The result of a call that ends long before [`LONG`] is over.
+    /// Waits for the result of a call.
     fn result(&self, call: JoinHandle<CallResult>) -> CallResult {
-        let in_time = async { tokio::time::timeout(LONG, call).await };
+        let in_time = async { tokio::time::timeout(TIMEOUT, call).await };
         self.runtime.block_on(in_time).unwrap().unwrap()
     }
 
-    fn until(&self, n: &AtomicUsize, wanted: usize) {
-        let seen = || n.load(Ordering::SeqCst);
+    fn wait_until(&self, n: &AtomicUsize, expected: usize) {
+        let count = || n.load(Ordering::SeqCst);
         let reached = async {
-            while seen() < wanted {
+            while count() < expected {
                 tokio::task::yield_now().await;
             }
         };
-        let in_time = async { tokio::time::timeout(LONG, reached).await };
+        let in_time = async { tokio::time::timeout(TIMEOUT, reached).await };
         let in_time = self.runtime.block_on(in_time);
-        assert!(in_time.is_ok(), "{} of {wanted}", seen());
+        assert!(in_time.is_ok(), "{} of {expected}", count());
     }
 }
 
-/// Asks a model, then does so.
-fn judge_that(evaluate: &str) -> Vec<u8> {
+/// A guest that calls a model and then runs `evaluate`.
+fn judge_with(evaluate: &str) -> Vec<u8> {
     let imports = [SIDE, MODEL, SLEEP].concat();
     Guest {
         imports: &imports,
@@ -124,7 +123,7 @@ fn judge_that(evaluate: &str) -> Vec<u8> {
     .bytes()
 }
 
-/// Asks a model once.
+/// A guest that calls a model once.
 fn judge() -> Vec<u8> {
     let imports = [SIDE, MODEL].concat();
     Guest {
@@ -139,7 +138,7 @@ fn judge() -> Vec<u8> {
 }
 
 #[test]
-fn two_thousand_guests_wait_at_once_without_cpu_time_and_then_all_answer() {
+fn two_thousand_guests_wait_at_a_time_and_then_complete() {
     const N: usize = 2_000;
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { max_live: 2_048, ..Settings::default() };
@@ -152,7 +151,7 @@ fn two_thousand_guests_wait_at_once_without_cpu_time_and_then_all_answer() {
         let calls: Vec<_> = (0..N)
             .map(|_| {
                 let (host, judge) = (Arc::clone(&host), Arc::clone(&judge));
-                let port = Arc::new(AtGate(Arc::clone(&gate)));
+                let port = Arc::new(GatedPort(Arc::clone(&gate)));
                 tokio::spawn(
                     async move { host.evaluate(&judge, call(Limits::default()), port).await },
                 )
@@ -160,12 +159,12 @@ fn two_thousand_guests_wait_at_once_without_cpu_time_and_then_all_answer() {
             .collect();
         let n_waiting = || gate.n_waiting.load(Ordering::SeqCst);
         let all_wait = async {
-            // One that ended did so without asking.
+            // Stops early if a call ended without a request.
             while n_waiting() < N && !calls.iter().any(JoinHandle::is_finished) {
                 tokio::task::yield_now().await;
             }
         };
-        let in_time = tokio::time::timeout(LONG, all_wait).await;
+        let in_time = tokio::time::timeout(TIMEOUT, all_wait).await;
         assert!(in_time.is_ok(), "{} of {N} wait", n_waiting());
         gate.open.add_permits(Semaphore::MAX_PERMITS / 2);
         for call in calls {
@@ -176,86 +175,86 @@ fn two_thousand_guests_wait_at_once_without_cpu_time_and_then_all_answer() {
 }
 
 #[test]
-fn waiting_for_a_model_counts_neither_as_wall_clock_time_nor_as_cpu_time() {
-    let crowd = Crowd::new();
-    let judge = crowd.plugin(&judge());
+fn waiting_for_a_model_counts_towards_no_time_limit() {
+    let bench = WaitBench::new();
+    let judge = bench.plugin(&judge());
     let sleep = "(call $block (call $subscribe (i64.const 3600000000000)))";
-    let sleeper = crowd.plugin(&judge_that(sleep));
+    let sleeper = bench.plugin(&judge_with(sleep));
     let gate = Arc::new(Gate { n_waiting: AtomicUsize::new(0), open: Semaphore::new(0) });
     let limits = Limits { cpu_ms: 100, wall_ms: 400, ..Limits::default() };
-    let waiting = crowd.start(&judge, limits, AtGate(Arc::clone(&gate)));
-    crowd.until(&gate.n_waiting, 1);
-    // Started later, it meets the same limit, since it waits for a clock.
-    let slept = crowd.start(&sleeper, limits, DenyAllPort);
-    let ended = crowd.result(slept).outcome.unwrap_err();
+    let waiting = bench.start(&judge, limits, GatedPort(Arc::clone(&gate)));
+    bench.wait_until(&gate.n_waiting, 1);
+    // Started later, but reaches the limit, because it waits for a clock.
+    let slept = bench.start(&sleeper, limits, DenyAllPort);
+    let ended = bench.result(slept).outcome.unwrap_err();
     assert_eq!(ended.class, FailureClass::WallTimeout);
     gate.open.add_permits(1);
-    let answered = crowd.result(waiting).outcome;
+    let answered = bench.result(waiting).outcome;
     assert!(answered.is_ok(), "{answered:?}");
 }
 
 #[test]
-fn more_sleeping_guests_than_places_leave_a_neighbour_its_answer() {
+fn a_call_completes_while_more_guests_sleep_than_may_run() {
     const N: usize = 3 * N_PLACES;
-    let crowd = Crowd::new();
-    let good = crowd.plugin(&Guest::default().bytes());
+    let bench = WaitBench::new();
+    let good = bench.plugin(&Guest::default().bytes());
     let sleep = "(call $block (call $subscribe (i64.const 3600000000000)))";
-    let sleeper = crowd.plugin(&judge_that(sleep));
-    let n_asked = Arc::new(AtomicUsize::new(0));
+    let sleeper = bench.plugin(&judge_with(sleep));
+    let n_requests = Arc::new(AtomicUsize::new(0));
     let start = |_| {
-        let port = Counted(Arc::clone(&n_asked));
-        crowd.start(&sleeper, Limits::default(), port)
+        let port = CountingPort(Arc::clone(&n_requests));
+        bench.start(&sleeper, Limits::default(), port)
     };
     let sleepers: Vec<_> = (0..N).map(start).collect();
-    // All had a place, and nothing is left for them to do but sleep.
-    crowd.until(&n_asked, N);
-    let neighbour = crowd.start(&good, Limits::default(), DenyAllPort);
-    assert!(crowd.result(neighbour).outcome.is_ok());
+    // All ran, and sleep now.
+    bench.wait_until(&n_requests, N);
+    let neighbour = bench.start(&good, Limits::default(), DenyAllPort);
+    assert!(bench.result(neighbour).outcome.is_ok());
     assert!(!sleepers.iter().any(JoinHandle::is_finished));
     sleepers.iter().for_each(JoinHandle::abort);
 }
 
-/// A sleeper keeps its instance, and there are so many.
+/// A sleeping guest keeps its instance, and their number is limited.
 #[test]
-fn with_every_instance_asleep_the_next_call_waits_off_its_clock_until_one_ends() {
+fn waiting_for_an_instance_does_not_count_towards_the_wall_clock_limit() {
     const N: usize = 16;
-    let crowd = Crowd::with(&Settings { max_live: N as u32, ..Settings::default() });
-    let good = crowd.plugin(&Guest::default().bytes());
+    let bench = WaitBench::with(&Settings { max_live: N as u32, ..Settings::default() });
+    let good = bench.plugin(&Guest::default().bytes());
     let sleep = "(call $block (call $subscribe (i64.const 3600000000000)))";
-    let sleeper = crowd.plugin(&judge_that(sleep));
-    let n_asked = Arc::new(AtomicUsize::new(0));
-    let until = |wall_ms| Limits { wall_ms, ..Limits::default() };
-    let start = |_| crowd.start(&sleeper, until(2_000), Counted(Arc::clone(&n_asked)));
+    let sleeper = bench.plugin(&judge_with(sleep));
+    let n_requests = Arc::new(AtomicUsize::new(0));
+    let limits = |wall_ms| Limits { wall_ms, ..Limits::default() };
+    let start = |_| bench.start(&sleeper, limits(2_000), CountingPort(Arc::clone(&n_requests)));
     let sleepers: Vec<_> = (0..N).map(start).collect();
-    crowd.until(&n_asked, N);
-    // It has less time than they, and is answered all the same: its time begins with its instance.
-    let next = crowd.start(&good, until(500), DenyAllPort);
-    assert!(crowd.result(next).outcome.is_ok());
+    bench.wait_until(&n_requests, N);
+    // Completes in spite of a lower limit, because its time starts with its instance.
+    let next = bench.start(&good, limits(500), DenyAllPort);
+    assert!(bench.result(next).outcome.is_ok());
     assert!(sleepers.iter().any(JoinHandle::is_finished));
     for sleeper in sleepers {
-        let ended = crowd.result(sleeper).outcome.unwrap_err();
+        let ended = bench.result(sleeper).outcome.unwrap_err();
         assert_eq!(ended.class, FailureClass::WallTimeout);
         assert_eq!(ended.message, "no answer within 2000 ms");
     }
 }
 
 #[test]
-fn guests_that_wake_among_busy_ones_get_their_places_back_and_answer() {
+fn guests_that_wake_among_busy_ones_complete() {
     const N: usize = 100;
-    let crowd = Crowd::new();
+    let bench = WaitBench::new();
     let nap = "(call $block (call $subscribe (i64.const 1000000)))";
-    let sleeper = crowd.plugin(&judge_that(&nap.repeat(5)));
-    let busy = crowd.plugin(&judge_that("(loop $l (br $l))"));
+    let sleeper = bench.plugin(&judge_with(&nap.repeat(5)));
+    let busy = bench.plugin(&judge_with("(loop $l (br $l))"));
     let limits = Limits { cpu_ms: 20, ..Limits::default() };
     let start = |_| {
         [(&sleeper, Limits::default()), (&busy, limits)]
-            .map(|(plugin, limits)| crowd.start(plugin, limits, DenyAllPort))
+            .map(|(plugin, limits)| bench.start(plugin, limits, DenyAllPort))
     };
     let calls: Vec<_> = (0..N).map(start).collect();
     for [sleeper, busy] in calls {
-        let slept = crowd.result(sleeper).outcome;
+        let slept = bench.result(sleeper).outcome;
         assert!(slept.is_ok(), "{slept:?}");
-        let ended = crowd.result(busy).outcome.unwrap_err();
+        let ended = bench.result(busy).outcome.unwrap_err();
         assert_eq!(ended.class, FailureClass::FuelExhausted);
     }
 }

@@ -1,5 +1,4 @@
-//! What a guest finds when it looks around: nothing of this process, its files or its network, and the
-//! same in every run.
+//! A guest can access nothing of this process, its files or its network, and its result is reproducible.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ const SECRET: &str = "perpend-canary-5f0c2f";
 
 fn run(guest: &Guest<'_>, seed: u64) -> CallResult {
     let folder = tempfile::tempdir().unwrap();
-    // The secret is close by: in the folder of the host, and in its environment (see below).
+    // A secret in the folder of the host.
     std::fs::write(folder.path().join("secret"), SECRET).unwrap();
     let host = Host::new(&Settings::default(), folder.path()).unwrap();
     let plugin = plugin(&host, folder.path(), &guest.bytes());
@@ -23,8 +22,7 @@ fn run(guest: &Guest<'_>, seed: u64) -> CallResult {
     runtime.block_on(host.evaluate(&plugin, call, Arc::new(DenyAllPort)))
 }
 
-/// A preview-1 style probe of everything a runtime can ask: environment, arguments, directories, a look
-/// into the memory it was given, and all of what it finds put into its score and its output.
+/// Reads environment, arguments and working directory, as a language runtime does.
 const PROBE: &str = r#"
     (import "wasi:cli/environment@0.2.0" (instance $environment
       (export "get-environment" (func (result (list (tuple string string)))))
@@ -40,7 +38,7 @@ const PROBE: &str = r#"
         (global.set $total (i32.add (global.get $total) (local.get 3)))
         (local.get $at))
       (func (export "load") (param i32) (result i32) (i32.load (local.get 0)))
-      ;; How many bytes anything handed over took.
+      ;; Number of bytes that were passed.
       (func (export "used") (result i32) (global.get $total)))
     (core instance $side (instantiate $side))
     (alias core export $side "load" (core func $load))
@@ -53,8 +51,8 @@ const PROBE: &str = r#"
       (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))"#;
 
 #[test]
-fn a_guest_that_looks_around_is_handed_nothing() {
-    // The environment of this very process is not empty: cargo sees to that.
+fn environment_arguments_and_working_directory_are_empty() {
+    // Cargo sets variables in the environment of this process.
     assert!(std::env::vars_os().next().is_some());
     let guest = Guest {
         imports: PROBE,
@@ -65,7 +63,7 @@ fn a_guest_that_looks_around_is_handed_nothing() {
             (import "host" "cwd" (func $cwd (param i32)))
             (import "host" "load" (func $load (param i32) (result i32)))
             (import "host" "used" (func $used (result i32)))"#,
-        // Traps when any of the three has an element, or when a byte was handed over.
+        // Traps when any of the three is not empty, or when a byte was passed.
         evaluate:
             "(call $env (i32.const 16)) (call $args (i32.const 32)) (call $cwd (i32.const 48))
             (if (call $load (i32.const 20)) (then unreachable))
@@ -79,13 +77,13 @@ fn a_guest_that_looks_around_is_handed_nothing() {
     assert!(!format!("{result:?}").contains(SECRET));
 }
 
-/// The memory a guest gets was another guest's before: nothing of that is left in it.
+/// Memory that was used by another guest contains nothing of it.
 #[test]
-fn memory_holds_nothing_of_who_had_it_before() {
+fn reused_memory_is_zeroed() {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { max_live: 16, ..Settings::default() };
     let host = Host::new(&settings, folder.path()).unwrap();
-    // Fills its memory with a pattern, also what it has to grow for.
+    // Grows its memory and fills it with a pattern.
     let writer = Guest {
         evaluate: "(drop (memory.grow (i32.const 64)))
             (memory.fill (i32.const 0x10000) (i32.const 0x5a) (i32.const 0x400000))",
@@ -116,7 +114,7 @@ fn memory_holds_nothing_of_who_had_it_before() {
 }
 
 #[test]
-fn names_are_not_looked_up_and_no_address_is_reached() {
+fn name_lookups_and_connections_are_denied() {
     let guest = Guest {
         imports: r#"
           (import "wasi:sockets/network@0.2.0" (instance $network
@@ -163,11 +161,11 @@ fn names_are_not_looked_up_and_no_address_is_reached() {
     assert!(result.outcome.is_ok(), "{:?}", result.outcome);
 }
 
-/// NaN has many bit patterns and processors differ in which they give: guests see one.
+/// Processors produce different bit patterns of NaN; guests get the canonical one.
 #[test]
-fn not_a_number_has_one_pattern() {
+fn nan_is_canonical() {
     let guest = Guest {
-        // 0/0, and the sum of two NaN with other payloads: both have to be the canonical one.
+        // 0/0, and the sum of two NaN with other payloads: both must be canonical.
         evaluate: "(local $x f64)
             (local.set $x (f64.div (f64.load (i32.const 0x900)) (f64.load (i32.const 0x900))))
             (if (i64.ne (i64.reinterpret_f64 (local.get $x)) (i64.const 0x7ff8000000000000)) (then unreachable))
@@ -180,9 +178,9 @@ fn not_a_number_has_one_pattern() {
     assert!(result.outcome.is_ok(), "{:?}", result.outcome);
 }
 
-/// Everything that could differ between two runs, in one score: chance, clocks and arithmetic.
+/// A score from random numbers, clocks and arithmetic.
 #[test]
-fn equal_calls_give_equal_bytes_in_every_host() {
+fn equal_calls_return_equal_bytes_in_each_host() {
     let evaluate = format!(
         "(local $n i32) (local $x f64)
          (local.set $x (f64.convert_i64_u (i64.shr_u (call $random) (i64.const 11))))
