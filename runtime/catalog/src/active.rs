@@ -1,5 +1,5 @@
-//! What the engine applies: all enabled rules with the current versions they use, and the revision by
-//! which a cache of them knows that it is old.
+//! The rules that the engine applies: all enabled rules with the current versions of their evaluators, and
+//! the revision by which a cache detects that it is outdated.
 
 use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
@@ -10,39 +10,39 @@ use crate::{Catalog, Error};
 use perpend_db::checked;
 use perpend_db::query;
 
-/// A rule and whose it is.
+/// A rule and its project.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActiveRule {
     /// The tenant.
     pub project: ProjectId,
-    /// The rule; an enabled one may be paused.
+    /// The rule. An enabled rule may be paused.
     pub rule: Rule,
 }
 
 /// All enabled rules, and the evaluators they use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActiveCatalog {
-    /// At least everything up to this revision is in here.
+    /// The catalog contains at least every change up to this revision.
     pub revision: i64,
-    /// Nothing was changed while it was read.
+    /// Whether nothing was changed during the read.
     pub is_consistent: bool,
-    /// Enabled rules, paused ones too: what they refuse is counted, and what they hold is not given up.
+    /// Enabled rules, including paused ones: their refusals are counted, and their held executions stay.
     pub rules: Vec<ActiveRule>,
-    /// Disabled rules, of each project at most [`MAX_ACTIVE_RULES`], those that were changed last, without assignments:
-    /// their refusals are counted too.
+    /// Disabled rules, of each project at most [`MAX_ACTIVE_RULES`], the most recently changed, without
+    /// assignments: their refusals are counted too.
     pub disabled: Vec<ActiveRule>,
-    /// The evaluators of these rules with their newest version; they may be paused.
+    /// The evaluators of these rules with their newest version. They may be paused.
     pub evaluators: Vec<(ProjectId, Evaluator)>,
-    /// The same with older versions, where a rule asks for them. One may be there twice.
+    /// The evaluators of rules with other versions. One may occur twice.
     pub older: Vec<(ProjectId, Evaluator)>,
 }
 
-/// Under changes without end what was read last is good enough.
+/// Limit of repeated reads; under permanent changes the last read is used.
 const MAX_TRIES: u32 = 5;
 
 impl Catalog {
-    /// All enabled rules with their evaluators. Crosses tenants: for the engine, which keeps the answer
-    /// until [`Catalog::catalog_revision`] passes its revision.
+    /// All enabled rules with their evaluators. Crosses tenants: for the engine, which caches the result
+    /// until [`Catalog::catalog_revision`] exceeds its revision.
     ///
     /// # Errors
     /// When the database fails.
@@ -51,7 +51,7 @@ impl Catalog {
         loop {
             let mut read = self.active_rules_once().await?;
             n_tries += 1;
-            // A change between the statements may have left out a version that a rule uses.
+            // A change between the statements may have removed a version that a rule uses.
             read.is_consistent = self.catalog_revision().await? == read.revision;
             if MAX_TRIES <= n_tries || read.is_consistent {
                 return Ok(read);
@@ -60,8 +60,8 @@ impl Catalog {
     }
 
     async fn active_rules_once(&self) -> Result<ActiveCatalog, Error> {
-        // The revision first: a change between the statements makes the rest newer than it says, and
-        // the next comparison reads everything again.
+        // The revision is read first: a change between the statements makes the data newer than the revision,
+        // and the next comparison reads everything again.
         let revision = self.catalog_revision().await?;
         let (rules, assignments): (Vec<RuleRow>, Vec<AssignmentRow>) = (
             query(rules::ENABLED).fetch_all(&self.pool).await?,

@@ -1,11 +1,11 @@
-//! Exports to buckets: where a project has its data written to, and how far that has come. Secrets arrive here
-//! encrypted.
+//! Exports to buckets: the destination and the progress of the export of a project. Secrets are already
+//! encrypted here.
 //!
-//! Invariants:
-//! - **One writer.** Whoever claims an export gets a fence; each statement that moves the export on repeats it,
-//!   so a slow writer cannot overwrite its successor, nor one whose settings were changed.
-//! - **A window is written under the same names again.** Its end is stored before its first file is begun, and
-//!   each finished file moves the place on: what was cut off goes on with the file it was at.
+//! - **One writer.** Each claim of an export gets a fence, and each statement that updates the export repeats
+//!   it. So a slow writer cannot overwrite its successor, nor an export with changed settings.
+//! - **A window is rewritten under the same names.** Its end is stored before its first file is started, and
+//!   each finished file advances the position, so that an interrupted export continues with the unfinished
+//!   file.
 
 use perpend_domain::ids::{OrganizationId, ProjectId};
 use perpend_domain::time::Timestamp;
@@ -17,13 +17,13 @@ use perpend_domain::list::ChangeCursor;
 
 const WHAT: &str = "export";
 
-/// Who keeps the bucket.
+/// Provider of the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum BucketKind {
     /// Amazon.
     S3,
-    /// Anybody who speaks S3.
+    /// Any other provider with the S3 API.
     S3Compatible,
     /// Microsoft.
     AzureBlobStorage,
@@ -31,31 +31,31 @@ pub enum BucketKind {
     GoogleCloudStorage,
 }
 
-/// How rows are written.
+/// File format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FileType {
-    /// A list of objects.
+    /// A JSON array of objects.
     Json,
-    /// Comma-separated values under a line of names.
+    /// Comma-separated values with a header line.
     Csv,
-    /// An object per line.
+    /// One object per line.
     Jsonl,
 }
 
-/// Since when.
+/// Start of the exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ExportMode {
-    /// Everything there is.
+    /// All stored data.
     FullHistory,
     /// From the start of the day on which the export was made, UTC.
     FromToday,
-    /// From a time that was named.
+    /// From a given time.
     FromCustomDate,
 }
 
-/// How often.
+/// Interval of exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Frequency {
@@ -71,7 +71,7 @@ pub enum Frequency {
 }
 
 impl Frequency {
-    /// From the begin of one export to that of the next, milliseconds.
+    /// The interval in milliseconds.
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         const MINUTE: i64 = 60_000;
@@ -84,7 +84,7 @@ impl Frequency {
     }
 }
 
-/// Which tables.
+/// Exported tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExportSource {
     /// Traces, observations and scores.
@@ -93,110 +93,110 @@ pub enum ExportSource {
     /// Observations as the second version of the API shows them, and scores.
     #[serde(rename = "OBSERVATIONS_V2")]
     ObservationsV2,
-    /// Both.
+    /// Both of the above.
     #[serde(rename = "LEGACY_TRACES_AND_ENRICHED_OBSERVATIONS")]
     Both,
 }
 
-/// What an export is told, without its secret.
+/// Settings of an export, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportSettings {
-    /// Who keeps the bucket.
+    /// Provider of the bucket.
     pub kind: BucketKind,
-    /// Its name.
+    /// Name of the bucket.
     pub bucket: String,
-    /// Where it is, when that does not follow from kind and region.
+    /// Address, if it does not follow from kind and region.
     pub endpoint: Option<String>,
-    /// The region.
+    /// Region of the bucket.
     pub region: String,
-    /// Who writes: an access key, an account of Azure.
+    /// Access key id, or account of Azure.
     pub access_key_id: Option<String>,
-    /// Put before the names of all files; empty, or ends with a slash.
+    /// Prefix of the names of all files; empty, or ends with a slash.
     pub prefix: String,
-    /// How often.
+    /// Interval of exports.
     pub frequency: Frequency,
-    /// The bucket stands in the path of addresses, not in their host.
+    /// Whether the bucket is part of the path of addresses and not of their host.
     pub force_path_style: bool,
-    /// How rows are written.
+    /// File format.
     pub file_type: FileType,
-    /// Since when.
+    /// Start of the exported data.
     pub mode: ExportMode,
-    /// The time that was named, or followed from the mode.
+    /// The start time, given or derived from the mode.
     pub start: Option<Timestamp>,
-    /// Files are compressed with gzip.
+    /// Whether files are compressed with gzip.
     pub is_compressed: bool,
-    /// Which tables.
+    /// Exported tables.
     pub source: ExportSource,
-    /// Groups of columns of observations; none means all.
+    /// Groups of columns of observations; empty means all.
     pub field_groups: Vec<String>,
 }
 
-/// How far an export has come.
+/// Progress of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportState {
-    /// When it is due.
+    /// When the next window is due.
     pub next_sync_at: Option<Timestamp>,
-    /// End of the last window that was written whole.
+    /// End of the last complete window.
     pub last_sync_at: Option<Timestamp>,
-    /// End of the window under way.
+    /// End of the current window.
     pub window_end: Option<Timestamp>,
-    /// Where in that window.
+    /// Position in the current window.
     pub place: ExportPlace,
-    /// Since the last success.
+    /// Failures since the last success.
     pub n_failures: u32,
-    /// Why the last one failed; none after a success.
+    /// Error of the last failure; absent after a success.
     pub last_error: Option<String>,
-    /// When that was.
+    /// Time of the last failure.
     pub last_error_at: Option<Timestamp>,
-    /// Somebody writes until then at most.
+    /// End of the current lease.
     pub leased_until: Option<Timestamp>,
 }
 
-/// The next file of a window.
+/// Position of the next file of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportPlace {
-    /// Tables that are done.
+    /// Number of finished tables.
     pub n_tables: usize,
-    /// Files of the table that are done.
+    /// Number of finished files of the current table.
     pub n_files: u32,
-    /// The last row that is done.
+    /// The last exported row.
     pub after: Option<ChangeCursor>,
 }
 
-/// Where a project has its data written to.
+/// The export of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobExport {
     /// The project.
     pub project: ProjectId,
     /// Its id.
     pub id: String,
-    /// What it is told.
+    /// Its settings.
     pub settings: ExportSettings,
-    /// The key, encrypted.
+    /// The encrypted secret.
     pub secret: Vec<u8>,
-    /// Whether anything is written.
+    /// Whether the export runs.
     pub is_enabled: bool,
-    /// How far it has come.
+    /// Its progress.
     pub state: ExportState,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
 /// The right to write the files of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportLease {
-    /// Whose export.
+    /// Project of the export.
     pub project: ProjectId,
-    /// Unique for each claim.
+    /// Unique per claim.
     pub fence: i64,
 }
 
 const COLUMNS: &str = "b.project_id, b.id, b.settings, b.secret, b.is_enabled, b.next_sync_at, b.last_sync_at, \
     b.window_end, b.place, b.n_failures, b.last_error, b.last_error_at, b.leased_until, b.created_at, \
     b.updated_at";
-/// Whoever writes under the old settings has lost its fence.
+/// A writer with the old settings loses its fence.
 const UPSERT: &str = "
     INSERT INTO blob_exports (project_id, id, settings, secret, is_enabled, next_sync_at, last_sync_at,
                               window_end, place, n_failures, last_error, last_error_at, fence, leased_until,
@@ -211,7 +211,8 @@ const OF_ORGANIZATION: &str = "
       FROM blob_exports b JOIN projects p ON p.id = b.project_id
      WHERE p.organization_id = $1 AND p.deleted_at IS NULL";
 const DELETE: &str = "DELETE FROM blob_exports WHERE project_id = $1 AND id = $2";
-/// The outer conditions stand there twice: of two servers that chose the same row, the second finds it leased.
+/// The outer conditions repeat the inner ones: of two servers that chose the same row, the second finds it
+/// leased.
 const CLAIM: &str = "
     UPDATE blob_exports SET fence = $1, leased_until = $2
      WHERE leased_until <= $3 AND is_enabled = 1 AND project_id =
@@ -318,7 +319,7 @@ impl Catalog {
         self.exports_where(&rest, &args).await
     }
 
-    /// An export by its id, when it is one of this organization.
+    /// An export of this organization by its id.
     ///
     /// # Errors
     /// When the database fails.
@@ -332,8 +333,8 @@ impl Catalog {
         Ok(self.exports_where(&rest, &args).await?.pop())
     }
 
-    /// Writes the export of a project, which replaces the one there is, all but its id and the time it was
-    /// made at. What was written of a window under way is written again.
+    /// Writes the export of a project. It replaces an existing one except its id and its creation time. The
+    /// current window is written again.
     ///
     /// # Errors
     /// When the database fails.
@@ -356,7 +357,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Deletes an export. What it wrote stays where it is.
+    /// Deletes an export. Its files in the bucket stay.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such export.
@@ -367,8 +368,8 @@ impl Catalog {
         }
     }
 
-    /// Takes the export that has been due for longest and that nobody writes, for as long as until `until`.
-    /// Crosses tenants: for the server. `fence` is different for each call, and not 0.
+    /// Claims the unleased export that has been due for longest, until `until`. Crosses tenants: for the
+    /// server. `fence` is different for each call, and not 0.
     ///
     /// # Errors
     /// When the database fails.
@@ -390,8 +391,8 @@ impl Catalog {
         rows.pop().map(TryInto::try_into).transpose()
     }
 
-    /// Writes down how far a window has come and keeps the export until `until`. `false` when it is not
-    /// the caller's any more: then the caller stops.
+    /// Stores the progress of a window and extends the lease until `until`. `false` if the caller has lost
+    /// the export and must stop.
     ///
     /// # Errors
     /// When the database fails.
@@ -413,8 +414,7 @@ impl Catalog {
         Ok(self.pool.change(ADVANCE, &args).await? == 1)
     }
 
-    /// Ends a window that was written whole, or none where nothing was due; `false` when the export is not
-    /// the caller's any more.
+    /// Ends a complete window, or none if nothing was due; `false` if the caller has lost the export.
     ///
     /// # Errors
     /// When the database fails.
@@ -433,7 +433,7 @@ impl Catalog {
         Ok(self.pool.change(FINISH, &args).await? == 1)
     }
 
-    /// Writes down why a window was not written, and when to try again.
+    /// Records the failure of a window and the time of the next try.
     ///
     /// # Errors
     /// When the database fails.
@@ -455,7 +455,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Lets an export go, for others to go on with: at once, or behind those that are due before `next`.
+    /// Releases an export to other writers: at once, or after the exports that are due before `next`.
     ///
     /// # Errors
     /// When the database fails.

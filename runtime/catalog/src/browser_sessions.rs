@@ -1,7 +1,8 @@
-//! Sessions of browsers.
+//! Browser sessions.
 //!
 //! Invariant:
-//! - **A row opens nothing.** It holds the SHA-256 of a reference that only the browser knows.
+//! - **A row cannot be used to sign in.** It holds the SHA-256 of a reference that is stored only in the
+//!   browser.
 
 use perpend_db::{Arg, checked, in_transaction, value_list};
 use perpend_domain::ids::ProjectId;
@@ -12,7 +13,7 @@ use crate::{Catalog, Error};
 /// The SHA-256 of a reference.
 pub type SessionDigest = [u8; 32];
 
-/// The credentials that a session began with.
+/// The credentials with which a session was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionOrigin {
     /// The key pair with this public half.
@@ -28,11 +29,11 @@ pub struct BrowserSession {
     pub digest: SessionDigest,
     /// The project.
     pub project: ProjectId,
-    /// What began it.
+    /// Credentials that started it.
     pub origin: SessionOrigin,
-    /// When it began.
+    /// Time of the start.
     pub created_at: Timestamp,
-    /// When it ends at the latest.
+    /// Latest end.
     pub expires_at: Timestamp,
 }
 
@@ -77,8 +78,8 @@ const DELETE: &str = "DELETE FROM browser_sessions WHERE digest = $1";
 const DELETE_EXPIRED: &str = "DELETE FROM browser_sessions WHERE expires_at <= $1";
 
 impl Catalog {
-    /// Those of these sessions that have neither ended nor expired, in any order. Crosses tenants: a digest names the
-    /// project.
+    /// Those of these sessions that have neither ended nor expired, in any order. Crosses tenants: a digest
+    /// identifies the project.
     ///
     /// # Errors
     /// When the database fails.
@@ -101,7 +102,7 @@ impl Catalog {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Begins a session, and ends those that it replaces.
+    /// Starts a session, and ends those that it replaces.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,4 +1,4 @@
-//! Budgets of rules, evaluators and projects, and the pauses that end by themselves.
+//! Budgets of rules, evaluators and projects, and pauses that end at a time.
 
 use perpend_db::{Tx, checked, from_json, in_transaction, query, to_json};
 use perpend_domain::budget::{Budget, BudgetScope, ScopedBudget};
@@ -22,7 +22,7 @@ const OF_PROJECT: &str = "
 const PUT_OF_PROJECT: &str = "
     INSERT INTO budgets (project_id, scope, scope_id, budget, updated_at) VALUES ($1, 'project', $1, $2, $3)
     ON CONFLICT (project_id, scope, scope_id) DO UPDATE SET budget = excluded.budget, updated_at = excluded.updated_at";
-/// Nothing when the project has no such evaluator.
+/// Inserts nothing if the project has no such evaluator.
 const PUT_OF_EVALUATOR: &str = "
     INSERT INTO budgets (project_id, scope, scope_id, budget, updated_at)
     SELECT $1, 'evaluator', id, $2, $3 FROM evaluators WHERE project_id = $1 AND id = $4
@@ -89,7 +89,7 @@ impl Catalog {
         each(self.pool.select(OF_PROJECT, &args).await?)
     }
 
-    /// The budgets that a model call of this rule and evaluator counts against.
+    /// The budgets that limit a model call of this rule and evaluator.
     ///
     /// # Errors
     /// When the database fails.
@@ -103,8 +103,8 @@ impl Catalog {
         each(self.pool.select(OF_CALL, &args).await?)
     }
 
-    /// Sets the budgets of an evaluator, or without one those of the project. Evaluators that wait for a budget go on
-    /// and find out whether the new one leaves room.
+    /// Sets the budgets of an evaluator, or without one those of the project. Evaluators paused for an
+    /// exhausted budget resume and are checked against the new one.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such evaluator.
@@ -134,8 +134,9 @@ impl Catalog {
         Ok(())
     }
 
-    /// Leaves targets out for an evaluator of a rule until a budget is renewed; without a time, until it is changed. Does
-    /// nothing if the catalog has changed since revision `seen`: the budget may have been raised.
+    /// Skips targets for an evaluator of a rule until a budget is renewed; without a time, until the budget
+    /// is changed. Does nothing if the catalog has changed since revision `seen`: the budget may have been
+    /// raised.
     ///
     /// # Errors
     /// When the database fails.
@@ -162,7 +163,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Ends the pauses whose time has come. Crosses tenants: for the engine.
+    /// Ends the pauses whose time is over. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,4 +1,4 @@
-//! What the categories of categorical scores count as.
+//! Numeric values of the categories of categorical scores.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,12 +8,12 @@ use perpend_domain::score_config::ScoreConfig;
 
 use crate::{Catalog, Error};
 
-/// The numbers that categories of scores count as, by config.
+/// Numeric values of categories, by score config.
 #[derive(Debug, Default)]
 pub struct Categories(HashMap<String, ScoreConfig>);
 
 impl Categories {
-    /// Those of the configs that these scores name.
+    /// The values of the score configs of these scores.
     ///
     /// # Errors
     /// When the database fails.
@@ -33,7 +33,7 @@ impl Categories {
         Ok(Self(by_id.collect()))
     }
 
-    /// What a label counts as, by the config of its score; 0 where that says nothing.
+    /// The numeric value of a label, by the config of its score; 0 if the config has none.
     #[must_use]
     pub fn number(&self, score: &Score, label: &str) -> f64 {
         let config = score.written.config_id.as_ref();

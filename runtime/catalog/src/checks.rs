@@ -9,7 +9,7 @@ use crate::{Catalog, Error};
 use perpend_db::{from_json, in_transaction, query, to_json};
 
 const WHAT: &str = "check of an evaluator";
-/// Nothing where the version has gone meanwhile.
+/// Inserts nothing if the version was deleted in the meantime.
 const PUT: &str = "
     INSERT INTO evaluator_checks (project_id, evaluator_id, number, checked_at, result)
     SELECT project_id, evaluator_id, number, $4, $5 FROM evaluator_versions
@@ -21,7 +21,8 @@ const LIST: &str = "
      WHERE project_id = $1 AND evaluator_id = $2 ORDER BY number DESC LIMIT 100";
 
 impl Catalog {
-    /// Keeps what a check of a version showed, in place of the one before; `false` when the version is gone.
+    /// Stores the result of a check of a version and replaces the previous one; `false` if the version was
+    /// deleted.
     ///
     /// # Errors
     /// When the database fails.

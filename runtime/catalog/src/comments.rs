@@ -1,4 +1,4 @@
-//! Comments: what people say about a trace, an observation, a session or a prompt.
+//! Comments by users on traces, observations, sessions and prompts.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
@@ -7,31 +7,31 @@ use crate::{Catalog, Error};
 use perpend_db::{Arg, Listed};
 use perpend_domain::list::{NumberedPage, Paging};
 
-/// A comment. Never changed once written.
+/// A comment. It is immutable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comment {
     /// Its id.
     pub id: String,
     /// TRACE, OBSERVATION, SESSION or PROMPT.
     pub object_type: String,
-    /// What it is about.
+    /// Id of the subject.
     pub object_id: String,
     /// The text.
     pub content: String,
-    /// Who wrote it.
+    /// Author.
     pub author_user_id: Option<String>,
-    /// Written at.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
-/// Which comments; absent parts ask nothing.
+/// Filter of comments; absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommentQuery {
-    /// About this kind of thing.
+    /// Kind of the subject.
     pub object_type: Option<String>,
-    /// About this thing.
+    /// Id of the subject.
     pub object_id: Option<String>,
-    /// By this person.
+    /// Author.
     pub author_user_id: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! LLM connections: how model providers are reached. Secrets arrive here encrypted.
+//! LLM connections to model providers. Secrets are already encrypted here.
 
 use std::collections::BTreeMap;
 
@@ -11,41 +11,41 @@ use crate::{Catalog, Error, default_models};
 use perpend_db::{Arg, Listed, from_json, in_transaction, query, query_scalar, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
-/// How a provider is reached.
+/// A connection to a model provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Connection {
     /// Its id.
     pub id: String,
-    /// The name models are asked for under; unique within the project.
+    /// The name under which its models are referenced; unique within the project.
     pub provider: String,
-    /// Which protocol the provider speaks.
+    /// The protocol of the provider.
     pub adapter: String,
     /// Key and values of the extra headers, encrypted.
     pub secret: Vec<u8>,
-    /// The end of the key, for people.
+    /// The last characters of the key, for display.
     pub display_secret: String,
-    /// Where it is, when it is not where the adapter looks.
+    /// Address, if it differs from the default of the adapter.
     pub base_url: Option<String>,
-    /// Models it has beside those of the adapter.
+    /// Additional models to those of the adapter.
     pub custom_models: Vec<String>,
-    /// Whether the models of the adapter are offered.
+    /// Whether the models of the adapter are included.
     pub with_default_models: bool,
     /// Names of the extra headers.
     pub extra_header_keys: Vec<String>,
-    /// What the adapter needs to know.
+    /// Settings of the adapter.
     pub config: Option<Value>,
-    /// The most requests at a time, until the provider itself limits them.
+    /// Maximum of concurrent requests, until the provider itself limits them.
     pub max_in_flight: u32,
-    /// Whether an OpenAI endpoint is asked by the protocol `responses`.
+    /// Whether an OpenAI endpoint is called with the protocol `responses`.
     pub use_responses_api: bool,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
 impl Connection {
-    /// Whether requests over both go to the same place with the same secrets.
+    /// Whether requests over both use the same address and secrets.
     #[must_use]
     pub fn is_same_account(&self, other: &Self) -> bool {
         let account = |of: &Self| {
@@ -56,22 +56,22 @@ impl Connection {
     }
 }
 
-/// What is encrypted of a connection.
+/// The encrypted part of a connection.
 #[derive(Serialize, Deserialize)]
 pub struct ConnectionSecret {
-    /// The provider's key.
+    /// Key of the provider.
     pub key: String,
     /// Values of the extra headers by name.
     pub headers: BTreeMap<String, String>,
 }
 
-/// Requests at a time where nothing else was set.
+/// Default of the maximum of concurrent requests.
 pub const MAX_IN_FLIGHT: u32 = 8;
 
 const COLUMNS: &str = "id, provider, adapter, secret, display_secret, base_url, custom_models, \
     with_default_models, extra_header_keys, config, max_in_flight, use_responses_api, created_at, \
     updated_at";
-/// What the upsert of a provider leaves as it is.
+/// Columns that the upsert of a provider does not change.
 const OPTIONS: &str = "
     UPDATE llm_connections
        SET max_in_flight = COALESCE($3, max_in_flight),
@@ -140,9 +140,9 @@ impl TryFrom<ConnectionRow> for Connection {
 }
 
 impl Catalog {
-    /// Writes the connection of a provider, which replaces the one there is, all but its id, its options and the
-    /// time it was made at. Evaluators that were paused for a fault of the connection resume. True when there was
-    /// none.
+    /// Writes the connection of a provider. It replaces an existing one except its id, its options and its
+    /// creation time. Evaluators that were paused for a fault of the connection resume. `true` if the
+    /// connection is new.
     ///
     /// # Errors
     /// When the database fails.
@@ -236,8 +236,8 @@ impl Catalog {
         self.pool.numbered::<ConnectionRow, _>(&listed, paging).await
     }
 
-    /// Changes options of a connection, those that are given. Evaluators that were paused for a fault of the
-    /// connection resume.
+    /// Changes the given options of a connection. Evaluators that were paused for a fault of the connection
+    /// resume.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such connection.
@@ -269,7 +269,7 @@ impl Catalog {
         self.connection(project, &provider).await?.ok_or(Error::NotFound)
     }
 
-    /// Deletes a connection and pauses the evaluators whose current version asks it.
+    /// Deletes a connection and pauses the evaluators whose current version uses it.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such connection.

@@ -1,4 +1,5 @@
-//! The default evaluation model of a project, and what a change of models means for the evaluators that ask them.
+//! The default evaluation model of a project, and the effects of changed models on the evaluators that use
+//! them.
 
 use std::collections::HashMap;
 
@@ -20,8 +21,8 @@ const PUT: &str = "
            updated_at = excluded.updated_at";
 const DELETE: &str = "DELETE FROM default_models WHERE project_id = $1";
 const PROTOCOLS: &str = "SELECT provider, adapter FROM llm_connections WHERE project_id = $1";
-/// Evaluators with each version that asks a model and is in use: the newest, and those that rules are pinned to or score with
-/// while the newest runs in the shadow.
+/// Evaluators with each version in use that calls a model: the newest, and those that rules are pinned to or
+/// use while the newest is a shadow version.
 const ASKING: &str = "
     SELECT e.id, e.paused_reason, v.slots
       FROM evaluators e
@@ -32,7 +33,7 @@ const ASKING: &str = "
                         WHERE a.project_id = e.project_id AND a.evaluator_id = e.id
                           AND (a.pinned_version = v.number
                                OR (a.shadow_version = e.version AND v.number = e.version - 1))))";
-/// An evaluator of which a version in use asks a model.
+/// An evaluator with a version in use that calls a model.
 struct Asking {
     id: String,
     paused_reason: Option<String>,
@@ -40,7 +41,7 @@ struct Asking {
 }
 
 impl Asking {
-    /// Whether a slot asks this provider; `default` is the provider of the default model.
+    /// Whether a slot uses this provider; `default` is the provider of the default model.
     fn asks(&self, provider: &str, default: Option<&str>) -> bool {
         let mut slots = self.slots.iter();
         slots.any(|slot| match &slot.model {
@@ -112,8 +113,8 @@ async fn unpause(
     Ok(())
 }
 
-/// Resumes evaluators that were paused for a reason which saving the connection of this provider may have removed.
-/// Belongs into the transaction that saves it.
+/// Resumes evaluators that were paused for a reason that saving the connection of this provider may have
+/// removed. Must be called in the transaction that saves it.
 pub(crate) async fn connection_saved(
     tx: &mut Tx,
     project: &ProjectId,
@@ -131,8 +132,8 @@ pub(crate) async fn connection_saved(
     Ok(())
 }
 
-/// Pauses evaluators of which a version in use asks this provider. Belongs into the transaction that deletes its
-/// connection.
+/// Pauses evaluators with a version in use that uses this provider. Must be called in the transaction that
+/// deletes its connection.
 pub(crate) async fn connection_deleted(
     tx: &mut Tx,
     project: &ProjectId,
@@ -153,7 +154,7 @@ pub(crate) async fn connection_deleted(
 }
 
 impl Catalog {
-    /// The model that answers for slots without one of their own.
+    /// The model of slots without a model of their own.
     ///
     /// # Errors
     /// When the database fails.
@@ -163,8 +164,8 @@ impl Catalog {
         rows.into_iter().next().map(choice).transpose()
     }
 
-    /// Sets the default model. Evaluators that ask it and were paused for want of it, or for a fault of its
-    /// connection, resume.
+    /// Sets the default model. Evaluators that use it and were paused because there was none, or for a fault
+    /// of its connection, resume.
     ///
     /// # Errors
     /// When the database fails.
@@ -194,7 +195,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Forgets the default model and pauses the evaluators that ask it.
+    /// Removes the default model and pauses the evaluators that use it.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has none.

@@ -17,74 +17,74 @@ use perpend_db::{
 };
 use perpend_domain::list::{Cursor, Page};
 
-/// An evaluator as it is made.
+/// A new evaluator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvaluator {
     /// Its id.
     pub id: EvaluatorId,
-    /// Name; several may have the same.
+    /// Name; not unique.
     pub name: String,
-    /// For people.
+    /// Description for users.
     pub description: Option<String>,
     /// Version 1.
     pub version: NewVersion,
 }
 
-/// A version as it is made; the store numbers it.
+/// A new version. The store assigns its number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewVersion {
     /// Its id.
     pub id: EvaluatorVersionId,
-    /// The component.
+    /// Digest of the component.
     pub plugin: Digest,
     /// `vendor/name`.
     pub plugin_name: String,
     /// Semantic version of the plug-in.
     pub plugin_version: String,
-    /// Which of its evaluators.
+    /// Name of the evaluator in the plug-in.
     pub plugin_evaluator: String,
     /// Checked configuration, defaults filled in: a JSON object.
     pub config: Value,
     /// Default mapping.
     pub mapping: Vec<Mapping>,
-    /// Capabilities it may use.
+    /// Granted capabilities.
     pub grants: Grants,
-    /// Its models.
+    /// Model slots.
     pub slots: Vec<Slot>,
-    /// Digest of everything that produces its scores.
+    /// Digest of everything that affects its scores.
     pub fingerprint: Fingerprint,
 }
 
-/// The next version of an evaluator whose newest one somebody looked at.
+/// The next version of an evaluator, given its current newest version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Successor {
     /// The evaluator.
     pub evaluator: EvaluatorId,
-    /// Number of the version it follows.
+    /// Number of the version that it follows.
     pub follows: u32,
     /// The version.
     pub version: NewVersion,
 }
 
-/// What a rule uses of an evaluator.
+/// Evaluator versions used by a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UsedVersions {
-    /// With the version whose scores count.
+    /// The live version.
     pub live: Evaluator,
-    /// With the version that runs in the shadow.
+    /// The shadow version.
     pub shadow: Option<Evaluator>,
 }
 
-/// Where an evaluator is used.
+/// A use of an evaluator in a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleUse {
     /// The evaluator.
     pub evaluator_id: EvaluatorId,
     /// The rule.
     pub rule_id: RuleId,
-    /// The assignment in it.
+    /// The assignment of the rule.
     pub assignment_id: AssignmentId,
-    /// Overrides the version's default mapping.
+    /// Overrides the default mapping of the version.
     pub mapping: Option<Vec<Mapping>>,
 }
 
@@ -181,7 +181,7 @@ macro_rules! version_columns {
     };
 }
 
-/// Evaluators with a version each; a condition follows.
+/// Evaluators with one version each; a condition follows.
 macro_rules! select_version {
     ($($rest:literal)+) => {
         concat!(
@@ -216,7 +216,8 @@ pub(super) const IN_USE: &str = select!(
                      JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
                     WHERE a.project_id = e.project_id AND a.evaluator_id = e.id AND r.enabled = 1)"
 );
-/// Those of enabled rules that name a version, each with the versions that score or run in the shadow besides the newest.
+/// Those of enabled rules that name a version, each with the live and shadow versions that differ from the
+/// newest.
 pub(super) const OLDER_IN_USE: &str = select_version!(
     "JOIN assignments a
        ON a.project_id = e.project_id AND a.evaluator_id = e.id
@@ -284,7 +285,7 @@ pub(super) const UNPAUSE: &str = "
 const DELETE: &str = "DELETE FROM evaluators WHERE project_id = $1 AND id = $2";
 const DELETE_BUDGET: &str =
     "DELETE FROM budgets WHERE project_id = $1 AND scope = 'evaluator' AND scope_id = $2";
-/// A rule that lost its last evaluator does nothing: it must not look enabled.
+/// A rule without evaluators does nothing and must not appear enabled.
 const DISABLE_EMPTY: &str = "
     UPDATE rules SET enabled = 0, updated_at = $2
      WHERE project_id = $1 AND enabled = 1
@@ -326,7 +327,7 @@ async fn insert_version(
     Ok(())
 }
 
-/// Bytes of a page of evaluators, which ends early where they are large.
+/// Bytes of a page of evaluators; the page ends early if they are large.
 const PAGE_BYTES: usize = 4 << 20;
 
 impl Catalog {
@@ -363,8 +364,8 @@ impl Catalog {
         row.map(TryInto::try_into).transpose()
     }
 
-    /// An evaluator, read with its newest version, with the versions that a policy asks for; `None` where the one whose
-    /// scores count does not exist.
+    /// An evaluator, given with its newest version, with the versions of a policy; `None` if the live version
+    /// does not exist.
     ///
     /// # Errors
     /// When the database fails.
@@ -435,7 +436,7 @@ impl Catalog {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// One version and the evaluator it belongs to: what a score names as its maker.
+    /// One version with its evaluator, as referenced by scores.
     ///
     /// # Errors
     /// When the database fails.
@@ -479,7 +480,7 @@ impl Catalog {
         rows.into_iter().map(of_row).collect()
     }
 
-    /// Makes an evaluator with its first version.
+    /// Creates an evaluator with its first version.
     ///
     /// # Errors
     /// [`Error::Conflict`] when the project has an evaluator with this id.
@@ -507,7 +508,7 @@ impl Catalog {
         self.evaluator(project, &new.id).await?.ok_or(Error::NotFound)
     }
 
-    /// Adds a version, which is the current one from now on.
+    /// Adds a version, which becomes the current one.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such evaluator.
@@ -532,11 +533,11 @@ impl Catalog {
         self.evaluator(project, id).await?.ok_or(Error::NotFound)
     }
 
-    /// Adds versions to evaluators and lets the paused among them go on: all of them or none. The numbers of
-    /// the versions, in the same order.
+    /// Adds versions to evaluators and resumes paused ones among them: all of them or none. Returns the
+    /// numbers of the versions in the same order.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when one of them got another version since it was looked at, or is gone.
+    /// [`Error::Conflict`] if one of them has a newer version or was deleted.
     pub async fn add_successors(
         &self,
         project: &ProjectId,
@@ -545,7 +546,7 @@ impl Catalog {
     ) -> Result<Vec<u32>, Error> {
         let mut numbers = Vec::with_capacity(successors.len());
         in_transaction!(&self.pool, |tx| {
-            // Also what is written at the same time waits for this, so that no two wait for each other.
+            // Concurrent writers wait here, so that there is no deadlock.
             query(super::revision::RAISE).execute(&mut tx).await?;
             for Successor { evaluator, follows, version } in successors {
                 let follows = i32::try_from(*follows).unwrap_or(i32::MAX);
@@ -573,7 +574,7 @@ impl Catalog {
         Ok(numbers)
     }
 
-    /// Changes name and description where given; the version stays.
+    /// Changes name and description if given; the version is unchanged.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such evaluator.
@@ -620,8 +621,8 @@ impl Catalog {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Pauses an evaluator. With a revision in `seen`, only while that is still the revision of the catalog: a later change
-    /// may have fixed the failure.
+    /// Pauses an evaluator. With a revision in `seen`, only if it is still the revision of the catalog: a
+    /// later change may have fixed the failure.
     ///
     /// # Errors
     /// When the database fails.
@@ -649,7 +650,7 @@ impl Catalog {
         Ok(Paused::of(n_paused))
     }
 
-    /// Lets a paused evaluator go on. `true` for the one caller that did it.
+    /// Resumes a paused evaluator. `true` for the one caller that changed it.
     ///
     /// # Errors
     /// When the database fails.
@@ -671,8 +672,8 @@ impl Catalog {
         Ok(n_unpaused == 1)
     }
 
-    /// Deletes an evaluator with its versions and assignments. Its scores stay. A rule that is left
-    /// without an evaluator is disabled.
+    /// Deletes an evaluator with its versions and assignments. Its scores stay. A rule without a remaining
+    /// evaluator is disabled.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such evaluator.

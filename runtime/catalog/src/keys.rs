@@ -1,4 +1,4 @@
-//! API keys, of projects and of organizations, and the server's own secrets.
+//! API keys of projects and organizations, and secrets of the server.
 
 use std::str::FromStr;
 
@@ -11,15 +11,15 @@ use perpend_db::checked;
 use perpend_db::in_transaction;
 use perpend_db::{Arg, Query, Tx, query, query_scalar};
 
-/// Keys that a project or an organization has at most: their list is shown whole.
+/// Maximum of keys of a project or an organization: their list has no pages.
 pub const MAX_KEYS: u32 = 200;
 
-/// What a key allows.
+/// Rights of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Everything in its project.
+    /// All operations in its project.
     Full,
-    /// Sending telemetry and scores; reading nothing.
+    /// Sending telemetry and scores; no reads.
     Ingest,
 }
 
@@ -46,44 +46,44 @@ impl FromStr for Rights {
     }
 }
 
-/// A key as it is made.
+/// A new key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewApiKey {
-    /// Names it in lists.
+    /// Identifies the key in lists.
     pub id: String,
-    /// The half that is sent in the clear; unique in the installation.
+    /// The public half; unique in the installation.
     pub public_key: PublicKey,
-    /// What is kept of the other half.
+    /// Hash of the secret half.
     pub secret_hash: SecretHash,
     /// Shown in lists instead of the secret, such as `sk-lf-…1a2b`.
     pub secret_hint: String,
-    /// What it allows.
+    /// Rights of the key.
     pub rights: Rights,
-    /// For people.
+    /// Note for users.
     pub note: Option<String>,
-    /// Refused from then on.
+    /// The key is refused from this time on.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What a key opens.
+/// Owner of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyOwner {
     /// The data of a project.
     Project(ProjectId),
-    /// An organization: its projects, keys and people, and no data.
+    /// An organization: its projects, keys and members, and no data.
     Organization(OrganizationId),
 }
 
 /// A stored key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
-    /// As made.
+    /// The key as created.
     pub made: NewApiKey,
-    /// What it opens.
+    /// Owner of the key.
     pub owner: KeyOwner,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Used at, to within an hour or so.
+    /// Time of the last use, accurate to about an hour.
     pub last_used_at: Option<Timestamp>,
 }
 
@@ -138,11 +138,11 @@ const LIST_OF_ORGANIZATION: &str =
 const DELETE: &str = "DELETE FROM api_keys WHERE project_id = $1 AND id = $2";
 const DELETE_OF_ORGANIZATION: &str =
     "DELETE FROM api_keys WHERE public_key = $1 AND organization_id IS NOT NULL";
-/// Two uses at once may both write; the later one stays.
+/// Two concurrent uses may both write; the later one wins.
 const NOTE_USE: &str = "
     UPDATE api_keys SET last_used_at = $2
      WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
-/// Keys of one owner are made one after the other, and none for an owner that is gone.
+/// Serialises the creation of keys of one owner, and prevents keys of a deleted owner.
 const LOCK_PROJECT: &str =
     "UPDATE projects SET updated_at = updated_at WHERE id = $1 AND deleted_at IS NULL";
 pub(super) const LOCK_ORGANIZATION: &str = "UPDATE organizations SET name = name WHERE id = $1";
@@ -157,8 +157,8 @@ const INSERT: &str = "
                           note, created_at, expires_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
-/// Claims a public key for the key pair that this transaction makes. `false` when it is taken, or was taken by
-/// a pair that has been deleted.
+/// Claims a public key for the key pair of this transaction. `false` if it is in use, or was used by a
+/// deleted pair.
 pub(super) async fn claim_public_key(tx: &mut Tx, public_key: &PublicKey) -> Result<bool, Error> {
     let n_claimed = query(CLAIM).bind(public_key.as_str()).execute(tx).await?;
     Ok(n_claimed == 1)
@@ -194,14 +194,14 @@ const REPLACE_SECRET: &str = "
     INSERT INTO server_secrets (name, value) VALUES ($1, $2)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
-/// One text for both cases: it does not say whether somebody else has the key now.
+/// One text for both cases, so that it does not reveal whether the key is in use.
 const PUBLIC_KEY_USED: Error = Error::Conflict(
     "the public key is in use or was used before, and is never given out again: choose another, or leave out \
      both halves and a new pair is made",
 );
 
 impl Catalog {
-    /// The key with this public half. Asked before its owner is known: the answer names it.
+    /// The key with this public half. Crosses tenants: the result contains the owner.
     ///
     /// # Errors
     /// When the database fails.
@@ -249,8 +249,8 @@ impl Catalog {
     /// Adds a key to a project or an organization.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the public key is in use or was used by a deleted pair, whoever owns it, or the
-    /// owner has [`MAX_KEYS`]; [`Error::NotFound`] when there is no such owner.
+    /// [`Error::Conflict`] if the public key is in use or was used by a deleted pair of any owner, or if the
+    /// owner has [`MAX_KEYS`]; [`Error::NotFound`] if the owner does not exist.
     pub async fn create_key(
         &self,
         owner: &KeyOwner,
@@ -283,7 +283,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether a key pair was ever made with this public half; it may have been deleted since.
+    /// Whether a key pair with this public half was ever created; it may have been deleted since.
     ///
     /// # Errors
     /// When the database fails.
@@ -293,8 +293,8 @@ impl Catalog {
         Ok(n_used > 0)
     }
 
-    /// Takes a key away from a project; requests with it are refused from now on, and its public half is never
-    /// given out again.
+    /// Deletes a key of a project. Requests with it are refused from now on, and its public half is never
+    /// reused.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no key with this id.
@@ -306,8 +306,8 @@ impl Catalog {
         }
     }
 
-    /// [`Catalog::delete_api_key`] for a key of an organization. Crosses tenants: a public key is unique in the
-    /// installation. The key of a project is none of these.
+    /// [`Catalog::delete_api_key`] for a key of an organization. Crosses tenants: a public key is unique in
+    /// the installation. Keys of projects are not found.
     ///
     /// # Errors
     /// [`Error::NotFound`] when no organization has a key with this public half.
@@ -319,7 +319,7 @@ impl Catalog {
         }
     }
 
-    /// Notes that a key was used. Crosses tenants: the id of a key is unique in the installation.
+    /// Records the use of a key. Crosses tenants: the id of a key is unique in the installation.
     ///
     /// # Errors
     /// When the database fails.
@@ -329,7 +329,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// A value of the whole installation, if it was made before.
+    /// A secret of the installation, if it exists.
     ///
     /// # Errors
     /// When the database fails.
@@ -337,7 +337,7 @@ impl Catalog {
         query_scalar(GET_SECRET).bind(name).fetch_optional(&self.pool).await
     }
 
-    /// Names of the values of the whole installation.
+    /// Names of the secrets of the installation.
     ///
     /// # Errors
     /// When the database fails.
@@ -345,7 +345,7 @@ impl Catalog {
         query_scalar(SECRET_NAMES).fetch_all(&self.pool).await
     }
 
-    /// Gives a value of the whole installation, whatever it was before.
+    /// Sets a secret of the installation, which replaces an existing one.
     ///
     /// # Errors
     /// When the database fails.
@@ -355,7 +355,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// A value of the whole installation, which backups contain: what `make` gave to whoever asked first, for ever.
+    /// A secret of the installation, which backups contain. If it does not exist, the result of `make` is
+    /// stored; of concurrent callers the first one wins.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,12 +1,12 @@
-//! Who may ask, with what things are scored, and when: organizations, their people, projects, API keys,
-//! plug-ins, evaluators and rules.
+//! Configuration: organizations with their members, projects and API keys, plug-ins, evaluators and rules.
 //!
 //! Invariants:
-//! - **A rule is whole.** A rule and its assignments are written together, and checked as they are written.
-//! - **Versions and components never change.** An evaluator's version names a component by digest, and
-//!   the bytes behind a digest are checked against it when they are written.
-//! - **Every change is seen.** Whatever changes a rule or an evaluator raises the catalog revision in
-//!   the same transaction, so a cache that compares revisions cannot miss it.
+//! - **A rule is written as a whole.** A rule and its assignments are written together, and checked in the
+//!   same transaction.
+//! - **Versions and components are immutable.** A version of an evaluator refers to a component by digest,
+//!   and the bytes are checked against their digest when they are written.
+//! - **Every change raises the revision.** Each change of a rule or an evaluator raises the catalog revision
+//!   in the same transaction, so a cache that compares revisions cannot miss it.
 
 mod active;
 pub mod blob_exports;
@@ -63,14 +63,14 @@ pub use users::{LAST_OWNER, MAX_USERS, NewUser, Role, User};
 
 use perpend_db::{Error, Pool};
 
-/// What people set up, cheap to clone.
+/// Handle to the stored configuration, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     pool: Pool,
 }
 
 impl Catalog {
-    /// In a database that has all steps of the schema.
+    /// For a database with the current schema.
     #[must_use]
     pub fn new(pool: &Pool) -> Self {
         Self { pool: pool.clone() }

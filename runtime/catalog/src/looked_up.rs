@@ -1,5 +1,5 @@
-//! What observations say that stands elsewhere: the ids of the prompts' versions they name, and the prices that
-//! their costs were computed with.
+//! References of observations: the ids of their prompt versions, and the prices with which their costs were
+//! computed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use perpend_domain::time::Timestamp;
 use crate::prices::Prices;
 use crate::{Catalog, Error};
 
-/// What was found for some observations.
+/// References of some observations.
 #[derive(Debug, Default)]
 pub struct LookedUp {
-    /// Ids by name and number.
+    /// Prompt ids by name and version number.
     prompt_ids: HashMap<(String, i64), String>,
     prices: Option<Arc<PriceTable>>,
 }
 
-/// Name and number where both are known.
+/// Prompt name and version number if both are present.
 fn version(observation: &Observation) -> Option<(String, i64)> {
     let prompt = observation.prompt.as_ref()?;
     Some((prompt.name.clone(), prompt.version?))
 }
 
 impl LookedUp {
-    /// What these observations need, as far as the project has it. Where they need nothing, nothing is asked.
+    /// The references of these observations that the project has. Without references no statement is run.
     ///
     /// # Errors
     /// When the database fails.
@@ -52,7 +52,7 @@ impl LookedUp {
         Ok(found)
     }
 
-    /// What was found for one of them.
+    /// The references of one of the observations.
     #[must_use]
     pub fn named_by(&self, observation: &Observation) -> ResolvedRefs<'_> {
         let id = version(observation).and_then(|version| self.prompt_ids.get(&version));

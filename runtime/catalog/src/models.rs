@@ -1,4 +1,4 @@
-//! Models with prices of a project's own.
+//! Models with prices that a project defines.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::model::ModelDefinition;
@@ -17,7 +17,7 @@ const INSERT: &str = "
                         tokenizer_config, pricing, created_at, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
     ON CONFLICT DO NOTHING";
-/// Nothing happens when another model of the project has the name and the start date.
+/// Updates nothing if another model of the project has the name and the start date.
 const REPLACE: &str = "
     INSERT INTO models (project_id, id, name, pattern, start_date, unit, tokenizer_id,
                         tokenizer_config, pricing, created_at, updated_at)
@@ -121,7 +121,7 @@ impl Catalog {
         self.put_model(REPLACE, project, model).await
     }
 
-    /// The models of a project, newest first. They are few: people write them.
+    /// The models of a project, newest first. Their number is small.
     ///
     /// # Errors
     /// When the database fails.
@@ -130,7 +130,7 @@ impl Catalog {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Deletes a model. What it has priced keeps its cost.
+    /// Deletes a model. Costs that were computed with it stay.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such model.

@@ -1,4 +1,4 @@
-//! What people set up, found by how its name begins.
+//! Search by name prefix.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use perpend_domain::ids::ProjectId;
 
 use crate::{Catalog, Error};
 
-/// The newest of each kind that are looked through.
+/// Number of the newest objects of each kind that are searched.
 const LOOKED_AT: i64 = 1_000;
 
-/// A kind of thing that is found by its name.
+/// A kind of object with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedKind {
     Evaluator,
@@ -19,12 +19,12 @@ pub enum NamedKind {
     Dataset,
 }
 
-/// What was found by how its name begins.
+/// Result of a search by name prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamesFound {
-    /// Id and name; the one with exactly this name first, then the newest.
+    /// Id and name; an exact match first, then the newest.
     pub found: Vec<(String, String)>,
-    /// Older ones were not looked at.
+    /// Whether older objects were not searched.
     pub is_cut: bool,
 }
 
@@ -45,7 +45,7 @@ impl NamedKind {
         }
     }
 
-    /// The column that others refer to it by.
+    /// The id column that references use.
     const fn id(self) -> &'static str {
         match self {
             Self::Prompt => "name",
@@ -53,14 +53,14 @@ impl NamedKind {
         }
     }
 
-    /// Whether an index leads to a name.
+    /// Whether names have an index.
     const fn is_by_name(self) -> bool {
         matches!(self, Self::Prompt | Self::Dataset)
     }
 }
 
 impl Catalog {
-    /// What begins with a text, in any case, among the newest of its kind; at most `limit`.
+    /// Names with a prefix, in any case, among the newest of their kind; at most `limit`.
     ///
     /// # Errors
     /// When the database fails.

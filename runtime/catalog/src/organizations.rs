@@ -1,7 +1,7 @@
-//! What an organization manages: its projects.
+//! Projects of organizations.
 //!
-//! A project that is deleted opens to nobody from the commit of the deletion on: its keys are gone, and no
-//! statement finds it. Its data go afterwards, in steps (`sweep`).
+//! A deleted project is inaccessible from the commit of the deletion: its keys are deleted, and no statement
+//! finds it. Its data are deleted afterwards, in steps (`sweep`).
 
 use perpend_domain::ids::{OrganizationId, ProjectId};
 use perpend_domain::time::Timestamp;
@@ -16,30 +16,30 @@ use perpend_db::in_transaction;
 use perpend_db::{Arg, Tx, query};
 use perpend_db::{checked, to_json};
 
-/// Projects that an organization has at most: their list is shown whole.
+/// Maximum of projects of an organization: their list has no pages.
 pub const MAX_PROJECTS: u32 = 1_000;
 
-/// A project as an organization makes it.
+/// A new project of an organization.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewProject {
     /// Its id.
     pub id: ProjectId,
     /// Its name, unique in the organization.
     pub name: String,
-    /// Anything a program may want later.
+    /// Arbitrary metadata of clients.
     pub metadata: Map<String, Value>,
-    /// Traces are kept for so many days; 0: for ever.
+    /// Retention of traces in days; 0 for unlimited.
     pub retention_days: u32,
 }
 
-/// What to change in a project.
+/// Changes of a project; absent fields are unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectPatch {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// All metadata anew.
+    /// New metadata, which replaces all of it.
     pub metadata: Option<Map<String, Value>>,
-    /// Days to keep traces; 0: for ever.
+    /// New retention of traces in days; 0 for unlimited.
     pub retention_days: Option<u32>,
 }
 
@@ -67,8 +67,8 @@ const DELETE_KEYS: &str = "DELETE FROM api_keys WHERE project_id = $1";
 const DELETE_MEMBERS: &str = "DELETE FROM project_members WHERE project_id = $1";
 const STOP_RULES: &str = "UPDATE rules SET enabled = 0 WHERE project_id = $1 AND enabled = 1";
 
-/// Locks the organization, so that names and counts hold until the commit, and counts its projects: all, and
-/// those other than `id` with this name.
+/// Locks the organization, so that names and counts are stable until the commit, and counts its projects:
+/// all, and those other than `id` with this name.
 async fn lock_and_count(
     tx: &mut Tx,
     organization: &OrganizationId,
@@ -109,7 +109,7 @@ impl Catalog {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// A project, when it is one of this organization.
+    /// A project of this organization.
     ///
     /// # Errors
     /// When the database fails.
@@ -123,11 +123,11 @@ impl Catalog {
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
-    /// Makes a project.
+    /// Creates a project.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the organization has one of this name, or [`MAX_PROJECTS`];
-    /// [`Error::NotFound`] when there is no such organization.
+    /// [`Error::Conflict`] if the organization has a project with this name, or [`MAX_PROJECTS`];
+    /// [`Error::NotFound`] if the organization does not exist.
     pub async fn create_project(
         &self,
         organization: &OrganizationId,
@@ -158,11 +158,11 @@ impl Catalog {
         Ok(())
     }
 
-    /// Changes what a patch names; the project as it is then.
+    /// Applies a patch and returns the new project.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the organization has no such project, [`Error::Conflict`] when it has
-    /// another one of the new name.
+    /// [`Error::NotFound`] if the organization has no such project, [`Error::Conflict`] if another one has
+    /// the new name.
     pub async fn update_project(
         &self,
         organization: &OrganizationId,
@@ -195,8 +195,8 @@ impl Catalog {
         found.ok_or(Error::NotFound)
     }
 
-    /// Deletes a project: its keys and rules stop with the commit, and nobody finds it any more. The rows
-    /// that belong to it go with the sweep.
+    /// Deletes a project: its keys and rules stop with the commit, and it is no longer found. Its rows are
+    /// deleted by the sweep.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the organization has no such project.

@@ -1,4 +1,4 @@
-//! Plug-ins: components and who may use them under which name.
+//! Plug-ins: components and the names under which projects may use them.
 
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
@@ -13,28 +13,28 @@ use perpend_db::{query, query_scalar};
 /// A registered plug-in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
-    /// Its component.
+    /// Digest of its component.
     pub digest: Digest,
-    /// The project that registered it; `None` for those of the server.
+    /// The project that registered it; `None` for plug-ins of the server.
     pub owner: Option<ProjectId>,
-    /// What it says about itself.
+    /// Description from the component.
     pub info: PluginInfo,
-    /// Size of the component.
+    /// Size of the component, bytes.
     pub size_bytes: u64,
-    /// Registered at.
+    /// Time of registration.
     pub created_at: Timestamp,
 }
 
-/// An evaluator with versions made from a component.
+/// An evaluator with versions that use a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginUser {
     /// The evaluator.
     pub evaluator: EvaluatorId,
     /// Its name.
     pub name: String,
-    /// Those of its versions, oldest first.
+    /// These versions, oldest first.
     pub versions: Vec<u32>,
-    /// Its newest version is among them.
+    /// Whether its newest version is among them.
     pub is_current: bool,
 }
 
@@ -76,15 +76,15 @@ impl TryFrom<PluginRow> for Plugin {
 }
 
 impl Plugin {
-    /// Whether `name` means this plug-in. A first-party name means a plug-in of the server only: older versions
-    /// let projects register plug-ins under such names.
+    /// Whether `name` refers to this plug-in. A first-party name refers to a plug-in of the server only:
+    /// older releases let projects register plug-ins under such names.
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         self.info.name == name && (self.owner.is_none() || !is_first_party_name(name))
     }
 
-    /// Orders the answers to one name: a release before its candidates, then by version, then the one
-    /// registered last.
+    /// Order of the candidates for one name: releases before pre-releases, then by version, then the last
+    /// registered one.
     fn rank(&self) -> (bool, Option<Version>, Timestamp) {
         let version = Version::parse(&self.info.version).ok();
         let released = version.as_ref().is_some_and(|v| v.pre.is_empty());
@@ -114,7 +114,7 @@ const INSERT: &str = "
     INSERT INTO plugins (owner, name, version, digest, info, size_bytes, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7)
     ON CONFLICT DO NOTHING";
-/// A server that went back to former bytes of the same version means these again.
+/// Makes a former component of the same version current again.
 const REVIVE: &str = "
     UPDATE plugins SET created_at = $5
      WHERE owner = $1 AND name = $2 AND version = $3 AND digest = $4
@@ -132,28 +132,28 @@ const USERS: &str = "
 const N_USERS: &str = "
     SELECT COUNT(*) FROM evaluator_versions WHERE project_id = $1 AND plugin = $2";
 const DELETE: &str = "DELETE FROM plugins WHERE owner = $1 AND digest = $2";
-/// Bytes that nobody registered and no evaluator was made from.
+/// Deletes components without a registration and without an evaluator version.
 const DELETE_COMPONENT: &str = "
     DELETE FROM components
      WHERE digest = $1
        AND NOT EXISTS (SELECT 1 FROM plugins WHERE digest = $1)
        AND NOT EXISTS (SELECT 1 FROM evaluator_versions WHERE plugin = $1)";
-/// Asked where a version is written: bytes that are there then stay, for a deletion sees the version.
+/// Read when a version is written: a component found then stays, because a deletion finds the version.
 pub(super) const N_COMPONENTS: &str = "SELECT COUNT(*) FROM components WHERE digest = $1";
 const COMPONENT: &str = "SELECT bytes FROM components WHERE digest = $1";
 const DIGESTS: &str = "SELECT digest FROM components";
 
 impl Catalog {
-    /// Registers a component under the name and version it gives itself; again is a no-op. `owner` is
-    /// `None` for plug-ins that come with the server, which all projects see.
+    /// Registers a component under its own name and version; repeating it is a no-op. `owner` is `None` for
+    /// plug-ins of the server, which are visible to all projects.
     ///
-    /// A project's name and version stand for one digest for ever. The server's own stand for the digest
-    /// registered last: a rebuilt server may bring other bytes of the same version, and evaluators that
-    /// were made with the former ones keep those, since versions hold digests.
+    /// A name and version of a project always refer to one digest. Those of the server refer to the last
+    /// registered digest: a rebuilt server may contain another component with the same version. Existing
+    /// evaluators keep the former one, because versions refer to digests.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the project has this name and version with another digest, or when the
-    /// name is reserved ([`is_first_party_name`]) or one of the server's.
+    /// [`Error::Conflict`] if the project has this name and version with another digest, or if the name is
+    /// reserved ([`is_first_party_name`]) or used by the server.
     pub async fn put_plugin(
         &self,
         owner: Option<&ProjectId>,
@@ -170,7 +170,7 @@ impl Catalog {
         let json = to_json("plug-in", info)?;
         let name = owner.map_or("", ProjectId::as_str);
         in_transaction!(&self.pool, |tx| {
-            // Deletions queue up behind this, so that none takes away the bytes in between.
+            // Deletions wait here, so that none removes the component in between.
             query(super::revision::RAISE).execute(&mut tx).await?;
             if owner.is_some() {
                 let n_held: i64 =
@@ -243,8 +243,8 @@ impl Catalog {
         row.map(TryInto::try_into).transpose()
     }
 
-    /// The plug-in that `reference` names for this project: `name@version`, `name` for its newest
-    /// release, or a digest with or without `sha256:` before it.
+    /// The plug-in to which `reference` refers in this project: `name@version`, `name` for its newest
+    /// release, or a digest with or without the prefix `sha256:`.
     ///
     /// # Errors
     /// When the database fails.
@@ -270,7 +270,7 @@ impl Catalog {
         Ok(found?.into_iter().filter(wanted).max_by_key(Plugin::rank))
     }
 
-    /// The evaluators of a project that have versions made from a component.
+    /// The evaluators of a project with versions that use a component.
     ///
     /// # Errors
     /// When the database fails.
@@ -305,15 +305,15 @@ impl Catalog {
         Ok(users)
     }
 
-    /// Takes a plug-in out of the registry of the project that registered it; its bytes go with the
-    /// last who refers to them.
+    /// Removes a plug-in from the project that registered it. Its component is deleted with the last
+    /// reference.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the project did not register it, [`Error::Conflict`] while an evaluator
-    /// has a version made from it: old versions too can be run again.
+    /// [`Error::NotFound`] if the project did not register it, [`Error::Conflict`] if an evaluator has a
+    /// version that uses it: old versions can be run again too.
     pub async fn delete_plugin(&self, project: &ProjectId, digest: &Digest) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            // Whoever writes a version of an evaluator raises it too: what is counted holds.
+            // Writers of evaluator versions raise it too, so that the count is stable.
             query(super::revision::RAISE).execute(&mut tx).await?;
             let n_deleted = query(DELETE)
                 .bind(project.as_str())
@@ -336,8 +336,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The digests of all components there are. Crosses tenants: for what is kept of each outside the
-    /// database.
+    /// The digests of all components. Crosses tenants: for caches outside the database.
     ///
     /// # Errors
     /// When the database fails.
@@ -346,8 +345,8 @@ impl Catalog {
         rows.iter().map(|bytes| digest("component", bytes)).collect()
     }
 
-    /// The bytes behind a digest, for the workers. Crosses tenants: whoever holds a digest got it from a
-    /// version of an evaluator, which was checked against what its project may use.
+    /// The bytes of a component, for the workers. Crosses tenants: digests come from evaluator versions,
+    /// which were checked against the plug-ins of their project.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,8 +1,8 @@
-//! What tokens cost in each project: its own models before the built-in table.
+//! Prices of tokens per project: its own models take precedence over the built-in table.
 //!
-//! A table is made when a project first needs it. The models are read again after a while, so that one written
-//! through another node counts here soon; one written here counts at once. Where they are unchanged the table stays:
-//! its patterns are compiled once.
+//! A table is built at the first use by a project. The models are read again after an interval, so that a
+//! change by another node takes effect soon; a change by this node takes effect at once. If the models are
+//! unchanged the table stays: its patterns are compiled once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +14,11 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
 
-/// How long a table is used before the models are read again.
+/// Interval after which the models are read again, milliseconds.
 const FRESH_MS: i64 = 10_000;
-/// Projects whose tables are kept at a time.
+/// Maximum of cached tables.
 const MAX_KEPT: usize = 1_000;
-/// Projects with models of their own among them: their compiled patterns take memory.
+/// Maximum of cached tables with models of a project: their compiled patterns take memory.
 const MAX_OWN: usize = 32;
 
 type Kept = HashMap<ProjectId, Table>;
@@ -40,7 +40,7 @@ pub struct Prices {
 
 impl Prices {
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
-        // A map of finished tables is whole between any two statements, also after a panic.
+        // A map of finished tables is consistent between any two statements, also after a panic.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +84,7 @@ impl Prices {
         Ok(prices)
     }
 
-    /// The models of a project have changed.
+    /// Invalidates the table of a project whose models have changed.
     pub fn forget(&self, project: &ProjectId) {
         self.lock().remove(project);
     }

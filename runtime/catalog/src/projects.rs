@@ -1,4 +1,4 @@
-//! Organizations and projects, and the first of each.
+//! Organizations and projects, and their creation at the first start.
 
 use perpend_domain::ids::{OrganizationId, ProjectId};
 use perpend_domain::time::Timestamp;
@@ -29,28 +29,28 @@ pub struct Project {
     pub name: String,
     /// Its owner.
     pub organization: Organization,
-    /// Anything a program may want later.
+    /// Arbitrary metadata of clients.
     pub metadata: Map<String, Value>,
-    /// Traces are kept for so many days; 0: for ever.
+    /// Retention of traces in days; 0 for unlimited.
     pub retention_days: u32,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// What a fresh installation starts with. The ids are used only for what is not there yet.
+/// Initial objects of an installation. The ids are used only for objects that do not exist.
 #[derive(Clone, Debug)]
 pub struct Init {
-    /// For the organization.
+    /// Id of the organization.
     pub organization_id: OrganizationId,
     /// Name of the organization.
     pub organization_name: String,
-    /// For the project.
+    /// Id of the project.
     pub project_id: ProjectId,
     /// Name of the project.
     pub project_name: String,
-    /// The key that opens it.
+    /// Key of the project.
     pub key: NewApiKey,
 }
 
@@ -115,7 +115,7 @@ const INSERT: &str = "
     VALUES ($1, $2, $3, '{}', $4, $4)";
 
 impl Catalog {
-    /// Those of these projects that exist, with their organizations, in any order.
+    /// The existing ones of these projects, with their organizations, in any order.
     ///
     /// # Errors
     /// When the database fails.
@@ -139,8 +139,8 @@ impl Catalog {
         row.map(TryInto::try_into).transpose()
     }
 
-    /// The oldest project of the installation, `None` when it is fresh. Crosses tenants: for the start of
-    /// the server and its own pages.
+    /// The oldest project of the installation, `None` if there is none. Crosses tenants: for the start of the
+    /// server and its own pages.
     ///
     /// # Errors
     /// When the database fails.
@@ -152,13 +152,13 @@ impl Catalog {
         }
     }
 
-    /// Makes sure that `init.key` opens the project of these names, making what is missing; doing it
-    /// again changes nothing. A public key that is there already stays as it is, with its secret and in
-    /// its project, which is the answer: the caller compares the secret with [`Catalog::api_key`].
+    /// Ensures that `init.key` gives access to the project with these names, and creates missing objects;
+    /// idempotent. An existing public key keeps its secret and its project, which is returned: the caller
+    /// compares the secret with [`Catalog::api_key`].
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the public key opens an organization, [`Error::NotFound`] when the pair with this
-    /// public key was deleted; or when the database fails.
+    /// [`Error::Conflict`] if the public key belongs to an organization, [`Error::NotFound`] if the pair with
+    /// this public key was deleted; or when the database fails.
     pub async fn create_first_project(
         &self,
         init: &Init,
@@ -168,8 +168,8 @@ impl Catalog {
             return self.opened_by(&key.owner).await;
         }
         in_transaction!(&self.pool, |tx| {
-            // The public key first: of several nodes that start at once, one gets past this statement, and the
-            // others find its project when it has committed.
+            // The public key is claimed first: of several nodes that start at once, one succeeds, and the
+            // others find its project after the commit.
             if claim_public_key(&mut tx, &init.key.public_key).await? {
                 let organization: Option<String> = query_scalar(FIND_ORGANIZATION)
                     .bind(&init.organization_name)

@@ -1,4 +1,4 @@
-//! Annotation queues: what people are asked to look at, and who is asked.
+//! Annotation queues: their items and the assigned users.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
@@ -7,39 +7,39 @@ use crate::{Catalog, Error};
 use perpend_db::{Arg, Listed, from_json, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
-/// A work list for people.
+/// An annotation queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
     /// Its id.
     pub id: String,
     /// Its name, unique within the project.
     pub name: String,
-    /// For people.
+    /// Description for users.
     pub description: Option<String>,
-    /// What is to be scored, at least one.
+    /// Ids of the score configs of the queue, at least one.
     pub score_config_ids: Vec<String>,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// One thing to look at.
+/// An item of an annotation queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueItem {
     /// Its id, unique within the queue.
     pub id: String,
     /// The queue.
     pub queue_id: String,
-    /// What is to be looked at.
+    /// Id of the subject.
     pub object_id: String,
     /// TRACE, OBSERVATION or SESSION.
     pub object_type: String,
-    /// When it was done; open without.
+    /// Time of completion; absent for an open item.
     pub completed_at: Option<Timestamp>,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
@@ -118,7 +118,7 @@ impl TryFrom<ItemRow> for QueueItem {
     }
 }
 
-/// The state as a word, which the list filters by.
+/// The state as a filter value.
 const fn status(completed_at: Option<Timestamp>) -> &'static str {
     match completed_at {
         Some(_) => "COMPLETED",
@@ -179,7 +179,7 @@ impl Catalog {
         self.pool.numbered::<QueueRow, _>(&listed, paging).await
     }
 
-    /// Puts an item into a queue, which has to exist.
+    /// Adds an item to a queue, which has to exist.
     ///
     /// # Errors
     /// When the database fails.
@@ -221,7 +221,7 @@ impl Catalog {
         rows.pop().map(TryInto::try_into).transpose()
     }
 
-    /// Items of a queue, newest first; done ones or open ones where it is said which.
+    /// Items of a queue, newest first; only completed or only open ones if given.
     ///
     /// # Errors
     /// When the database fails.
@@ -248,7 +248,7 @@ impl Catalog {
         self.pool.numbered::<ItemRow, _>(&listed, paging).await
     }
 
-    /// Says whether an item is done.
+    /// Sets whether an item is completed.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the queue has no such item.
@@ -268,7 +268,7 @@ impl Catalog {
         found(self.pool.change(UPDATE_ITEM, &args).await?)
     }
 
-    /// Takes an item out of a queue.
+    /// Deletes an item of a queue.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the queue has no such item.
@@ -282,7 +282,7 @@ impl Catalog {
         found(self.pool.change(DELETE_ITEM, &args).await?)
     }
 
-    /// Asks a person to work on a queue, which has to exist; again is a no-op.
+    /// Assigns a user to a queue, which has to exist; repeating it is a no-op.
     ///
     /// # Errors
     /// When the database fails.
@@ -298,7 +298,7 @@ impl Catalog {
         self.pool.change(ASSIGN, &args).await.map(drop)
     }
 
-    /// Asks a person no more; one who was not asked is no error.
+    /// Removes the assignment of a user; a missing assignment is no error.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,21 +1,21 @@
-//! The number by which a cache of rules and evaluators knows that it is old.
+//! The catalog revision, by which a cache of rules and evaluators detects that it is outdated.
 
 use crate::{Catalog, Error};
 use perpend_db::{Tx, query, query_scalar};
 
 const REVISION: &str = "SELECT revision FROM catalog_revision WHERE id = 1";
 const LOCK_POSTGRES: &str = "SELECT revision FROM catalog_revision WHERE id = 1 FOR SHARE";
-/// Belongs into every transaction that changes a rule or an evaluator.
+/// Must be part of every transaction that changes a rule or an evaluator.
 pub(super) const RAISE: &str = "UPDATE catalog_revision SET revision = revision + 1 WHERE id = 1";
 
-/// What became of a pause.
+/// Result of setting a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paused {
-    /// It was set. Of many that want to pause the same at once, one is told so.
+    /// The pause was set. Of concurrent callers only one gets this result.
     New,
-    /// There was one before.
+    /// A pause existed before.
     Already,
-    /// It was not set: the catalog has changed since the failure that calls for it.
+    /// The pause was not set: the catalog has changed since the failure.
     Outdated,
 }
 
@@ -34,7 +34,8 @@ impl Paused {
     }
 }
 
-/// Raises the revision; false when the one before is not the one that was `seen`, and the transaction is to be undone.
+/// Raises the revision; `false` if the previous revision differs from `seen`, and the transaction is to be
+/// rolled back.
 pub(super) async fn raise_from(tx: &mut Tx, seen: Option<i64>) -> Result<bool, Error> {
     query(RAISE).execute(&mut *tx).await?;
     let Some(seen) = seen else { return Ok(true) };
@@ -42,7 +43,7 @@ pub(super) async fn raise_from(tx: &mut Tx, seen: Option<i64>) -> Result<bool, E
     Ok(now == seen + 1)
 }
 
-/// The revision, which stays as it is until the caller's transaction ends.
+/// The revision, locked until the transaction of the caller ends.
 ///
 /// # Errors
 /// When the database fails.
@@ -56,8 +57,8 @@ pub async fn lock_revision(tx: &mut Tx) -> Result<i64, Error> {
 }
 
 impl Catalog {
-    /// A number that grows with every change of a rule or an evaluator in any project. Crosses tenants:
-    /// for the engine.
+    /// A number that grows with every change of a rule or an evaluator in any project. Crosses tenants: for
+    /// the engine.
     ///
     /// # Errors
     /// When the database fails.

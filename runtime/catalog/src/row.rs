@@ -3,7 +3,7 @@
 use perpend_domain::evaluation::Pause;
 use perpend_domain::time::Timestamp;
 
-/// The pause columns; the time decides.
+/// The pause columns. The row has a pause if the time is set.
 pub(super) fn pause(
     reason: Option<String>,
     message: Option<String>,

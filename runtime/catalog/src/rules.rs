@@ -19,19 +19,19 @@ use perpend_db::{
 };
 use perpend_domain::list::{Cursor, Page};
 
-/// Enabled rules a project may have (evaluation.md 1.2).
+/// Maximum of enabled rules per project (evaluation.md 1.2).
 pub const MAX_ACTIVE_RULES: u32 = 500;
 
-/// What to change in a rule; `None` leaves it. Lists are replaced whole.
+/// Changes of a rule; `None` keeps a field. Lists are replaced as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RulePatch {
     /// Name.
     pub name: Option<String>,
     /// Target.
     pub target: Option<TargetKind>,
-    /// What the user wants. Absent beside an empty list of assignments: disabled.
+    /// Whether the rule is enabled. Absent with an empty list of assignments: disabled.
     pub enabled: Option<bool>,
-    /// Rate.
+    /// Sampling rate.
     pub sampling: Option<f64>,
     /// Whether the rule draws its own sample.
     pub sampling_independent: Option<bool>,
@@ -39,24 +39,24 @@ pub struct RulePatch {
     pub filter: Option<WrittenFilter>,
     /// Evaluators.
     pub assignments: Option<Vec<Assignment>>,
-    /// Version of all evaluators, where the list of them stays.
+    /// Version of all evaluators, if their list is unchanged.
     pub version: Option<VersionPolicy>,
-    /// Waits.
+    /// Waiting times.
     pub timing: Option<Timing>,
-    /// Absent mapped part.
+    /// Handling of missing mapped parts.
     pub on_missing: Option<OnMissing>,
-    /// Spans after scoring.
+    /// Handling of late observations.
     pub late: Option<Late>,
-    /// What its model calls may cost. A rule that waits for its budget goes on with another one.
+    /// Limits of the cost of its model calls. A rule that waits for its budget resumes with a new one.
     pub budget: Option<Vec<Budget>>,
     /// Rules to wait for.
     pub after: Option<Vec<RuleId>>,
-    /// Share of what is refused for scores alone.
+    /// Share of targets that are refused because of scores only and evaluated anyway.
     pub audit: Option<f64>,
 }
 
 impl RulePatch {
-    /// Makes the changes to a rule, at `now`.
+    /// Applies the changes to a rule, at `now`.
     pub fn apply(&self, rule: &mut Rule, now: Timestamp) {
         fn set<T: Clone>(slot: &mut T, value: Option<&T>) {
             if let Some(value) = value {
@@ -213,7 +213,7 @@ fn ids(raw: &str) -> Result<Vec<RuleId>, Error> {
     ids.iter().map(|id| checked("rule", id)).collect()
 }
 
-/// Puts the assignments, which stand in their order, into their rules.
+/// Adds the assignments, which are ordered, to their rules.
 pub(super) fn assemble(
     rules: Vec<RuleRow>,
     assignments: Vec<AssignmentRow>,
@@ -240,13 +240,13 @@ const LIST_AFTER: &str = "
     SELECT * FROM rules
      WHERE project_id = $1 AND (created_at, id) < ($3, $4)
      ORDER BY created_at DESC, id DESC LIMIT $2";
-/// Of the rules between two places in the list, both ends included.
+/// Of the rules between two positions in the list, both inclusive.
 const LIST_ASSIGNMENTS: &str = "
     SELECT a.* FROM assignments a JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
      WHERE r.project_id = $1
        AND (r.created_at, r.id) <= ($2, $3) AND (r.created_at, r.id) >= ($4, $5)
      ORDER BY a.rule_id, a.place";
-/// Rules with this name and target, but for one.
+/// Other rules with this name and target.
 const NAMESAKES: &str = "
     SELECT * FROM rules WHERE project_id = $1 AND name = $2 AND target = $3 AND id <> $4";
 const NAMESAKES_ASSIGNMENTS: &str = "
@@ -255,7 +255,7 @@ const NAMESAKES_ASSIGNMENTS: &str = "
      ORDER BY a.rule_id, a.place";
 pub(super) const ENABLED: &str = "
     SELECT * FROM rules WHERE enabled = 1 ORDER BY project_id, created_at, id";
-/// Of each project those that were changed last.
+/// The most recently changed ones of each project.
 pub(super) const DISABLED: &str = "
     SELECT r.* FROM rules r
       JOIN (SELECT project_id, id,
@@ -275,7 +275,7 @@ const ENABLED_ASSIGNMENTS_OF: &str = "
 const COUNT_ENABLED: &str = "SELECT COUNT(*) FROM rules WHERE project_id = $1 AND enabled = 1";
 const COUNT_PAUSED: &str =
     "SELECT COUNT(*) FROM rules WHERE project_id = $1 AND enabled = 1 AND paused_at IS NOT NULL";
-/// Never the pause, which has statements of its own.
+/// Without the pause, which has its own statements.
 const PUT: &str = "
     INSERT INTO rules
         (project_id, id, name, target, enabled, sampling, sampling_independent, filter,
@@ -289,7 +289,7 @@ const PUT: &str = "
         budget = excluded.budget, after_rules = excluded.after_rules, audit = excluded.audit,
         updated_at = excluded.updated_at";
 const DROP_ASSIGNMENTS: &str = "DELETE FROM assignments WHERE project_id = $1 AND rule_id = $2";
-/// Nothing when the project has no such evaluator.
+/// Inserts nothing if the project has no such evaluator.
 const INSERT_ASSIGNMENT: &str = "
     INSERT INTO assignments
         (project_id, rule_id, place, id, evaluator_id, mapping, pinned_version, shadow_version)
@@ -316,7 +316,7 @@ const RUNS: &str = "
      WHERE r.project_id = $1 AND r.id = $2 AND r.enabled = 1 AND e.id = $3 AND e.paused_at IS NULL";
 const DELETE: &str = "DELETE FROM rules WHERE project_id = $1 AND id = $2";
 
-/// Reads one whole rule.
+/// Reads a rule with its assignments.
 async fn read_rule(
     mut source: Source<'_>,
     project: &ProjectId,
@@ -332,8 +332,8 @@ async fn read_rule(
     Ok(Some(rule))
 }
 
-/// Refuses a rule that another one equals. Holds until the transaction ends: [`RAISE`] made the writers of rules
-/// queue up.
+/// Refuses a rule that equals another one. The check holds until the transaction ends, because [`RAISE`]
+/// serialises the writers of rules.
 async fn refuse_twin(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
     let namesakes = |sql: &'static str| {
         query(sql)
@@ -360,13 +360,13 @@ fn texts(ids: &[RuleId]) -> Vec<&str> {
     ids.iter().map(RuleId::as_str).collect()
 }
 
-/// The order of the rules of a project.
+/// The dependencies between the rules of a project.
 async fn read_links(source: Source<'_>, project: &ProjectId) -> Result<Vec<ChainRule>, Error> {
     let rows: Vec<LinkRow> = query(LINKS).bind(project.as_str()).fetch_all(source).await?;
     rows.into_iter().map(TryInto::try_into).collect()
 }
 
-/// Takes a rule that is deleted out of those that wait for it.
+/// Removes a deleted rule from the rules that wait for it.
 async fn forget_in_others(tx: &mut Tx, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
     let links = read_links(tx.into(), project).await?;
     for mut link in links.into_iter().filter(|link| link.after.contains(id)) {
@@ -381,7 +381,7 @@ async fn forget_in_others(tx: &mut Tx, project: &ProjectId, id: &RuleId) -> Resu
     Ok(())
 }
 
-/// Writes one whole rule and checks what must hold for it.
+/// Writes a rule with its assignments and checks its constraints.
 async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
     let links = read_links(tx.into(), project).await?;
     if chain::check(&rule.into(), &links).is_err() {
@@ -504,7 +504,7 @@ impl Catalog {
         }))
     }
 
-    /// How many enabled rules of a project are paused.
+    /// Number of paused rules among the enabled rules of a project.
     ///
     /// # Errors
     /// When the database fails.
@@ -514,7 +514,7 @@ impl Catalog {
         Ok(n.unsigned_abs())
     }
 
-    /// Which rules of a project wait for which.
+    /// The rules of a project with the rules they wait for.
     ///
     /// # Errors
     /// When the database fails.
@@ -522,7 +522,7 @@ impl Catalog {
         read_links((&self.pool).into(), project).await
     }
 
-    /// The enabled rules of a project, paused ones too, at most [`MAX_ACTIVE_RULES`].
+    /// The enabled rules of a project, including paused ones, at most [`MAX_ACTIVE_RULES`].
     ///
     /// # Errors
     /// When the database fails.
@@ -535,8 +535,8 @@ impl Catalog {
         Ok(rules.map(|(_, rule)| rule).collect())
     }
 
-    /// Whether a rule is enabled and uses this evaluator, which is not paused. The pause of a rule does not count: its
-    /// probes run all the same.
+    /// Whether a rule is enabled and uses this evaluator, which is not paused. A pause of the rule does not
+    /// count: its probes run anyway.
     ///
     /// # Errors
     /// When the database fails.
@@ -555,13 +555,14 @@ impl Catalog {
         Ok(0 < n)
     }
 
-    /// Makes a rule, which exists from the time that `clock` has inside the transaction; a pause in it is not written.
+    /// Creates a rule. Its creation time is read from `clock` inside the transaction; a pause in it is not
+    /// written.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when an evaluator is not of this project; [`Error::Conflict`] when the id is
-    /// taken, the rule is enabled without an evaluator, it may not wait for what it names
-    /// ([`chain::check`]), or the project has [`MAX_ACTIVE_RULES`] already;
-    /// [`Error::NameTaken`] when another rule is its twin ([`Rule::is_duplicate_of`]).
+    /// [`Error::NotFound`] if an evaluator is not of this project; [`Error::Conflict`] if the id is taken, if
+    /// the rule is enabled without an evaluator, if it may not wait for a rule it names ([`chain::check`]),
+    /// or if the project has [`MAX_ACTIVE_RULES`] already; [`Error::NameTaken`] if another rule is a
+    /// duplicate ([`Rule::is_duplicate_of`]).
     pub async fn create_rule(
         &self,
         project: &ProjectId,
@@ -571,7 +572,7 @@ impl Catalog {
         let mut rule = rule.clone();
         in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
-            // No matcher commits now: what was matched without this rule has come before this time.
+            // No matcher commits now: targets that were matched without this rule arrived before this time.
             rule.created_at = clock.now();
             rule.updated_at = rule.created_at;
             let standing: Option<RuleRow> = query(GET)
@@ -588,12 +589,12 @@ impl Catalog {
         Ok(rule)
     }
 
-    /// Changes a rule at the time that `clock` has inside the transaction, and answers with what it is now. The change is applied to the rule as it stands,
-    /// not as the caller saw it: two patches of different fields both hold. Enabling a paused rule lets it
-    /// go on.
+    /// Changes a rule at the time that `clock` has inside the transaction, and returns the new rule. The
+    /// patch is applied to the stored rule and not to the one that the caller read: two patches of different
+    /// fields both take effect. Enabling a paused rule resumes it.
     ///
     /// # Errors
-    /// As [`Catalog::create_rule`]; [`Error::NotFound`] too when the project has no such rule.
+    /// As [`Catalog::create_rule`]; also [`Error::NotFound`] if the project has no such rule.
     pub async fn patch_rule(
         &self,
         project: &ProjectId,
@@ -608,7 +609,7 @@ impl Catalog {
                 read_rule((&mut tx).into(), project, id).await?.ok_or(Error::NotFound)?;
             let before = rule.clone();
             patch.apply(&mut rule, now);
-            // Twins from before they were refused can still be switched off.
+            // Duplicates from before they were refused can still be disabled.
             if !rule.is_duplicate_of(&before) {
                 refuse_twin(&mut tx, project, &rule).await?;
             }
@@ -628,7 +629,7 @@ impl Catalog {
         }))
     }
 
-    /// Pauses a rule. With a revision in `seen`, only while that is still the revision of the catalog.
+    /// Pauses a rule. With a revision in `seen`, only if it is still the revision of the catalog.
     ///
     /// # Errors
     /// When the database fails.
@@ -675,7 +676,7 @@ impl Catalog {
                 .bind(end.as_micros())
                 .execute(&mut tx)
                 .await?;
-            // Nothing is committed: the catalog is as it was.
+            // Nothing is committed: the catalog is unchanged.
             if n_moved == 0 {
                 return Ok(false);
             }
@@ -683,7 +684,7 @@ impl Catalog {
         Ok(true)
     }
 
-    /// Lets a rule go on that was paused because it kept failing.
+    /// Resumes a rule that was paused by its circuit breaker.
     ///
     /// # Errors
     /// When the database fails.
@@ -705,7 +706,7 @@ impl Catalog {
         Ok(0 < n_ended)
     }
 
-    /// Deletes a rule with its assignments. Its scores stay; nothing waits for it any more.
+    /// Deletes a rule with its assignments. Its scores stay; other rules no longer wait for it.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such rule.

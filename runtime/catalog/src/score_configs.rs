@@ -1,4 +1,4 @@
-//! Score configs: what scores of a name may look like.
+//! Score configs: constraints on the scores of a name.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score_config::ScoreConfig;
@@ -14,7 +14,7 @@ const INSERT: &str = "
     INSERT INTO score_configs (project_id, id, name, data_type, is_archived, min_value, max_value,
                                categories, description, created_at, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-/// The time of the last change says that nobody came between reading and writing.
+/// The time of the last change detects a concurrent change between reading and writing.
 const UPDATE: &str = "
     UPDATE score_configs
        SET name = $3, is_archived = $4, min_value = $5, max_value = $6, categories = $7,
@@ -89,10 +89,10 @@ impl Catalog {
         self.pool.change(INSERT, &args).await.map(|_| ())
     }
 
-    /// Writes a changed config over the version that was last changed at `seen`.
+    /// Replaces a config if its last change was at `seen`.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when it is gone or was changed since.
+    /// [`Error::Conflict`] if it was deleted or changed since.
     pub async fn update_score_config(
         &self,
         project: &ProjectId,
@@ -118,7 +118,7 @@ impl Catalog {
         }
     }
 
-    /// The score configs of these ids that the project has.
+    /// The score configs of the project among these ids.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,12 +1,12 @@
-//! Values that are encrypted with a key outside of the database: where all of them are, for the start and the
-//! operator.
+//! Values that are encrypted with a key outside the database: their locations, for the start of the server
+//! and for the operator.
 
 use perpend_db::checked;
 use perpend_domain::ids::ProjectId;
 
 use crate::{Catalog, Error};
 
-/// Where an encrypted value is.
+/// Location of an encrypted value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SealedAt {
     /// The LLM connection of this provider.
@@ -16,7 +16,8 @@ pub enum SealedAt {
 }
 
 impl SealedAt {
-    /// Whose it is, as it is sealed with: a value that was moved to another place does not open there.
+    /// The associated data of the encryption: a value that was moved to another row cannot be decrypted
+    /// there.
     #[must_use]
     pub fn owner(&self, project: &ProjectId) -> String {
         match self {
@@ -29,11 +30,11 @@ impl SealedAt {
 /// An encrypted value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// Whose it is.
+    /// Project of the value.
     pub project: ProjectId,
-    /// Where it is.
+    /// Location of the value.
     pub at: SealedAt,
-    /// Encrypted.
+    /// The encrypted value.
     pub secret: Vec<u8>,
 }
 
@@ -42,7 +43,8 @@ const CONNECTIONS: &str =
 const EXPORTS: &str = "SELECT project_id, secret FROM blob_exports ORDER BY project_id";
 
 impl Catalog {
-    /// All encrypted values. Crosses tenants: for the start and the operator, who ask whether a key opens them.
+    /// All encrypted values. Crosses tenants: for the start and the operator, who check whether a key
+    /// decrypts them.
     ///
     /// # Errors
     /// When the database fails.

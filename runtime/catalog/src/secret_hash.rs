@@ -1,15 +1,15 @@
-//! What is kept of the secret half of a key.
+//! Hash of the secret half of a key.
 //!
-//! Of a key's secret only a salted SHA-256 is kept. A slow hash (argon2) was rejected: secrets are checked
-//! on every request, and those the server makes are random UUIDs, which nobody finds by guessing. Who
-//! chooses a secret by hand must choose a long random one.
+//! Only a salted SHA-256 of a secret is stored. A slow hash (argon2) was rejected: secrets are checked on
+//! every request, and those that the server creates are random UUIDs, which cannot be guessed. A secret
+//! chosen by a user must be long and random.
 
 use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
-/// Separates these digests from every other use of SHA-256 over the same text.
+/// Separates these digests from any other use of SHA-256 over the same text.
 const SECRET_DOMAIN: &[u8] = b"api-key-secret/1\0";
 
 /// Salt and digest of a key's secret. As text: `sha256:SALT:DIGEST` in hexadecimal.
@@ -19,7 +19,7 @@ pub struct SecretHash {
     digest: [u8; 32],
 }
 
-/// The text is not what [`SecretHash`] prints.
+/// The text is not a valid [`SecretHash`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a secret hash is sha256:SALT:DIGEST in hexadecimal")]
 pub struct InvalidSecretHash;
@@ -35,7 +35,7 @@ impl SecretHash {
         Self { salt, digest: hasher.finalize().into() }
     }
 
-    /// Whether `secret` is the one, in a time that does not tell how much of it was right.
+    /// Whether `secret` matches, in constant time.
     #[must_use]
     pub fn matches(&self, secret: &str) -> bool {
         let other = Self::new(secret, self.salt);

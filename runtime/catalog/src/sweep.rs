@@ -1,4 +1,4 @@
-//! What is left of deleted projects in this room, and which projects keep their data for a time only.
+//! Deletion of the rows of deleted projects, and projects with a retention.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
@@ -8,7 +8,7 @@ use super::Catalog;
 use crate::Error;
 use perpend_db::{Owned, checked, digest};
 
-/// Every table of this room with rows of projects, what refers to others first.
+/// Every table of this crate with rows of projects; referencing tables first.
 const TABLES: &[Owned] = &[
     Owned::of_project("assignments", "project_id, rule_id, place"),
     Owned::of_project("rules", "project_id, id"),
@@ -45,12 +45,12 @@ const TABLES: &[Owned] = &[
     Owned::of_project("api_keys", "public_key"),
 ];
 
-/// A project that was deleted, of which something may be left.
+/// A deleted project with remaining rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deleted {
-    /// Which.
+    /// Id of the project.
     pub project: ProjectId,
-    /// When.
+    /// Time of the deletion.
     pub at: Timestamp,
 }
 
@@ -61,7 +61,7 @@ const PLUGINS: &str = "SELECT digest FROM plugins WHERE owner = $1 ORDER BY dige
 const FORGET: &str = "DELETE FROM projects WHERE id = $1 AND deleted_at IS NOT NULL";
 
 impl Catalog {
-    /// Deleted projects, those first that were deleted first, a hundred at most. Crosses tenants: for the server.
+    /// Deleted projects, in the order of their deletion, at most a hundred. Crosses tenants: for the server.
     ///
     /// # Errors
     /// When the database fails.
@@ -73,7 +73,7 @@ impl Catalog {
         deleted.collect()
     }
 
-    /// Projects that keep their data for so many days. Crosses tenants: for the server.
+    /// Projects with a retention, in days. Crosses tenants: for the server.
     ///
     /// # Errors
     /// When the database fails.
@@ -83,7 +83,7 @@ impl Catalog {
         retaining.map(|(id, days)| Ok((checked("project", &id)?, days))).collect()
     }
 
-    /// Deletes what this room has of a project but its own row; how many rows were found.
+    /// Deletes all rows of a project in this crate except its own row. Returns the number of rows.
     ///
     /// # Errors
     /// When the database fails.
@@ -98,7 +98,7 @@ impl Catalog {
         }
         for plugin in self.plugins_of(project).await? {
             match self.delete_plugin(project, &plugin).await {
-                // Another node was faster.
+                // Another node has deleted it.
                 Err(Error::NotFound) => {}
                 outcome => outcome?,
             }
@@ -107,7 +107,7 @@ impl Catalog {
         Ok(n_found)
     }
 
-    /// Deletes a deleted project's own row, when all else of it is gone.
+    /// Deletes the row of a deleted project after all its other rows.
     ///
     /// # Errors
     /// When the database fails.
@@ -121,7 +121,7 @@ impl Catalog {
         rows.iter().map(|(raw,)| digest("plug-in", raw)).collect()
     }
 
-    /// Names of the tables that a deleted project is taken out of.
+    /// Names of the tables from which a deleted project is removed.
     pub fn tables_swept() -> impl Iterator<Item = &'static str> {
         TABLES.iter().map(|owned| owned.table)
     }

@@ -1,4 +1,4 @@
-//! This room alone in a temporary database.
+//! This crate alone in a temporary database.
 
 use std::future::Future;
 
@@ -8,7 +8,7 @@ use perpend_db::testing::{open, patient};
 
 use crate::Catalog;
 
-/// The room, and the connections under it.
+/// The catalog and its connection pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) catalog: Catalog,
@@ -36,8 +36,7 @@ impl OpenStore for TempDatabase {
     }
 }
 
-/// Runs a test on an empty, migrated database of each kind, one after the other, and says on standard
-/// error which one it is at.
+/// Runs a test on an empty, migrated database of each kind in turn, and writes the kind to standard error.
 pub(crate) async fn on_each_database<F, Fut>(test: F)
 where
     F: Fn(Store) -> Fut,

@@ -1,14 +1,14 @@
 //! People: who belongs to an organization, and with which role.
 //!
 //! Invariants:
-//! - **A person is known to one organization.** Another one that has the same person knows them by another
-//!   id, so that nothing about them crosses between tenants.
-//! - **Who leaves keeps the id.** They are found nowhere; when they come back they are the same person, and
-//!   what they wrote is theirs.
-//! - **An organization keeps its last owner.** Each change of a role takes the lock of the organization and is undone if
-//!   it leaves no active owner where there was one.
-//! - **A role is not a way in.** Roles are given to active people; only [`Catalog::create_user`] and
-//!   [`Catalog::update_user`] make somebody active.
+//! - **A user belongs to one organization.** Another organization with the same person has another user with
+//!   another id, so that no data cross between tenants.
+//! - **Former users keep their id.** They are not listed. When they return they get the same id, and keep
+//!   what they wrote.
+//! - **An organization keeps its last owner.** Each change of a role locks the organization and is rolled
+//!   back if it leaves no active owner.
+//! - **A role does not activate a user.** Roles are given to active users; only [`Catalog::create_user`] and
+//!   [`Catalog::update_user`] activate a user.
 
 use std::str::FromStr;
 
@@ -20,29 +20,29 @@ use crate::{Catalog, Error};
 use perpend_db::{Arg, Tx, checked, in_transaction, query, query_scalar};
 use perpend_domain::list::NumberedPage;
 
-/// People that an organization has ever known at most: the list of its members is shown whole.
+/// Maximum of users of an organization, including former ones: the list of its members has no pages.
 pub const MAX_USERS: u32 = 10_000;
 /// The conflict of a change that would leave an organization without an active owner.
 pub const LAST_OWNER: &str = "the organization would have no active owner";
 
-/// What a person may do.
+/// Role of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Everything, the organization included.
+    /// All operations, including those on the organization.
     Owner,
-    /// Everything in projects, and people.
+    /// All operations in projects and on members.
     Admin,
     /// Work in projects.
     Member,
-    /// Look at projects.
+    /// Read access to projects.
     Viewer,
 }
 
 impl Role {
-    /// From the most to the least.
+    /// From most to fewest rights.
     pub const ALL: &'static [Self] = &[Self::Owner, Self::Admin, Self::Member, Self::Viewer];
 
-    /// The name, in the table and in the API.
+    /// The name in the table and in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -66,31 +66,31 @@ impl FromStr for Role {
     }
 }
 
-/// A person as they are made or changed.
+/// A new or changed user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewUser {
-    /// The id, while nobody of this user name is known.
+    /// The id for a new user. An existing user with this user name keeps its id.
     pub id: UserId,
-    /// What identity providers know them by, in lower case; unique in the organization.
+    /// Name at the identity provider, in lower case; unique in the organization.
     pub user_name: String,
-    /// Where they are written to; most often the user name.
+    /// E-mail address; usually the user name.
     pub email: String,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// In the organization.
+    /// Role in the organization.
     pub role: Role,
-    /// Who is not active is no member, and is still found by id.
+    /// An inactive user is no member, but can be read by id.
     pub is_active: bool,
 }
 
-/// A person whom an organization knows and who has not left.
+/// A user of an organization who has not left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// As made or changed.
+    /// The user as created or last changed.
     pub made: NewUser,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
@@ -126,7 +126,7 @@ impl TryFrom<UserRow> for User {
     }
 }
 
-/// People of the organization `$1` who have not left, read as [`UserRow`].
+/// Users of the organization `$1` who have not left, read as [`UserRow`].
 macro_rules! select_users {
     ($rest:literal) => {
         concat!(
@@ -142,7 +142,7 @@ const GET: &str = select_users!("AND u.id = $2");
 const BY_NAME: &str = select_users!("AND u.user_name = $2");
 const PAGE: &str = select_users!("ORDER BY u.created_at, u.id LIMIT $2 OFFSET $3");
 const MEMBERS: &str = select_users!("AND u.is_active = 1 ORDER BY u.created_at, u.id");
-/// The role is that in the project.
+/// With the role in the project.
 const PROJECT_MEMBERS: &str = "
     SELECT u.id, u.user_name, u.email, u.name, m.role, u.is_active,
            u.created_at, u.updated_at
@@ -154,7 +154,7 @@ const IS_MEMBER: &str = "
      WHERE p.id = $1 AND p.deleted_at IS NULL AND u.id = $2 AND u.left_at IS NULL AND u.is_active = 1";
 const COUNT: &str = "SELECT COUNT(*) FROM users WHERE organization_id = $1 AND left_at IS NULL";
 const COUNT_ALL: &str = "SELECT COUNT(*) FROM users WHERE organization_id = $1";
-/// Somebody who has left comes back under the old id.
+/// A user who has left returns under the old id.
 const INSERT: &str = "
     INSERT INTO users (organization_id, id, user_name, email, name, role, is_active, created_at, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
@@ -180,7 +180,7 @@ const COUNT_OWNERS: &str = "
 const LEAVE: &str = "
     UPDATE users SET left_at = $3, updated_at = $3
      WHERE organization_id = $1 AND id = $2 AND left_at IS NULL";
-/// Nobody is asked to work, or keeps a role, in the projects of an organization they left.
+/// Users who left an organization lose their assignments and roles in its projects.
 const UNASSIGN: &str = "
     DELETE FROM annotation_assignments
      WHERE user_id = $2 AND project_id IN (SELECT id FROM projects WHERE organization_id = $1)";
@@ -198,7 +198,7 @@ const LEAVE_PROJECT: &str = "
     DELETE FROM project_members
      WHERE project_id = (SELECT id FROM projects WHERE organization_id = $1 AND id = $2) AND user_id = $3";
 
-/// Takes the lock of an organization; how many active owners it has.
+/// Locks an organization; returns the number of active owners.
 async fn lock_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, Error> {
     let n_locked = query(LOCK_ORGANIZATION).bind(organization.as_str()).execute(&mut *tx).await?;
     match n_locked {
@@ -211,7 +211,7 @@ async fn n_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, Err
     query_scalar(COUNT_OWNERS).bind(organization.as_str()).fetch_one(tx).await
 }
 
-/// Refuses to commit a change that took the last of so many owners away.
+/// Refuses to commit a change that removed the last owner.
 async fn keep_an_owner(
     tx: &mut Tx,
     organization: &OrganizationId,
@@ -234,7 +234,7 @@ impl Catalog {
         Ok(counted.first().map_or(0, |(n,)| n.unsigned_abs()))
     }
 
-    /// A person of the organization, active or not.
+    /// A user of the organization, active or not.
     ///
     /// # Errors
     /// When the database fails.
@@ -247,7 +247,7 @@ impl Catalog {
         self.one_user(GET, &args).await
     }
 
-    /// The person with this user name, in lower case.
+    /// The user with this user name, in lower case.
     ///
     /// # Errors
     /// When the database fails.
@@ -260,7 +260,7 @@ impl Catalog {
         self.one_user(BY_NAME, &args).await
     }
 
-    /// People of the organization, oldest first, `limit` of them after `offset`, and how many there are.
+    /// Users of the organization, oldest first, `limit` of them after `offset`, and the total.
     ///
     /// # Errors
     /// When the database fails.
@@ -278,11 +278,11 @@ impl Catalog {
         Ok(NumberedPage { items: items.collect::<Result<_, _>>()?, n_total })
     }
 
-    /// Makes a person known, or lets one come back who had left; as they are then.
+    /// Creates a user, or restores one who had left. Returns the user.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the user name is taken, or the organization knows [`MAX_USERS`];
-    /// [`Error::NotFound`] when there is no such organization.
+    /// [`Error::Conflict`] if the user name is taken, or the organization has [`MAX_USERS`];
+    /// [`Error::NotFound`] if the organization does not exist.
     pub async fn create_user(
         &self,
         organization: &OrganizationId,
@@ -319,11 +319,11 @@ impl Catalog {
         made.ok_or(Error::NotFound)
     }
 
-    /// Replaces what is known of the person `user.id`.
+    /// Replaces the data of the user `user.id`.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the organization has nobody by this id, [`Error::Conflict`] when the user name
-    /// is another person's, or with [`LAST_OWNER`].
+    /// [`Error::NotFound`] if the organization has no user with this id, [`Error::Conflict`] if another user
+    /// has the user name, or with [`LAST_OWNER`].
     pub async fn update_user(
         &self,
         organization: &OrganizationId,
@@ -369,7 +369,7 @@ impl Catalog {
         changed.ok_or(Error::NotFound)
     }
 
-    /// The active people of the organization, oldest first.
+    /// The active users of the organization, oldest first.
     ///
     /// # Errors
     /// When the database fails.
@@ -379,10 +379,10 @@ impl Catalog {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Gives an active person of the organization a role; as they are then.
+    /// Sets the role of an active user of the organization. Returns the user.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the organization has nobody by this id, [`Error::Conflict`] when the person is
+    /// [`Error::NotFound`] if the organization has no user with this id, [`Error::Conflict`] if the user is
     /// deactivated, or with [`LAST_OWNER`].
     pub async fn set_member(
         &self,
@@ -420,10 +420,11 @@ impl Catalog {
         found.ok_or(Error::NotFound)
     }
 
-    /// Lets somebody leave the organization, and with it the roles and the work in its projects.
+    /// Removes a user from the organization, with all roles and assignments in its projects.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the organization has nobody by this id, [`Error::Conflict`] with [`LAST_OWNER`].
+    /// [`Error::NotFound`] if the organization has no user with this id, [`Error::Conflict`] with
+    /// [`LAST_OWNER`].
     pub async fn remove_member(
         &self,
         organization: &OrganizationId,
@@ -450,7 +451,7 @@ impl Catalog {
         }
     }
 
-    /// Who has a role of their own in a project of the organization, with this role.
+    /// Users with a role of their own in a project of the organization, with this role.
     ///
     /// # Errors
     /// When the database fails.
@@ -464,11 +465,11 @@ impl Catalog {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Gives an active person of the organization a role of their own in one of its projects; the person
+    /// Sets a separate role of an active user of the organization in one of its projects. Returns the user
     /// with this role.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the organization has no such active person or project.
+    /// [`Error::NotFound`] if the organization has no such active user or project.
     pub async fn set_project_member(
         &self,
         organization: &OrganizationId,
@@ -477,7 +478,7 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<User, Error> {
         let n_set = in_transaction!(&self.pool, |tx| {
-            // Nobody leaves or is deactivated in between.
+            // No user can leave or be deactivated in between.
             lock_owners(&mut tx, organization).await?;
             query(SET_PROJECT_ROLE)
                 .bind(project.as_str())
@@ -497,10 +498,10 @@ impl Catalog {
         Ok(user)
     }
 
-    /// Takes the role in a project of the organization away.
+    /// Removes the role in a project of the organization.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the person has none there.
+    /// [`Error::NotFound`] if the user has no role there.
     pub async fn remove_project_member(
         &self,
         organization: &OrganizationId,
@@ -515,8 +516,8 @@ impl Catalog {
         }
     }
 
-    /// Whether this is an active person of the organization that the project belongs to: each of its
-    /// members may work in each of its projects.
+    /// Whether this is an active user of the organization of the project: each of its members may work in
+    /// each of its projects.
     ///
     /// # Errors
     /// When the database fails.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use perpend_domain::text::storable;
 
-/// A value for a placeholder. Nulls have a type: PostgreSQL wants to know.
+/// A value for a placeholder. Nulls have a type, which PostgreSQL requires.
 #[derive(Clone, Debug)]
 pub enum Arg<'a> {
     Int(Option<i64>),

@@ -1,4 +1,4 @@
-//! Named places inside write transactions at which a test ends them, as a kill would.
+//! Named points inside write transactions at which a test ends them, as a kill would.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use crate::Error;
 
 type Stops = dyn Fn(&'static str) -> bool + Send + Sync;
 
-/// Where transactions end before their time: nowhere, but in tests.
+/// Points at which transactions are ended; none except in tests.
 #[derive(Clone, Default)]
 pub struct Breakpoints(Option<Arc<Stops>>);
 
 impl Breakpoints {
-    /// `stops` is asked at each place by its name; with `true` the transaction fails there and is undone.
+    /// `stops` is called with the name of each point; if it returns `true` the transaction fails there and is
+    /// rolled back.
     pub fn new(stops: impl Fn(&'static str) -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(stops)))
     }

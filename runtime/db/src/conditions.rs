@@ -1,8 +1,8 @@
 //! Typed filter conditions as SQL, with the null rules of `perpend_domain::filter`.
 //!
-//! What a database cannot answer from a narrow column (contents are compressed, lists and objects are
-//! JSON texts) is left to the memory side of the same filter: [`Sql::condition`] then gives `false`, and
-//! the caller tests the rows it reads. Whether a condition runs here or there never changes what it means.
+//! Conditions that a database cannot evaluate on a narrow column (contents are compressed, lists and objects
+//! are JSON texts) are left to the evaluation of the same filter in memory: [`Sql::condition`] then returns
+//! `false`, and the caller tests the rows it reads. The place of evaluation never changes the result.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use crate::Arg;
 pub enum Expr {
     /// Text that is never null.
     Text(&'static str),
-    /// Text that may be null, which reads as empty.
+    /// Text that may be null, which counts as empty.
     NullableText(&'static str),
     /// A number.
     Number(&'static str),
@@ -26,16 +26,16 @@ pub enum Expr {
     Time(&'static str),
     /// 0 or 1.
     Bool(&'static str),
-    /// A list or an object, which is never null. That is all that is known of it.
+    /// A list or an object, which is never null. Its value is not tested.
     Present,
 }
 
-/// The first microsecond whose seconds, as a database and a reader divide them, are beyond a bound. What is beyond it
-/// stays so for all that follow.
+/// The first microsecond whose value in seconds, with the rounding of the database and of a reader, is beyond
+/// a bound. All later ones are beyond it too.
 fn first_micros(is_beyond: impl Fn(f64) -> bool) -> i64 {
     let (mut low, mut high) = (i64::MIN, i64::MAX);
     while low < high {
-        // Below the upper end, which a midpoint of negative numbers is not.
+        // Below the upper end, which does not hold for a midpoint of negative numbers.
         let middle = low.wrapping_add((high.abs_diff(low) / 2) as i64);
         match is_beyond(middle as f64 / 1e6) {
             true => high = middle,
@@ -48,7 +48,7 @@ fn first_micros(is_beyond: impl Fn(f64) -> bool) -> i64 {
 /// Longer lists are tested in memory.
 const MAX_LIST: usize = 100;
 
-/// A statement in the making.
+/// A statement with the values of its placeholders.
 #[derive(Clone, Debug, Default)]
 pub struct Sql {
     pub text: String,
@@ -67,11 +67,11 @@ impl Sql {
     }
 
     pub fn bind_text(&mut self, text: &str) -> String {
-        // As it is stored: PostgreSQL takes no NUL, not even to look for it.
+        // As stored: PostgreSQL accepts no NUL, not even as a search text.
         self.bind(Arg::Text(Some(storable(text).into_owned().into())))
     }
 
-    /// Appends ` AND ...` for the condition; `false` when it has to be tested in memory.
+    /// Appends ` AND ...` for the condition; `false` if it has to be tested in memory.
     pub fn condition(
         &mut self,
         condition: &Condition,
@@ -91,8 +91,8 @@ impl Sql {
         }
     }
 
-    /// Appends ` AND ...` for a condition on a member of a JSON object that stands as text in a column;
-    /// `false` when it has to be tested in memory. Text as is, anything else in its compact form.
+    /// Appends ` AND ...` for a condition on a member of a JSON object in a text column; `false` if it has to
+    /// be tested in memory. Text is compared as is, any other value in its compact form.
     pub fn member(&mut self, column: &str, test: &Test, is_postgres: bool) -> bool {
         let (not, key, compared) = match test {
             Test::IsNull => {
@@ -117,7 +117,7 @@ impl Sql {
             Some((op, value)) => self.compare("m.text", op, value, is_postgres),
             None => Some("m.text IS NOT NULL".to_owned()),
         };
-        // Of what is not there nothing holds, so that `NOT` needs no null.
+        // Tests on a missing member are false, so that `NOT` needs no null handling.
         let test = test.unwrap_or_default();
         self.push(&format!(
             " AND {not}EXISTS (SELECT 1 FROM (SELECT {member} AS text) m WHERE {test})"
@@ -125,8 +125,8 @@ impl Sql {
         true
     }
 
-    /// The text of a member of a JSON object as an expression, null where there is none. A key with dots may
-    /// stand for a member of a member; none for a key with more of them than anybody uses.
+    /// The text of a member of a JSON object as an expression, null if it is missing. A key with dots may
+    /// denote a nested member; `None` for a key with too many dots.
     pub fn member_text(&mut self, column: &str, key: &str, is_postgres: bool) -> Option<String> {
         let ways = paths(key)?;
         let mut found = Vec::new();
@@ -141,7 +141,7 @@ impl Sql {
                          ELSE ({value})::text END)"
                     )
                 }
-                // A path of SQLite cannot spell a quote: the member of that name is looked for.
+                // A path of SQLite cannot contain a quote: the member is searched by name.
                 false if way.len() == 1 => {
                     let key = self.bind_text(key);
                     format!(
@@ -201,7 +201,7 @@ impl Sql {
                 let not = if *test == Test::IsNull { "" } else { "NOT " };
                 format!("({sql}) IS {not}NULL")
             }
-            // Nothing that is absent equals a text that is not empty: the bare column can use its index.
+            // A missing value equals no non-empty text: the bare column can use its index.
             (Expr::NullableText(sql), Test::AnyOf(values))
                 if values.iter().all(|value| !value.is_empty()) =>
             {
@@ -210,7 +210,7 @@ impl Sql {
             (Expr::NullableText(sql), Test::Text(TextOp::Equal, value)) if !value.is_empty() => {
                 format!("{sql} = {}", self.bind_text(value))
             }
-            // What lists and objects hold is not seen here.
+            // The values of lists and objects are not tested here.
             (Expr::Present, _) => return None,
             (_, Test::AnyOf(values)) => self.in_list(&text(expr)?, "IN", "1 = 0", values)?,
             (_, Test::NoneOf(values)) => self.in_list(&text(expr)?, "NOT IN", "1 = 1", values)?,
@@ -219,7 +219,7 @@ impl Sql {
         })
     }
 
-    /// The bare column is compared, so that its index serves.
+    /// Compares the bare column, so that its index can be used.
     fn seconds(&mut self, sql: &str, order: Order, value: f64) -> String {
         let (sign, whole) = match order {
             Order::AtLeast => (">=", first_micros(|seconds| seconds >= value)),
@@ -274,12 +274,12 @@ impl Sql {
     }
 }
 
-/// The function that gives the place of one text in another.
+/// The function that returns the position of one text in another.
 const fn find(is_postgres: bool) -> &'static str {
     if is_postgres { "strpos" } else { "instr" }
 }
 
-/// The ways a key with dots may lead, in the order in which the memory side tries them.
+/// The paths to which a key with dots may refer, in the order in which evaluation in memory tries them.
 fn paths(key: &str) -> Option<Vec<Vec<&str>>> {
     const MAX_DOTS: usize = 4;
     if key.matches('.').count() > MAX_DOTS {

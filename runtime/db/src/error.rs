@@ -1,27 +1,27 @@
-//! Why a database did not do what was asked.
+//! Errors of the database.
 
-/// Why the store did not do what was asked.
+/// Error of a database operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The project has no such row.
     #[error("no such row in this project")]
     NotFound,
-    /// A row with this identity stands already and differs, or a state forbids the change.
+    /// A different row with this identity exists, or a state forbids the change.
     #[error("conflict: {0}")]
     Conflict(&'static str),
-    /// Something else has this name, and only one may have it.
+    /// The name is unique and in use.
     #[error("the name is taken: {0}")]
     NameTaken(&'static str),
     /// A setting of the project forbids the change.
     #[error("forbidden: {0}")]
     Forbidden(String),
-    /// The store cannot take more now; the caller may try again later.
+    /// The store cannot accept the write now; the caller may retry later.
     #[error("the store cannot take the write now: {0}")]
     Unavailable(String),
-    /// The answer needs more memory than one request may hold.
+    /// The result needs more memory than one request may hold.
     #[error("the answer needs more memory than one request may hold")]
     AnswerTooLarge,
-    /// Other requests hold the memory for answers.
+    /// Other requests hold the memory for results.
     #[error("other requests hold the memory for answers")]
     OutOfMemory,
     /// The request reached its deadline.
@@ -30,57 +30,57 @@ pub enum Error {
     /// A name or an id is longer than an index can hold.
     #[error("a name or an id is too long")]
     TooLong,
-    /// Another transaction was in the way of this one, which was undone; the caller may try again at once.
+    /// Another transaction collided with this one, which was rolled back; the caller may retry at once.
     #[error("another transaction was in the way: {0}")]
     Collision(String),
-    /// A breakpoint was reached: in tests only.
+    /// A breakpoint was reached, in tests only.
     #[error("stopped at {0:?}")]
     Stopped(&'static str),
     /// The database failed.
     #[error("database: {0}")]
     Sql(#[source] sqlx::Error),
-    /// A stored value is not what this version writes.
+    /// A stored value that this version cannot have written.
     #[error("stored {what} is inconsistent: {detail}")]
     Inconsistent {
-        /// Which kind of row.
+        /// Kind of row.
         what: &'static str,
-        /// What is wrong with it.
+        /// The inconsistency.
         detail: String,
     },
-    /// The database was made by an older version, whose server may be running.
+    /// The database was created by an older version, whose server may be running.
     #[error(
         "the database has schema version {found}, this program writes {known}: start the server of this version \
          first, which brings the database up to date"
     )]
     TooOld {
-        /// In the database.
+        /// Version of the database.
         found: i64,
-        /// Of this program.
+        /// Version of this program.
         known: i64,
     },
-    /// The database was made by another text of a step than this program has.
+    /// The database was created with another text of a step than that of this program.
     #[error(
         "step {version} of the database's schema ({name}) is not the one that this program knows: use the program \
          that made the database, or restore a backup"
     )]
     ChangedStep {
-        /// Its place.
+        /// Number of the step.
         version: i64,
-        /// What it is about.
+        /// Name of the step.
         name: &'static str,
     },
-    /// The database was made by a newer version.
+    /// The database was created by a newer version.
     #[error("the database has schema version {found}, this program knows up to {known}")]
     TooNew {
-        /// In the database.
+        /// Version of the database.
         found: i64,
-        /// Of this program.
+        /// Version of this program.
         known: i64,
     },
 }
 
 impl Error {
-    /// Whether the database refused because something refers to the row, or the row refers to nothing.
+    /// Whether the database refused because of a foreign key.
     #[must_use]
     pub fn is_reference(&self) -> bool {
         let Self::Sql(sqlx::Error::Database(error)) = self else {
@@ -97,7 +97,7 @@ impl From<sqlx::Error> for Error {
         } else if is_collision(&error) {
             Self::Collision(error.to_string())
         } else if is_passing(&error) {
-            // A full disk, a lock held elsewhere, a lost connection: the same write may succeed later.
+            // A full disk, a lock held elsewhere, a lost connection: a retry may succeed later.
             Self::Unavailable(error.to_string())
         } else {
             Self::Sql(error)
@@ -105,7 +105,7 @@ impl From<sqlx::Error> for Error {
     }
 }
 
-/// True for faults that pass: a retry of the same statement may succeed.
+/// Whether the fault is temporary: a retry of the same statement may succeed.
 fn is_passing(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
@@ -117,8 +117,8 @@ fn is_passing(error: &sqlx::Error) -> bool {
             Some(code) if code.len() <= 4 => code
                 .parse::<u32>()
                 .is_ok_and(|code| matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14)),
-            // PostgreSQL classes: connection, transaction rollback, resources, object not in the needed state, operator
-            // intervention, system. And a server that is a standby for now.
+            // PostgreSQL classes: connection, transaction rollback, resources, object not in prerequisite
+            // state, operator intervention, system. And a server that is currently a standby.
             Some(code) => ["08", "25006", "40", "53", "55", "57", "58"]
                 .iter()
                 .any(|class| code.starts_with(class)),
@@ -128,15 +128,15 @@ fn is_passing(error: &sqlx::Error) -> bool {
     }
 }
 
-/// True when PostgreSQL undid a transaction because another one was in its way: a deadlock, or an order
-/// that does not exist. Run again as a whole it may succeed at once.
+/// Whether PostgreSQL rolled back a transaction because of another one: a deadlock, or a serialization
+/// failure. A retry of the whole transaction may succeed at once.
 fn is_collision(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     matches!(code.as_deref(), Some("40P01" | "40001"))
 }
 
-/// True when a value does not fit into an index of PostgreSQL. Those who take names and ids hold them to
-/// less; this is for what they forget.
+/// Whether a value does not fit into an index of PostgreSQL. Input validation has lower limits for names and
+/// ids; this is the fallback.
 fn is_too_long(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     code.as_deref() == Some("54000")

@@ -1,4 +1,4 @@
-//! SQLite files as such: copied while a server writes, checked, and changed before a server opens them.
+//! SQLite files: copied while a server writes, checked, and changed before a server opens them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 use crate::Error;
 use crate::migrate::CURRENT;
 
-/// What a database file holds.
+/// Contents of a database file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// Its schema version.
@@ -34,29 +34,29 @@ async fn open(options: SqliteConnectOptions) -> Result<SqliteConnection, Error> 
     Ok(options.create_if_missing(false).connect().await?)
 }
 
-/// Writes all that is committed now to the new file `to`; writers go on meanwhile. The copy may still be in the
-/// caches of the system when this returns.
+/// Writes everything committed so far to the new file `to`; writers are not blocked. The copy may still be in
+/// the caches of the system when this returns.
 ///
 /// # Errors
-/// When the database cannot be read, or the copy cannot be written: then a part of it may be there.
+/// When the database cannot be read, or the copy cannot be written; a partial file may remain.
 pub async fn copy(from: &Path, to: &Path, wait: Duration) -> Result<(), Error> {
     let mut reader = open(SqliteConnectOptions::new().filename(from).busy_timeout(wait)).await?;
-    // One statement is one snapshot. The page-wise backup of SQLite would begin again after each write.
+    // One statement is one snapshot. The page-wise backup of SQLite would restart after each write.
     let copied = sqlx::query("VACUUM INTO $1").bind(text(to)?).execute(&mut reader).await;
     reader.close().await?;
     copied?;
     Ok(())
 }
 
-/// Checks a database file that nobody writes, and counts what is in it. `known` is the newest schema version that
-/// the caller knows.
+/// Checks a database file without a writer, and counts its rows. `known` is the newest schema version of the
+/// caller.
 ///
 /// # Errors
-/// [`Error::Inconsistent`] when it is damaged or has no schema version, [`Error::TooNew`] when that is newer.
+/// [`Error::Inconsistent`] if it is damaged or has no schema version, [`Error::TooNew`] if that is newer.
 pub async fn inspect(file: &Path, known: i64) -> Result<Contents, Error> {
     let options = SqliteConnectOptions::new()
         .filename(file)
-        // Without a file beside it, not even for locks.
+        // Without an additional file, not even for locks.
         .immutable(true)
         .read_only(true);
     let mut reader = open(options).await?;
@@ -96,7 +96,7 @@ async fn tables(connection: &mut SqliteConnection) -> Result<Vec<String>, Error>
     Ok(sqlx::query_scalar(TABLES_SQLITE).fetch_all(connection).await?)
 }
 
-/// A statement about a table that older files may lack.
+/// A statement on a table that older files may lack.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// The table.
@@ -107,7 +107,8 @@ pub struct Change<'a> {
     pub values: &'a [&'a str],
 }
 
-/// Makes these changes in one transaction, without those about tables that the file lacks. Nothing is migrated.
+/// Applies these changes in one transaction, without those to tables that the file lacks. Nothing is
+/// migrated.
 ///
 /// # Errors
 /// When the file cannot be changed.

@@ -1,14 +1,14 @@
-//! SQLite and PostgreSQL as one: connections, transactions, statements and the rows that they find.
+//! SQLite and PostgreSQL behind one interface: connections, transactions, statements and rows.
 //!
-//! The statements themselves belong to the rooms whose tables they are about. One text serves both databases,
-//! with placeholders `$1, $2, ...`; where they must differ, two constants stand side by side. The steps of the
-//! schema are here: the rooms share one database, and each needs it whole for its tests.
+//! The statements belong to the crates of their tables. One text serves both databases, with placeholders
+//! `$1, $2, ...`; if they must differ, there are two constants next to each other. The steps of the schema
+//! are in this crate: all crates share one database, and each needs the whole schema for its tests.
 //!
 //! Invariants:
-//! - **Committed means durable.** SQLite writes its log ahead with full sync.
-//! - **A transaction that is dropped is undone.** One that another one was in the way of may be run again as a
-//!   whole ([`despite_collisions!`]).
-//! - **The text of a statement holds nothing that came from outside.** Values are bound.
+//! - **Committed means durable.** SQLite writes its write-ahead log with full sync.
+//! - **A dropped transaction is rolled back.** A transaction that collided with another one may be retried as
+//!   a whole ([`despite_collisions!`]).
+//! - **The text of a statement contains no external input.** Values are bound.
 
 mod arg;
 mod breakpoints;

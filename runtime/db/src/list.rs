@@ -1,4 +1,4 @@
-//! Statements with values, and numbered pages: what the small tables need, for either database.
+//! Statements with values, and numbered pages, for small tables on either database.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use perpend_domain::list::{Cursor, NumberedPage, Paging};
 
 use crate::{Arg, Error, Pool, Record, in_transaction, query};
 
-/// Datasets asked about in one statement.
+/// Datasets per statement.
 const PER_STATEMENT: usize = 100;
 
-/// The place before the newest row, for lists read from their start.
+/// The position before the newest row, for lists that are read from their start.
 pub fn bounds(after: Option<&Cursor>) -> (i64, &str) {
     after.map_or((i64::MAX, ""), |cursor| (cursor.at.as_micros(), cursor.id.as_str()))
 }
@@ -20,11 +20,11 @@ pub fn bounds(after: Option<&Cursor>) -> (i64, &str) {
 pub struct Listed<'a> {
     /// Columns.
     pub select: &'a str,
-    /// From the word `FROM` on.
+    /// From the keyword `FROM` on.
     pub from: &'a str,
-    /// Its values.
+    /// Values of its placeholders.
     pub args: &'a [Arg<'a>],
-    /// What follows `ORDER BY`; it has to leave no two rows equal.
+    /// The text after `ORDER BY`. The order must be total.
     pub order: &'a str,
 }
 
@@ -34,7 +34,7 @@ impl Pool {
         query(sql.to_owned()).bind_all(args).fetch_all(self).await
     }
 
-    /// The rows of one page, turned into what callers see, and how many there are on all pages.
+    /// The rows of one page, converted to domain types, and the total over all pages.
     pub async fn numbered<R, T>(
         &self,
         listed: &Listed<'_>,
@@ -61,15 +61,15 @@ impl Pool {
         })
     }
 
-    /// Runs one writing statement in a transaction of its own; the rows it changed.
+    /// Runs one writing statement in its own transaction; returns the number of changed rows.
     pub async fn change(&self, sql: &str, args: &[Arg<'_>]) -> Result<u64, Error> {
         Ok(in_transaction!(self, |tx| {
             query(sql.to_owned()).bind_all(args).execute(&mut tx).await?
         }))
     }
 
-    /// Texts of each of these datasets of a project, from few statements over all of them: `one` selects the
-    /// dataset's id and a text for the dataset at a placeholder; `$1` is the project.
+    /// Texts of each of these datasets of a project, with few statements: `one` selects the id of the dataset
+    /// and a text for the dataset at a placeholder; `$1` is the project.
     ///
     /// # Errors
     /// When the database fails.

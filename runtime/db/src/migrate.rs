@@ -1,4 +1,4 @@
-//! The schema, step by step. A step that has shipped never changes: its checksum is kept in the database.
+//! Schema migrations. A released step never changes: its checksum is stored in the database.
 
 use sha2::{Digest as _, Sha256};
 
@@ -9,7 +9,7 @@ use crate::{Error, in_transaction};
 /// One step, for either database.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// What it is about.
+    /// Name of the step.
     pub name: &'static str,
     /// Its statements for SQLite.
     pub sqlite: &'static str,
@@ -17,12 +17,12 @@ pub struct Step {
     pub postgres: &'static str,
 }
 
-/// What becomes of a database that has some of the steps. One without any gets all of them.
+/// Handling of a database with some of the steps. A database without any gets all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Older {
-    /// It gets the others.
+    /// The missing steps are applied.
     Migrate,
-    /// It is left as it is.
+    /// The database is not changed.
     Refuse,
 }
 
@@ -55,17 +55,17 @@ impl Step {
     }
 }
 
-/// Brings the database to the newest of these steps; the version of a step is its place, from 1. Several nodes
-/// may start at once: one migrates, the others wait for it.
+/// Migrates the database to the newest of these steps; the version of a step is its number, from 1. Several
+/// nodes may start at once: one migrates, the others wait for it.
 ///
 /// # Errors
-/// [`Error::TooNew`] and [`Error::ChangedStep`] for a database that another program made, [`Error::TooOld`] for
-/// one that is to be left as it is, and when a statement fails. Nothing has changed then.
+/// [`Error::TooNew`] and [`Error::ChangedStep`] for a database of another program version, [`Error::TooOld`]
+/// for one that must not be changed, and when a statement fails. Nothing is changed then.
 pub async fn migrate(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
     let Engine::Sqlite { writer, .. } = pool.engine() else {
         return run(pool, steps, older).await;
     };
-    // An index over a large table is sorted on disk here, and in memory by nobody.
+    // An index over a large table is sorted on disk here; elsewhere sorting is in memory.
     sqlx::query("PRAGMA temp_store = FILE").execute(writer).await?;
     let done = run(pool, steps, older).await;
     sqlx::query("PRAGMA temp_store = MEMORY").execute(writer).await?;
@@ -77,7 +77,7 @@ async fn run(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
     let is_postgres = pool.is_postgres();
     in_transaction!(pool, |tx| {
         if is_postgres {
-            // Any constant will do: it only has to be the same for every node.
+            // An arbitrary constant that is the same for every node.
             query("SELECT pg_advisory_xact_lock(4707214)").execute(&mut tx).await?;
         }
         query(CREATE_LEDGER).execute(&mut tx).await?;
@@ -102,7 +102,8 @@ async fn run(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a database that other steps made. One from before checksums were kept gets those of its steps.
+/// Refuses a database that was created with other steps. A database without checksums gets those of its
+/// steps.
 async fn hold_against(tx: &mut crate::Tx, steps: &[Step], older: Older) -> Result<(), Error> {
     let is_postgres = tx.is_postgres();
     let n_columns =

@@ -1,8 +1,8 @@
-//! Row numbers, given out before the rows are written.
+//! Row numbers, allocated before the rows are written.
 
 use crate::{As, Error, Tx};
 
-/// A table whose rows get their numbers here.
+/// A table whose row numbers are allocated here.
 #[derive(Clone, Copy, Debug)]
 pub enum Table {
     Traces,
@@ -11,8 +11,8 @@ pub enum Table {
     Executions,
 }
 
-/// Not the largest number that stands: one whose row was deleted is never given again, so that a reader
-/// between two statements cannot find the content of another row, of another tenant even, under it.
+/// Not the largest existing number: the number of a deleted row is never reused, so that a reader between two
+/// statements cannot find the content of another row, possibly of another tenant.
 const NEXT_SQLITE: &str = "
     SELECT COALESCE(MAX(CASE WHEN name = 'traces' THEN seq END), 0) + 1,
            COALESCE(MAX(CASE WHEN name = 'observations' THEN seq END), 0) + 1,
@@ -26,16 +26,15 @@ const NEXT_POSTGRES: [&str; 4] = [
     "SELECT nextval(pg_get_serial_sequence('executions', 'seq')) FROM generate_series(1, $1)",
 ];
 
-/// The numbers that one transaction gives out. All rows it adds to these tables have theirs from here.
+/// The numbers that one transaction allocates. All rows that it adds to these tables take theirs from here.
 #[derive(Debug, Default)]
 pub struct Numbers {
-    /// The next of each table on SQLite, where nobody else takes any while the transaction holds the only
-    /// write lock.
+    /// The next number of each table on SQLite, where the transaction holds the only write lock.
     next: Option<[i64; 4]>,
 }
 
 impl Numbers {
-    /// So many fresh ones, ascending.
+    /// Allocates `n` numbers, ascending.
     pub async fn take(&mut self, tx: &mut Tx, table: Table, n: usize) -> Result<Vec<i64>, Error> {
         if n == 0 {
             return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! Fails statements at once while PostgreSQL cannot be reached. A pool alone lets each of them wait for a connection until
-//! its time is over.
+//! Fails statements at once while PostgreSQL is unreachable. A pool alone lets each of them wait for a
+//! connection until its timeout.
 
 use std::future::pending;
 use std::sync::{Arc, Weak};
@@ -12,19 +12,19 @@ use tokio::sync::{Mutex, watch};
 
 use crate::Error;
 
-/// A statement that takes longer is a reason to look whether the server can be reached.
+/// A statement that takes longer triggers a check whether the server is reachable.
 const SLOW: Duration = Duration::from_millis(500);
-/// How long an attempt to connect may take.
+/// Timeout of an attempt to connect.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Between attempts to connect while the server cannot be reached.
+/// Interval of attempts to connect while the server is unreachable.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// Whether the server can be reached.
+/// Whether the server is reachable.
 #[derive(Debug)]
 pub(crate) struct Outage {
     connect: PgConnectOptions,
     is_down: watch::Sender<bool>,
-    /// Held by the statement that looks: others wait for what it finds.
+    /// Held by the statement that runs the check: others wait for its result.
     probing: Mutex<()>,
 }
 
@@ -49,7 +49,7 @@ impl Outage {
         Arc::new(Self { connect, is_down: watch::Sender::new(false), probing: Mutex::default() })
     }
 
-    /// The result of `work`, or an error as soon as it is known that the server cannot be reached.
+    /// The result of `work`, or an error as soon as the server is found to be unreachable.
     pub(crate) async fn guard<T>(
         self: &Arc<Self>,
         mut work: BoxFuture<'_, Result<T, Error>>,
@@ -69,7 +69,7 @@ impl Outage {
         }
     }
 
-    /// Ends when it finds an outage, and never otherwise.
+    /// Completes if it finds an outage, and never otherwise.
     async fn probe(self: &Arc<Self>) {
         {
             let Ok(_probing) = self.probing.try_lock() else {
@@ -94,7 +94,7 @@ impl Outage {
                 false
             }
             Ok(Err(error)) => is_outage(&error),
-            // It may be busy: the statements have limits of their own.
+            // The server may be busy: the statements have their own timeouts.
             Err(_) => false,
         }
     }

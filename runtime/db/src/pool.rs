@@ -1,4 +1,4 @@
-//! The connections to either database.
+//! Connections to either database.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,13 +20,13 @@ use crate::{Breakpoints, Error};
 /// `sqlite:PATH` or `postgres://...`. Its `Display` hides the password.
 #[derive(Clone, PartialEq, Eq)]
 pub enum DatabaseUrl {
-    /// A database file, created when it is missing.
+    /// A database file, created if it is missing.
     Sqlite(PathBuf),
-    /// A connection string as libpq reads it.
+    /// A connection string in the format of libpq.
     Postgres(String),
 }
 
-/// The text names no database this program knows.
+/// The text is no valid database URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a database is sqlite:PATH or postgres://user:password@host:port/name")]
 pub struct InvalidDatabaseUrl;
@@ -72,14 +72,14 @@ impl fmt::Debug for DatabaseUrl {
     }
 }
 
-/// How the database is opened.
+/// Options of a connection pool.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Connections for reading.
+    /// Number of connections for reading.
     pub n_readers: u32,
     /// How long a statement waits for a lock or a connection before it fails as unavailable.
     pub wait: Duration,
-    /// How long a request may read; PostgreSQL ends its statements then.
+    /// Time limit of reads of a request; PostgreSQL then ends its statements.
     pub read_timeout: Duration,
     /// Only in tests.
     pub breakpoints: Breakpoints,
@@ -96,32 +96,33 @@ impl Default for Options {
     }
 }
 
-/// Statements that a connection keeps prepared: more than there are.
+/// Prepared statements per connection: more than exist.
 const STATEMENTS: usize = 512;
 
-/// Owner of the statements that belong to no request.
+/// Owner of statements outside of requests.
 const BACKGROUND: &str = "background";
-/// Lists that are tested in memory at a time, of which an owner has one.
+/// Lists that are tested in memory at a time, at most one per owner.
 const N_SCANS: usize = 2;
-/// Rows that a connection of SQLite reads ahead. They may be large, and nothing counts them before they are received.
+/// Rows that a connection of SQLite reads ahead. They may be large, and are not counted before they are
+/// received.
 const ROWS_AHEAD: usize = 8;
 
 /// Connections to a database, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Pool {
     engine: Engine,
-    /// Connections to PostgreSQL for the statements of requests that read: they have a time limit.
+    /// Connections to PostgreSQL for reads of requests, with a time limit.
     limited: Option<sqlx_postgres::PgPool>,
     turns: Turns,
     scans: Turns,
     wait: Duration,
     pub(crate) breakpoints: Breakpoints,
     pub(crate) writes: Writes,
-    /// Of PostgreSQL.
+    /// Of PostgreSQL only.
     outage: Option<Arc<Outage>>,
 }
 
-/// The right to test rows in memory, for as long as it is held.
+/// The right to test rows in memory, until it is dropped.
 #[derive(Debug)]
 pub struct ScanTurn(#[expect(dead_code, reason = "held until it is dropped")] Turn);
 
@@ -131,26 +132,26 @@ pub enum Engine {
     Sqlite {
         reader: sqlx_sqlite::SqlitePool,
         writer: sqlx_sqlite::SqlitePool,
-        /// One connection that moves pages from the log into the database, beside the writer.
+        /// One connection that moves pages from the log into the database, concurrently with the writer.
         checkpointer: sqlx_sqlite::SqlitePool,
     },
     Postgres(sqlx_postgres::PgPool),
 }
 
 impl Pool {
-    /// Where one text does not serve both.
+    /// For statements that differ between the databases.
     #[must_use]
     pub const fn is_postgres(&self) -> bool {
         matches!(self.engine, Engine::Postgres(_))
     }
 
-    /// Which database it is, and its connections.
+    /// The kind of database and its connections.
     #[must_use]
     pub const fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Connects, and makes a database file that is missing.
+    /// Connects, and creates a missing database file.
     ///
     /// # Errors
     /// When the database fails.
@@ -175,7 +176,7 @@ impl Pool {
         })
     }
 
-    /// The result of `work`, which waits for a connection; an error at once while PostgreSQL cannot be reached.
+    /// The result of `work`, which waits for a connection; an error at once while PostgreSQL is unreachable.
     pub(crate) async fn guard<T>(&self, work: BoxFuture<'_, Result<T, Error>>) -> Result<T, Error> {
         let done = match &self.outage {
             Some(outage) => outage.guard(work).await,
@@ -184,7 +185,7 @@ impl Pool {
         self.writes.note(done)
     }
 
-    /// The connections to PostgreSQL for statements of requests that read.
+    /// The connections to PostgreSQL for reads of requests.
     pub(crate) const fn limited(&self) -> Option<&sqlx_postgres::PgPool> {
         self.limited.as_ref()
     }
@@ -199,8 +200,8 @@ impl Pool {
         turn.map_err(|_| Error::Unavailable("all connections for reading are in use".to_owned()))
     }
 
-    /// Waits for the right to test rows in memory. To be held for one block of rows: owners take turns, and each has one
-    /// at a time.
+    /// Waits for the right to test rows in memory. To be held for one block of rows: owners take turns, and
+    /// each has at most one at a time.
     ///
     /// # Errors
     /// [`Error::TooSlow`] at the deadline of the request.
@@ -213,8 +214,8 @@ impl Pool {
         turn.map(ScanTurn).map_err(|_| Error::TooSlow)
     }
 
-    /// Moves what is committed from SQLite's log into the database, as far as no reader needs it there.
-    /// PostgreSQL does that by itself.
+    /// Moves committed pages from the log of SQLite into the database, unless a reader needs them. PostgreSQL
+    /// does this itself.
     ///
     /// # Errors
     /// When the database fails.
@@ -258,22 +259,22 @@ impl Engine {
                     SqlitePoolOptions::new()
                         .max_connections(n)
                         .acquire_timeout(options.wait)
-                        // A file does not hang up: a question before each use would only cost one.
+                        // A file does not disconnect: a check before each use would only cost time.
                         .test_before_acquire(false)
                 };
-                // The writer holds the upper pages of every index it adds to. It begins the log anew when
-                // it has 64 MiB, and has little to move by then: others do that while it goes on.
+                // The writer holds the upper pages of every index that it updates. It restarts the log at 64
+                // MiB, and has little to move by then: the checkpointer does that concurrently.
                 let write = connect
                     .clone()
                     .pragma("cache_size", "-32768")
                     .pragma("wal_autocheckpoint", "16000")
-                    // What takes back a single statement is kept in memory, and not in a file. Sorting is
-                    // for readers, and for migrations (see there).
+                    // The rollback journal of a single statement is kept in memory, and not in a file.
+                    // Sorting is done by readers, and by migrations (see there).
                     .pragma("temp_store", "MEMORY");
                 let checkpoint = connect.clone().pragma("cache_size", "-64");
                 let read = connect.pragma("cache_size", "-4096").pragma("query_only", "ON");
-                // On a full disk SQLite may roll back by itself. The driver's own rollback then fails, it
-                // believes for ever that a transaction is open, and refuses to begin another one.
+                // On a full disk SQLite may roll back by itself. The rollback of the driver then fails, the
+                // driver assumes an open transaction forever, and refuses to begin another one.
                 let writer = pool(1)
                     .before_acquire(|connection, _| {
                         Box::pin(async move { Ok(!connection.is_in_transaction()) })
@@ -297,8 +298,9 @@ impl Engine {
     }
 }
 
-/// Connections whose server looks once a second whether its client is still there, and else ends the statement.
-/// PostgreSQL before 14 has no such parameter, and some systems cannot look: then nothing is set.
+/// Connections whose server checks once a second whether its client is still connected, and otherwise ends
+/// the statement. PostgreSQL before 14 has no such parameter, and some systems do not support it: then
+/// nothing is set.
 fn watched() -> PgPoolOptions {
     const WATCH_POSTGRES: &str = "SELECT set_config(name, '1000', false) FROM pg_settings \
         WHERE name = 'client_connection_check_interval'";
@@ -315,7 +317,7 @@ fn watched() -> PgPoolOptions {
     })
 }
 
-/// Connections whose statements end after the time that a request may read.
+/// Connections whose statements end at the time limit of a request.
 fn limited(raw: &str, options: &Options) -> Result<sqlx_postgres::PgPool, Error> {
     let timeout = options.read_timeout.as_millis().to_string();
     let connect = PgConnectOptions::from_str(raw)?
@@ -327,7 +329,7 @@ fn limited(raw: &str, options: &Options) -> Result<sqlx_postgres::PgPool, Error>
         .connect_lazy_with(connect))
 }
 
-/// Why PostgreSQL cannot be reached. A pool tries again until its time is over, and then says only that.
+/// The reason why PostgreSQL is unreachable. A pool retries until its timeout, and then reports only that.
 async fn why_not(connect: &PgConnectOptions, wait: Duration, error: sqlx::Error) -> Error {
     if !matches!(error, sqlx::Error::PoolTimedOut) {
         return Error::Sql(error);
@@ -351,7 +353,8 @@ mod tests {
             .await
             .unwrap();
         let parts: Vec<u32> = version.split('.').map(|part| part.parse().unwrap()).collect();
-        // Before, a log begun anew during a checkpoint could lose commits: sqlite.org/wal.html#walresetbug.
+        // Before that version, a log restarted during a checkpoint could lose commits:
+        // sqlite.org/wal.html#walresetbug.
         assert!(vec![3, 51, 3] <= parts, "SQLite {version}");
     }
 }

@@ -1,7 +1,7 @@
 //! Statements that read, from the pool or in a transaction.
 //!
-//! What awaits a driver is boxed here and in `tx`: its code then stands in this crate once, and not again in
-//! each function that has a statement, and in each crate that calls one.
+//! Futures of a driver are boxed here and in `tx`, so that their code is compiled once in this crate, and not
+//! again in each function with a statement and in each calling crate.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -23,14 +23,14 @@ use crate::row::{As, Cell, Record, Row};
 use crate::spell::for_sqlite;
 use crate::tx::{Open, Tx};
 
-/// How many of the rows that a statement finds are wanted.
+/// Number of rows to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     All,
     First,
 }
 
-/// What becomes of rows that were handed on.
+/// Handling of rows that were passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rows {
     /// The request holds them in memory.
@@ -38,10 +38,10 @@ enum Rows {
     Dropped,
 }
 
-/// Takes rows, one after the other.
+/// Consumer of rows, called for one row at a time.
 pub type Put<'p> = &'p mut (dyn FnMut(Row) -> Result<(), Error> + Send);
 
-/// Where a statement is read from: the pool or an open transaction.
+/// Source of a read: the pool or an open transaction.
 #[derive(Debug)]
 pub enum Source<'s> {
     Pool(&'s Pool),
@@ -79,11 +79,11 @@ macro_rules! hand_on {
     }};
 }
 
-/// What a row takes in memory besides its texts and blobs.
+/// Memory of a row in addition to its texts and blobs.
 const ROW_BYTES: usize = 128;
 
 impl<'s> Source<'s> {
-    /// The same, for one of several statements.
+    /// Reborrows the source for one of several statements.
     pub fn again(&mut self) -> Source<'_> {
         match self {
             Self::Pool(pool) => Source::Pool(pool),
@@ -91,7 +91,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Hands rows on, in the order in which they are found.
+    /// Passes rows on, in the order in which they are found.
     fn each<'a>(
         self,
         sql: Cow<'static, str>,
@@ -130,7 +130,7 @@ impl<'s> Source<'s> {
     }
 }
 
-/// Reads with a connection of the pool, within the limits of the present request.
+/// Reads with a connection of the pool, within the limits of the current request.
 async fn from_pool<'a>(
     pool: &Pool,
     sql: Cow<'static, str>,
@@ -184,20 +184,20 @@ async fn from_pool<'a>(
         Ok(())
     };
     match tokio::time::timeout(reading.remaining()?, statement).await {
-        // Interrupted: the database gives another reason.
+        // Interrupted: the database reports another reason.
         Ok(Err(_)) | Err(_) if reading.remaining().is_err() => Err(Error::TooSlow),
         Ok(done) => done,
         Err(_) => Err(Error::TooSlow),
     }
 }
 
-/// Whether a statement goes on, for the thread that executes it.
+/// State of a statement, for the thread that executes it.
 const RUNNING: u8 = 0;
 const DONE: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// A statement on its way. Dropped before it is done, it is interrupted: the connection is closed, so that nothing of it
-/// is left for the next one.
+/// A running statement. Dropped before its end, it is interrupted and the connection is closed, so that the
+/// next statement cannot see its state.
 struct Interruptible<D: sqlx::Database> {
     connection: PoolConnection<D>,
     state: Arc<AtomicU8>,
@@ -214,7 +214,8 @@ impl<D: sqlx::Database> Interruptible<D> {
 }
 
 impl Interruptible<Sqlite> {
-    /// Ends the statement at the deadline. The handler stays with the connection, until the next request replaces it.
+    /// Ends the statement at the deadline. The handler stays on the connection until the next request
+    /// replaces it.
     async fn end_at(&mut self, deadline: Instant) -> Result<(), Error> {
         /// Instructions of SQLite's virtual machine between two checks: less than a millisecond.
         const EVERY: i32 = 10_000;
@@ -238,14 +239,14 @@ impl<D: sqlx::Database> Drop for Interruptible<D> {
     }
 }
 
-/// A statement and its values so far.
+/// A statement with the values bound so far.
 #[derive(Debug)]
 pub struct Query<'q> {
     sql: Cow<'static, str>,
     args: Cow<'q, [Arg<'q>]>,
 }
 
-/// A statement, read by row. Its text holds nothing that came from outside: that is bound.
+/// A statement, read row by row. Its text contains no external input: that is bound.
 pub fn query<'q>(sql: impl Into<Cow<'static, str>>) -> Query<'q> {
     Query { sql: sql.into(), args: Cow::Borrowed(&[]) }
 }
@@ -256,19 +257,19 @@ pub fn query_scalar<'q>(sql: impl Into<Cow<'static, str>>) -> Scalars<'q> {
 }
 
 impl<'q> Query<'q> {
-    /// With the value of the next placeholder.
+    /// Binds the value of the next placeholder.
     pub fn bind(mut self, value: impl Into<Arg<'q>>) -> Self {
         self.args.to_mut().push(value.into());
         self
     }
 
-    /// With the values of all placeholders.
+    /// Binds the values of all placeholders.
     pub fn bind_all(mut self, values: &'q [Arg<'q>]) -> Self {
         self.args = values.into();
         self
     }
 
-    /// Rows changed.
+    /// Number of changed rows.
     ///
     /// # Errors
     /// When the database fails.
@@ -276,8 +277,8 @@ impl<'q> Query<'q> {
         tx.run(self.sql, &self.args).await
     }
 
-    /// Hands rows on, in the order in which they are found. Their memory is not charged to the request beyond that: `put`
-    /// charges what it keeps.
+    /// Passes rows on, in the order in which they are found. Their memory is charged to the request only
+    /// until `put` returns: `put` charges the data that it keeps.
     pub async fn each(self, source: impl Into<Source<'_>>, put: Put<'_>) -> Result<(), Error> {
         let which = (Wanted::All, Rows::Dropped);
         source.into().each(self.sql, &self.args, which, put).await
@@ -305,8 +306,8 @@ impl<'q> Query<'q> {
         Ok(found)
     }
 
-    /// The first rows: as many as have texts and blobs of at most `max_bytes` together, and one at least. `true` when
-    /// there are more.
+    /// The first rows: as many as have texts and blobs of at most `max_bytes` together, and at least one.
+    /// `true` if there are more.
     ///
     /// # Errors
     /// When the database fails.
@@ -364,12 +365,12 @@ impl<'q> Query<'q> {
 pub struct Scalars<'q>(Query<'q>);
 
 impl<'q> Scalars<'q> {
-    /// With the value of the next placeholder.
+    /// Binds the value of the next placeholder.
     pub fn bind(self, value: impl Into<Arg<'q>>) -> Self {
         Self(self.0.bind(value))
     }
 
-    /// With the values of all placeholders.
+    /// Binds the values of all placeholders.
     pub fn bind_all(self, values: &'q [Arg<'q>]) -> Self {
         Self(self.0.bind_all(values))
     }
@@ -412,7 +413,7 @@ impl<'q> Scalars<'q> {
 }
 
 impl Tx {
-    /// Rows, each column read as told.
+    /// Rows, with the given type per column.
     ///
     /// # Errors
     /// When the database fails.
@@ -431,7 +432,8 @@ impl Tx {
         Ok(found)
     }
 
-    /// Which of these numbers, ascending, stand: asked by a statement for those from the first to the last.
+    /// The existing ones of these numbers, ascending, from one statement over the range from the first to the
+    /// last.
     ///
     /// # Errors
     /// When the database fails.
@@ -496,7 +498,7 @@ mod tests {
     #[tokio::test]
     async fn a_statement_that_is_dropped_is_interrupted() {
         let (_folder, pool) = open().await;
-        // More than there are connections: each of them would be held for ever.
+        // More than there are connections: otherwise all of them would be held.
         for _ in 0..4 {
             let reading = Reading::new(Budget::new(1 << 20), Duration::from_secs(3_600));
             let endless = reading.scope(query_scalar(ENDLESS).fetch_all::<i64>(&pool));

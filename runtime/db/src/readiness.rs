@@ -1,9 +1,9 @@
-//! Whether the database takes writes.
+//! Check whether the database accepts writes.
 //!
 //! Invariant:
-//! - **The truth is a write.** A database that reads may still refuse every write: on a full disk, without permission, as a
-//!   standby. So a row is written. After a write that failed the row is large: a small one may fit into space that the
-//!   log of the database already has.
+//! - **Only a write shows it.** A database that can be read may refuse every write: on a full disk, without
+//!   permission, as a standby. So a row is written. After a failed write the row is large: a small one may
+//!   fit into space that the log of the database already has.
 
 use perpend_domain::time::Timestamp;
 
@@ -14,14 +14,14 @@ const WRITE: &str = "
     ON CONFLICT (id) DO UPDATE SET written_at = excluded.written_at, payload = excluded.payload";
 const SMALL_BYTES: usize = 16;
 const LARGE_BYTES: usize = 1 << 20;
-/// How long a successful write counts.
+/// How long a successful write counts, microseconds.
 const FRESH_MICROS: i64 = 1_000_000;
 /// How long the last result counts while another probe writes: the writer may be busy.
 const BUSY_MICROS: i64 = 30_000_000;
 
 impl Pool {
-    /// Succeeds when the database takes writes. It is asked at most once a second, and by one probe at a time: the others
-    /// have the last result meanwhile.
+    /// Succeeds if the database accepts writes. It writes at most once a second, and by one probe at a time:
+    /// concurrent callers get the last result.
     ///
     /// # Errors
     /// When a write fails.

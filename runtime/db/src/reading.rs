@@ -1,8 +1,9 @@
-//! The limits of a request that reads: an owner, a memory budget and a deadline.
+//! Limits of a reading request: an owner, a memory budget and a deadline.
 //!
-//! A request runs inside [`Reading::scope`]. Statements on the pool then take turns with those of other owners, are
-//! interrupted at the deadline, and charge each row to the memory of the request. Work outside of such a scope, such as
-//! ingestion and background jobs, takes turns under one owner and has neither deadline nor budget.
+//! A request runs inside [`Reading::scope`]. Statements on the pool then take turns with those of other
+//! owners, are interrupted at the deadline, and charge each row to the memory of the request. Work outside of
+//! such a scope, such as ingestion and background jobs, takes turns under one owner and has neither deadline
+//! nor budget.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,12 +18,12 @@ tokio::task_local! {
     static CURRENT: Option<Reading>;
 }
 
-/// The memory that a request may hold.
+/// Memory budget of a request.
 pub trait Memory: fmt::Debug + Send + Sync + 'static {
     /// Charges `n_bytes` more.
     ///
     /// # Errors
-    /// When they are not available; nothing is charged then.
+    /// When the bytes are not available; nothing is charged then.
     fn take(&self, n_bytes: usize) -> Result<(), OutOfMemory>;
 
     /// Returns bytes that were charged.
@@ -32,12 +33,12 @@ pub trait Memory: fmt::Debug + Send + Sync + 'static {
     fn belongs_to(&self, owner: &ProjectId);
 }
 
-/// Why memory is refused.
+/// Reason for refusing memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfMemory {
-    /// One request never gets so much.
+    /// The limit of one request.
     TooLarge,
-    /// Other requests hold it now.
+    /// Other requests hold the memory.
     Busy,
 }
 
@@ -50,7 +51,7 @@ impl From<OutOfMemory> for Error {
     }
 }
 
-/// What one request reads. Clones are one reading.
+/// Limits of one request. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Reading(Arc<State>);
 
@@ -64,7 +65,7 @@ struct State {
 }
 
 impl Reading {
-    /// A reading that begins now.
+    /// Limits with a deadline that starts now.
     pub fn new(memory: impl Memory, timeout: Duration) -> Self {
         Self(Arc::new(State {
             owner: OnceLock::new(),
@@ -75,7 +76,7 @@ impl Reading {
         }))
     }
 
-    /// The reading of the present task.
+    /// The limits of the current task.
     #[must_use]
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Clone::clone).ok().flatten()
@@ -98,7 +99,7 @@ impl Reading {
         }
     }
 
-    /// The owner; empty before the caller is known.
+    /// The owner; empty before the caller is authenticated.
     pub(crate) fn owner(&self) -> &str {
         self.0.owner.get().map_or("", |owner| owner)
     }
@@ -118,19 +119,19 @@ impl Reading {
         self.shrink_to(self.n_bytes().saturating_sub(n_bytes));
     }
 
-    /// Bytes that are charged now.
+    /// Number of charged bytes.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         self.0.n_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns all that is charged beyond `n_bytes`.
+    /// Returns everything that is charged beyond `n_bytes`.
     pub fn shrink_to(&self, n_bytes: usize) {
         let before = self.0.n_bytes.fetch_min(n_bytes, Ordering::Relaxed);
         self.0.memory.give_back(before.saturating_sub(n_bytes));
     }
 
-    /// A part of this one, with the same owner and deadline and a count of its own.
+    /// A child with the same owner and deadline and a separate count.
     fn part(&self) -> Self {
         let begun_at = self.0.begun_at.lock().unwrap_or_else(PoisonError::into_inner);
         Self(Arc::new(State {
@@ -142,7 +143,7 @@ impl Reading {
         }))
     }
 
-    /// Starts the time anew, for the next piece of an answer that is sent in pieces.
+    /// Restarts the time limit, for the next part of a streamed response.
     pub fn renew(&self) {
         let mut begun_at = self.0.begun_at.lock().unwrap_or_else(PoisonError::into_inner);
         *begun_at = Instant::now();
@@ -153,7 +154,7 @@ impl Reading {
         *begun_at + self.0.timeout
     }
 
-    /// The time that is left.
+    /// The remaining time.
     ///
     /// # Errors
     /// [`Error::TooSlow`] at the deadline.
@@ -165,15 +166,15 @@ impl Reading {
     }
 }
 
-/// Runs a future without the limits of the request it belongs to: for work that is not bounded by the request and that
+/// Runs a future without the limits of its request: for work that is not bounded by the request and that
 /// other requests need too.
 pub async fn unlimited<F: Future>(future: F) -> F::Output {
     CURRENT.scope(None, future).await
 }
 
-/// Runs one of several futures of a request that run at the same time: with the limits of the request and a count of
-/// its own, so that a [`Scratch`] of one returns nothing that another has charged. What is charged at its end stays with
-/// the request.
+/// Runs one of several concurrent futures of a request with the limits of the request and a separate count,
+/// so that a [`Scratch`] of one future returns nothing that another one has charged. The charges at its end
+/// stay with the request.
 pub fn apart<F: Future>(future: F) -> impl Future<Output = F::Output> {
     let future = Box::pin(future);
     async move {
@@ -187,7 +188,7 @@ pub fn apart<F: Future>(future: F) -> impl Future<Output = F::Output> {
     }
 }
 
-/// The memory of a request as that of a part of it.
+/// The memory of a request as that of a child.
 #[derive(Debug)]
 struct OfWhole(Reading);
 
@@ -208,7 +209,7 @@ impl Memory for OfWhole {
     }
 }
 
-/// Charges `n_bytes` to the present request.
+/// Charges `n_bytes` to the current request.
 ///
 /// # Errors
 /// When the memory is not available.
@@ -216,7 +217,7 @@ pub fn charge(n_bytes: usize) -> Result<(), Error> {
     Reading::current().map_or(Ok(()), |reading| reading.charge(n_bytes))
 }
 
-/// Fails at the deadline of the present request. For loops that compute between statements.
+/// Fails at the deadline of the current request. For loops that compute between statements.
 ///
 /// # Errors
 /// [`Error::TooSlow`] at the deadline.
@@ -224,7 +225,8 @@ pub fn check_deadline() -> Result<(), Error> {
     Reading::current().map_or(Ok(()), |reading| reading.remaining().map(drop))
 }
 
-/// Whether the present request has used up half of its time: a list that can be continued by a cursor ends its page then.
+/// Whether the current request has used half of its time limit: a list that can be continued by a cursor then
+/// ends its page.
 #[must_use]
 pub fn is_half_over() -> bool {
     Reading::current().is_some_and(|reading| {
@@ -233,8 +235,8 @@ pub fn is_half_over() -> bool {
     })
 }
 
-/// Memory that is needed only for a part of a request: what was charged since this was made is returned when it is
-/// dropped, except for what was [kept](Self::keep). Futures that run at the same time have to be [`apart`].
+/// Memory that is needed only for a part of a request: charges since its creation are returned when it is
+/// dropped, except for [kept](Self::keep) ones. Concurrent futures have to be run by [`apart`].
 #[derive(Debug)]
 #[must_use = "it returns memory when it is dropped"]
 pub struct Scratch {
@@ -242,7 +244,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Begins such a part.
+    /// Starts such a part.
     pub fn begin() -> Self {
         let reading = Reading::current();
         Self {
@@ -253,7 +255,7 @@ impl Scratch {
         }
     }
 
-    /// Leaves `n_bytes` of what was charged with the request.
+    /// Leaves `n_bytes` of the charges with the request.
     pub fn keep(&mut self, n_bytes: usize) {
         if let Some((_, kept)) = &mut self.reading {
             *kept = kept.saturating_add(n_bytes);
@@ -279,7 +281,7 @@ impl Drop for State {
 pub(crate) mod tests {
     use super::*;
 
-    /// A budget of its own.
+    /// A separate budget.
     #[derive(Clone, Debug)]
     pub(crate) struct Budget(Arc<AtomicUsize>, usize);
 

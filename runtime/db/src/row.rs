@@ -6,7 +6,7 @@ use sqlx_sqlite::{Sqlite, SqliteRow, SqliteValueRef};
 
 use crate::Error;
 
-/// A column of a row.
+/// Value of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Int(i64),
@@ -16,7 +16,7 @@ pub enum Cell {
     Null,
 }
 
-/// Columns a row is read as.
+/// Type of a column.
 #[derive(Clone, Copy, Debug)]
 pub enum As {
     Int,
@@ -25,41 +25,41 @@ pub enum As {
     Blob,
 }
 
-/// A row as the driver gives it.
+/// A row of a driver.
 #[derive(Debug)]
 pub enum Row {
     Sqlite(SqliteRow),
     Postgres(PgRow),
 }
 
-/// Which column of a row.
+/// Reference to a column of a row.
 #[derive(Clone, Copy, Debug)]
 pub enum At<'c> {
-    /// The one of this name.
+    /// By name.
     Name(&'c str),
-    /// The one at this place, from 0.
+    /// By index, from 0.
     Place(usize),
 }
 
-/// What a column can be read as.
+/// A type of columns.
 pub trait Column: Sized {
-    /// Reads it.
+    /// Reads the column.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`] when it is of another type, null though it must not be, or not there.
+    /// [`Error::Inconsistent`] if it has another type, is null for a type without null, or is missing.
     fn get(row: &Row, at: At<'_>) -> Result<Self, Error>;
 }
 
-/// What a row can be read as: see [`record!`](crate::record).
+/// A type of rows: see [`record!`](crate::record).
 pub trait Record: Sized + Send {
-    /// Reads it.
+    /// Reads the row.
     ///
     /// # Errors
     /// As [`Column::get`].
     fn read(row: &Row) -> Result<Self, Error>;
 }
 
-/// A stored value is not what this version writes.
+/// The error for a stored value that this version cannot have written.
 fn unreadable(at: At<'_>, error: &sqlx::Error) -> Error {
     Error::Inconsistent { what: "column", detail: format!("{at:?}: {error}") }
 }
@@ -102,8 +102,8 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
 }
 
-/// A struct whose fields are the columns of a row, by name. A field that is a record itself has its columns in
-/// the same row.
+/// A struct whose fields are the columns of a row, by name. A field that is a record itself has its columns
+/// in the same row.
 #[macro_export]
 macro_rules! record {
     ($(#[$meta:meta])* $seen:vis struct $name:ident {
@@ -158,11 +158,11 @@ macro_rules! n_bytes {
 }
 
 impl Row {
-    /// Bytes of its texts and blobs.
+    /// Size of its texts and blobs in bytes.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         match self {
-            // The length of another type is not read: SQLite would convert the value in place.
+            // The length of other types is not read: SQLite would convert the value in place.
             Self::Sqlite(row) => n_bytes!(
                 row,
                 |value: &SqliteValueRef<'_>| matches!(value.type_info().name(), "TEXT" | "BLOB"),
@@ -176,10 +176,10 @@ impl Row {
         }
     }
 
-    /// Each column read as told.
+    /// Reads each column with the given type.
     ///
     /// # Errors
-    /// When a column is of another type.
+    /// When a column has another type.
     pub fn cells(&self, types: &[As]) -> Result<Vec<Cell>, Error> {
         Ok(match self {
             Self::Sqlite(row) => cells!(row, types),
@@ -190,7 +190,7 @@ impl Row {
 
 impl Cell {
     /// # Errors
-    /// When it is null, or was read as something else.
+    /// When it is null, or was read with another type.
     pub fn int(&self) -> Result<i64, Error> {
         match self {
             Self::Int(value) => Ok(*value),
@@ -199,7 +199,7 @@ impl Cell {
     }
 
     /// # Errors
-    /// When it is null, or was read as something else.
+    /// When it is null, or was read with another type.
     pub fn float(&self) -> Result<f64, Error> {
         match self {
             Self::Float(value) => Ok(*value),
@@ -208,7 +208,7 @@ impl Cell {
     }
 
     /// # Errors
-    /// When it is null, or was read as something else.
+    /// When it is null, or was read with another type.
     pub fn text(&self) -> Result<&str, Error> {
         match self {
             Self::Text(value) => Ok(value),
@@ -217,7 +217,7 @@ impl Cell {
     }
 
     /// # Errors
-    /// When it is null, or was read as something else.
+    /// When it is null, or was read with another type.
     pub fn blob(&self) -> Result<&[u8], Error> {
         match self {
             Self::Blob(value) => Ok(value),
@@ -239,7 +239,7 @@ impl Cell {
         }
     }
 
-    /// None when it is null.
+    /// `None` if it is null.
     pub fn into_int(self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(value),
@@ -247,7 +247,7 @@ impl Cell {
         }
     }
 
-    /// None when it is null.
+    /// `None` if it is null.
     pub fn into_float(self) -> Option<f64> {
         match self {
             Self::Float(value) => Some(value),
@@ -255,7 +255,7 @@ impl Cell {
         }
     }
 
-    /// None when it is null.
+    /// `None` if it is null.
     pub fn into_text(self) -> Option<String> {
         match self {
             Self::Text(value) => Some(value),

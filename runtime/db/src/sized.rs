@@ -9,7 +9,7 @@ const SIZES: [usize; 9] = [256, 128, 64, 32, 16, 8, 4, 2, 1];
 pub struct Sized {
     texts: [OnceLock<String>; SIZES.len()],
     build: fn(usize) -> String,
-    /// The same row again changes nothing.
+    /// Whether repeating a row changes nothing.
     is_repeatable: bool,
 }
 
@@ -18,20 +18,20 @@ impl Sized {
         Self { texts: [const { OnceLock::new() }; SIZES.len()], build, is_repeatable: false }
     }
 
-    /// One that a row may be given to more than once. Then a larger statement serves a few rows less, and
-    /// a batch needs fewer of them.
+    /// A statement to which a row may be passed more than once. Then a larger statement serves a few rows
+    /// less, and a batch needs fewer statements.
     pub const fn repeatable(build: fn(usize) -> String) -> Self {
         Self { texts: [const { OnceLock::new() }; SIZES.len()], build, is_repeatable: true }
     }
 
-    /// The statement for as many as possible of `n` rows, and how many that is.
+    /// The statement for as many as possible of `n` rows, and its number of rows.
     pub fn for_up_to(&'static self, n: usize) -> (&'static str, usize) {
         let at = SIZES.iter().position(|size| *size <= n);
         self.at(at.unwrap_or(SIZES.len() - 1))
     }
 
-    /// The statement for the first of `n` rows, and how many it takes: more than there are, where few
-    /// repeats spare statements.
+    /// The statement for the first of `n` rows, and its number of rows: more than `n` if few repetitions save
+    /// statements.
     pub(crate) fn for_some_of(&'static self, n: usize) -> (&'static str, usize) {
         let larger = SIZES.iter().rposition(|size| n <= *size);
         match larger.filter(|at| self.is_repeatable && 3 * SIZES[*at] <= 4 * n) {

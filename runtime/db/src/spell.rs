@@ -1,12 +1,12 @@
-//! Placeholders as each driver reads them fastest.
+//! Placeholders in the form that each driver reads fastest.
 //!
-//! Statements are written once, with `$1, $2, ...`, and may run on either database. SQLite takes these
-//! for names, and finding the name of each placeholder is linear in their number: a statement over a
-//! thousand values would cost a million steps. Bare `?` have no names.
+//! Statements are written once, with `$1, $2, ...`, and may run on either database. SQLite treats these as
+//! names, and finding the name of each placeholder is linear in their number: a statement over a thousand
+//! values would cost a million steps. Bare `?` have no names.
 //!
 //! `INSERT /*or fail*/ INTO` and `UPDATE /*or fail*/` are for statements over many rows that cannot fail
-//! halfway, or whose transaction is over when they do. SQLite copies each page that another statement is
-//! about to change, to be able to take back that statement alone; these it lets stand half done.
+//! halfway, or whose transaction ends when they do. SQLite copies each page that another statement is about
+//! to change, to be able to roll back that statement alone; changes of these are left partially applied.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,8 +15,8 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 /// A comment to PostgreSQL.
 const OR_FAIL: &str = "/*or fail*/";
 
-/// The statement as SQLite likes it. A text that stands for good is looked at once; one that was put together
-/// for one use is left as it is.
+/// The statement in the form for SQLite. A static text is converted once; a text that was built for one use
+/// is left unchanged.
 pub(crate) fn for_sqlite(sql: Cow<'static, str>) -> Cow<'static, str> {
     match sql {
         Cow::Borrowed(sql) => bare(sql).into(),
@@ -24,7 +24,7 @@ pub(crate) fn for_sqlite(sql: Cow<'static, str>) -> Cow<'static, str> {
     }
 }
 
-/// The known texts by their place: a statement is one text for as long as the program runs.
+/// The converted texts by address: a static statement is one text for the lifetime of the program.
 fn bare(sql: &'static str) -> &'static str {
     static KNOWN: OnceLock<RwLock<HashMap<(usize, usize), &'static str>>> = OnceLock::new();
     let known = KNOWN.get_or_init(RwLock::default);
@@ -37,7 +37,7 @@ fn bare(sql: &'static str) -> &'static str {
     text
 }
 
-/// The statement as SQLite likes it, where that is another text.
+/// The statement in the form for SQLite, if that differs.
 fn spelled(sql: &str) -> Option<String> {
     match with_bare_placeholders(sql) {
         Some(bare) => Some(bare.replace(OR_FAIL, "OR FAIL")),
@@ -45,7 +45,7 @@ fn spelled(sql: &str) -> Option<String> {
     }
 }
 
-/// With `?` for each placeholder; none when they do not stand in the order `$1, $2, ...`, each once.
+/// With `?` for each placeholder; `None` unless they occur in the order `$1, $2, ...`, each once.
 fn with_bare_placeholders(sql: &str) -> Option<String> {
     let mut out = String::with_capacity(sql.len());
     let mut parts = sql.split('$');

@@ -1,4 +1,4 @@
-//! The steps of the schema, a file for each database.
+//! The steps of the schema, one file per database.
 
 use crate::Step;
 
@@ -12,7 +12,7 @@ macro_rules! step {
     };
 }
 
-/// In order; the number of a file is its place.
+/// In order; the number of a file is its index from 1.
 pub const STEPS: &[Step] = &[
     step!("telemetry", "0001_telemetry.sql"),
     step!("catalog", "0002_catalog.sql"),
@@ -66,5 +66,5 @@ pub const STEPS: &[Step] = &[
     step!("latest label", "0050_latest_label.sql"),
 ];
 
-/// The version of a database that has all steps.
+/// The version of a database with all steps.
 pub const KNOWN: i64 = STEPS.len() as i64;

@@ -1,4 +1,4 @@
-//! Columns that hold more than their SQL type says.
+//! Columns with more structure than their SQL type.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -13,10 +13,11 @@ fn inconsistent(what: &'static str, detail: impl Display) -> Error {
     Error::Inconsistent { what, detail: detail.to_string() }
 }
 
-/// A text column as the type that checks it.
+/// A text column as a type that validates it.
 ///
 /// # Errors
-/// [`Error::Inconsistent`] with what it is about, when the type refuses it; so for the others here.
+/// [`Error::Inconsistent`] with the kind of row if the type refuses it; the same holds for the other
+/// functions of this module.
 pub fn checked<T>(what: &'static str, raw: &str) -> Result<T, Error>
 where
     T: FromStr<Err: Display>,
@@ -32,9 +33,9 @@ pub fn digest(what: &'static str, raw: &[u8]) -> Result<Digest, Error> {
     }
 }
 
-/// A column of JSON text. What it takes in memory once it is parsed is charged to the present request.
+/// A column of JSON text. The memory of the parsed value is charged to the current request.
 pub fn from_json<T: DeserializeOwned>(what: &'static str, raw: &str) -> Result<T, Error> {
-    /// Of a value and of a key, about.
+    /// Approximate memory of a value and of a key.
     const VALUE_BYTES: usize = 48;
     if let Some(reading) = Reading::current() {
         let starts = raw.bytes().filter(|byte| b",:[{".contains(byte));
@@ -43,7 +44,7 @@ pub fn from_json<T: DeserializeOwned>(what: &'static str, raw: &str) -> Result<T
     serde_json::from_str(raw).map_err(|error| inconsistent(what, error))
 }
 
-/// What [`from_json`] reads.
+/// The inverse of [`from_json`].
 pub fn to_json<T: Serialize>(what: &'static str, value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|error| inconsistent(what, error))
 }

@@ -1,8 +1,8 @@
-//! Taking rows away in steps, so that writers wait for a step and not for all of it.
+//! Deletion of rows in steps, so that writers wait for a step and not for the whole deletion.
 
 use crate::{Arg, Error, Pool};
 
-/// Rows of one transaction.
+/// Rows per transaction.
 const CHUNK: u32 = 500;
 
 /// A table with rows of projects.
@@ -10,14 +10,14 @@ const CHUNK: u32 = 500;
 pub struct Owned {
     /// Its name.
     pub table: &'static str,
-    /// The column that says whose a row is.
+    /// The column with the owner of a row.
     pub owner: &'static str,
-    /// Columns that name a row.
+    /// Columns that identify a row.
     pub key: &'static str,
 }
 
 impl Owned {
-    /// A table whose rows name their project.
+    /// A table whose rows have the id of their project.
     #[must_use]
     pub const fn of_project(table: &'static str, key: &'static str) -> Self {
         Self { table, owner: "project_id", key }
@@ -33,7 +33,8 @@ impl Owned {
 }
 
 impl Pool {
-    /// Repeats a deletion of some rows, each time in a transaction of its own, until it finds none; how many rows went.
+    /// Repeats a deletion of some rows, each time in its own transaction, until it finds none. Returns the
+    /// number of deleted rows.
     ///
     /// # Errors
     /// When the database fails.
@@ -47,7 +48,7 @@ impl Pool {
         }
     }
 
-    /// Deletes all rows of an owner; how many there were.
+    /// Deletes all rows of an owner. Returns their number.
     ///
     /// # Errors
     /// When the database fails.

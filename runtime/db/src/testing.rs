@@ -1,8 +1,8 @@
 //! Temporary databases for tests: a SQLite file per test, and a PostgreSQL server that the test process
 //! starts from the installed binaries.
 //!
-//! The server belongs to a watching shell whose standard input is a pipe from this process. When the
-//! process ends, however it ends, the pipe closes; the shell then stops the server and removes its files.
+//! The server belongs to a watching shell whose standard input is a pipe from this process. When the process
+//! ends in any way, the pipe closes; the shell then stops the server and removes its files.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpListener;
@@ -20,14 +20,14 @@ use tokio::sync::OnceCell;
 
 use crate::{DatabaseUrl, Engine, Error, Older, Options, Pool, STEPS, migrate};
 
-/// Set to `require`, the tests fail where PostgreSQL is not installed.
+/// Set to `require`, the tests fail if PostgreSQL is not installed.
 const REQUIRE: &str = "PERPEND_TEST_POSTGRES";
-/// The account of the server when the tests run as root, which PostgreSQL refuses to be.
+/// The account of the server if the tests run as root, which PostgreSQL refuses.
 const NOBODY: &str = "65534";
 const N_TRIES: u32 = 5;
 
-/// Starts a server in a directory of its own, says `ready`, and stops it when standard input ends. It is
-/// asked through its own socket whether it is ready: at the port another one may answer, that was quicker.
+/// Starts a server in its own directory, prints `ready`, and stops it at the end of standard input. Its
+/// readiness is checked through its own socket: at the port a faster server of another process may answer.
 const WATCH: &str = r#"
 dir=$(mktemp -d) || exit 1
 trap '' INT TERM HUP
@@ -86,7 +86,7 @@ fn start(bin: &Path) -> Option<Server> {
         .arg(bin)
         .arg(port.to_string())
         .current_dir("/")
-        // A Ctrl-C in the terminal is for the tests; the watcher follows when they have ended.
+        // A Ctrl-C in the terminal is for the tests; the watcher ends after them.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -103,7 +103,7 @@ fn server() -> Option<&'static Server> {
     let server = SERVER.get_or_init(|| {
         let bin = binaries();
         if bin.is_none() {
-            // Not captured, as what a test prints is: it has to be seen of tests that pass.
+            // Written directly, because the output of passing tests is captured.
             let _ = writeln!(
                 std::io::stderr().lock(),
                 "not run: PostgreSQL is not installed, and its half of the tests on databases is left out"
@@ -127,7 +127,7 @@ fn server() -> Option<&'static Server> {
     server.as_ref()
 }
 
-/// Where the databases of that server are, without a name; none where it is not installed.
+/// The address of the databases of that server, without a name; `None` if PostgreSQL is not installed.
 #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
 async fn server_url() -> Option<String> {
     let port = tokio::task::spawn_blocking(|| server().map(|server| server.port))
@@ -136,7 +136,7 @@ async fn server_url() -> Option<String> {
     Some(format!("postgres://perpend@127.0.0.1:{port}"))
 }
 
-/// A database of its own for one test, removed when this is dropped.
+/// A separate database for one test, removed when this is dropped.
 #[derive(Debug)]
 pub struct TempDatabase {
     url: DatabaseUrl,
@@ -144,10 +144,10 @@ pub struct TempDatabase {
 }
 
 impl TempDatabase {
-    /// An SQLite file that does not exist yet, in a directory of its own.
+    /// An SQLite file that does not exist yet, in its own directory.
     ///
     /// # Panics
-    /// When no directory can be made.
+    /// When no directory can be created.
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     pub fn sqlite() -> Self {
@@ -155,7 +155,7 @@ impl TempDatabase {
         Self { url: DatabaseUrl::Sqlite(dir.path().join("perpend.db")), _dir: Some(dir) }
     }
 
-    /// An empty PostgreSQL database; `None` where the server is not installed.
+    /// An empty PostgreSQL database; `None` if the server is not installed.
     ///
     /// # Panics
     /// When the server is installed and does not work, or is required and not installed.
@@ -163,7 +163,7 @@ impl TempDatabase {
         Some(Self::copy_of("template1", server_url().await?).await)
     }
 
-    /// A database of its own on the server of the tests, which begins as a copy of another one.
+    /// A separate database on the server of the tests, created as a copy of another one.
     #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     async fn copy_of(template: &str, base: String) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -179,10 +179,11 @@ impl TempDatabase {
         Self { url: DatabaseUrl::Postgres(format!("{base}/{name}")), _dir: None }
     }
 
-    /// As [`Self::each`], with the newest schema: that of each kind is made once in a process, and copied.
+    /// As [`Self::each`], with the newest schema: one database of each kind is migrated per process, and
+    /// copied.
     ///
     /// # Panics
-    /// As there, and when a step of the schema fails.
+    /// As for `each`, and when a step of the schema fails.
     #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     pub async fn each_migrated() -> Vec<Self> {
         static SQLITE: OnceCell<Vec<u8>> = OnceCell::const_new();
@@ -209,14 +210,14 @@ impl TempDatabase {
         all
     }
 
-    /// Brings it to the newest schema, and lets go of it.
+    /// Migrates it to the newest schema, and closes the connections.
     #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     async fn migrate(&self) {
         let pool = open(self.url(), &patient()).await;
         pool.expect("the steps of the schema work").close().await;
     }
 
-    /// Where an SQLite file is.
+    /// The path of an SQLite file.
     fn path(&self) -> &Path {
         match &self.url {
             DatabaseUrl::Sqlite(path) => path,
@@ -224,14 +225,14 @@ impl TempDatabase {
         }
     }
 
-    /// Every kind of database there is on this machine, SQLite first.
+    /// One database of every kind on this machine, SQLite first.
     pub async fn each() -> Vec<Self> {
         let mut all = vec![Self::sqlite()];
         all.extend(Self::postgres().await);
         all
     }
 
-    /// Where it is.
+    /// The URL of the database.
     #[must_use]
     pub const fn url(&self) -> &DatabaseUrl {
         &self.url
@@ -252,15 +253,15 @@ pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Pool, Error> {
 #[must_use]
 pub fn patient() -> Options {
     Options {
-        // Far longer than anything takes on the slowest machine.
+        // Much longer than any test takes on the slowest machine.
         wait: Duration::from_secs(60),
         ..Options::default()
     }
 }
 
-/// A full disk and its end, as SQLite sees them: with `true` the file may not grow any more, and a write
-/// that needs a further page fails as it does without space. SQLite limits a connection, and such a failure may
-/// cost the connection: the limit holds for later connections too. PostgreSQL has no such switch.
+/// Simulates a full disk for SQLite: with `true` the file may not grow any more, and a write that needs
+/// another page fails as it does without space. SQLite limits a connection, and such a failure may close the
+/// connection: the limit holds for later connections too. PostgreSQL has no such switch.
 ///
 /// # Panics
 /// When the database does not answer.
@@ -279,11 +280,11 @@ pub async fn fill_disk(pool: &Pool, is_full: bool) {
     sqlx::query(set_limit).execute(writer).await.expect("SQLite takes the limit");
 }
 
-/// Has the database take a statement apart without running it: its words, tables and columns must be right. A
-/// placeholder whose type only a value would tell is no fault.
+/// Lets the database parse a statement without running it: its keywords, tables and columns must be valid. A
+/// placeholder whose type follows only from a value is no error.
 ///
 /// # Errors
-/// What the database has against it.
+/// The error of the database.
 pub async fn prepare(pool: &Pool, sql: &'static str) -> Result<(), Error> {
     const INDETERMINATE: &str = "42P18";
     let prepared = match pool.engine() {

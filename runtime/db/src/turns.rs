@@ -1,7 +1,8 @@
-//! Turns: who may use one of a few places, fairly by owner.
+//! Fair sharing of a few places among owners.
 //!
-//! An owner holds at most as many places as are free, so one owner alone uses half of them and there is one for the next.
-//! Of the owners that wait, the one that holds the fewest is next, and of these the one that has waited longest.
+//! An owner holds at most as many places as are free, so one owner alone uses half of them and there is one
+//! for the next owner. Of the waiting owners, the one with the fewest places is next, and of these the one
+//! that has waited longest.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,14 +16,14 @@ pub(crate) struct Turns(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     n_free: usize,
-    /// Owners that hold a place.
+    /// Number of places by owner.
     held: HashMap<Box<str>, usize>,
-    /// In order of arrival.
+    /// Waiting owners in order of arrival.
     waiting: BTreeMap<u64, (Box<str>, oneshot::Sender<Turn>)>,
     n_arrived: u64,
 }
 
-/// A place, free again when it is dropped.
+/// A place, returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn(Option<(Turns, Box<str>)>);
 
@@ -40,7 +41,7 @@ impl State {
         *self.held.entry(owner.into()).or_default() += 1;
     }
 
-    /// The one that is next.
+    /// The next waiting owner.
     fn next(&mut self) -> Option<(Box<str>, oneshot::Sender<Turn>)> {
         let able = self.waiting.iter().filter(|(_, (owner, _))| self.may_take(owner));
         let next = able.min_by_key(|(arrived, (owner, _))| (self.held_by(owner), **arrived));
@@ -64,7 +65,7 @@ impl Turns {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place. Dropping the future leaves the line.
+    /// Waits for a place. Dropping the future leaves the queue.
     pub(crate) async fn take(&self, owner: &str) -> Turn {
         let waiting = {
             let mut state = self.lock();
@@ -96,7 +97,7 @@ impl Turns {
                 state.take(&next.0);
                 next
             };
-            // Its receiver may have left meanwhile.
+            // The receiver may have been dropped in the meantime.
             if let Err(mut unwanted) = sender.send(Turn(Some((self.clone(), owner)))) {
                 unwanted.release();
             }
@@ -105,7 +106,7 @@ impl Turns {
 }
 
 impl Turn {
-    /// Frees the place without handing it on.
+    /// Frees the place without passing it on.
     fn release(&mut self) -> Option<Turns> {
         let (turns, owner) = self.0.take()?;
         let mut state = turns.lock();

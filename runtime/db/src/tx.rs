@@ -18,7 +18,7 @@ use crate::{Breakpoints, Error};
 /// The breakpoint after each statement of a script.
 pub const STATEMENT: &str = "statement of a script";
 
-/// A write transaction. Dropped before it is committed, it is undone.
+/// A write transaction. Dropped before its commit, it is rolled back.
 #[derive(Debug)]
 pub struct Tx {
     pub(crate) open: Open,
@@ -33,7 +33,7 @@ pub(crate) enum Open {
 }
 
 impl Tx {
-    /// Begins one. SQLite has one at a time: others wait.
+    /// Begins a transaction. SQLite has one at a time: others wait.
     ///
     /// # Errors
     /// When the database fails.
@@ -41,7 +41,7 @@ impl Tx {
         Box::pin(async move {
             let begin = async {
                 Ok(match pool.engine() {
-                    // IMMEDIATE: a reader that turns writer halfway would fail instead of wait.
+                    // IMMEDIATE: a reader that becomes a writer halfway would fail instead of waiting.
                     Engine::Sqlite { writer, .. } => {
                         Open::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)
                     }
@@ -56,7 +56,7 @@ impl Tx {
         })
     }
 
-    /// Makes it durable.
+    /// Commits durably.
     ///
     /// # Errors
     /// When the database fails.
@@ -74,15 +74,15 @@ impl Tx {
         matches!(self.open, Open::Postgres(_))
     }
 
-    /// A place of this name, where a test may end the transaction.
+    /// A named point at which a test may end the transaction.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when it does.
+    /// [`Error::Stopped`] if it does.
     pub fn reach(&self, at: &'static str) -> Result<(), Error> {
         self.breakpoints.reach(at)
     }
 
-    /// Rows changed.
+    /// Number of changed rows.
     pub(crate) fn run<'a>(
         &'a mut self,
         sql: Cow<'static, str>,
@@ -105,7 +105,7 @@ impl Tx {
         })
     }
 
-    /// Executes statements without values that one text holds. There is a breakpoint after each, [`STATEMENT`].
+    /// Runs the statements of one text, without values. There is a breakpoint after each, [`STATEMENT`].
     ///
     /// # Errors
     /// When the database fails.
@@ -128,7 +128,7 @@ impl Tx {
         })
     }
 
-    /// Rows changed.
+    /// Number of changed rows.
     ///
     /// # Errors
     /// When the database fails.
@@ -136,8 +136,8 @@ impl Tx {
         self.run(sql.into(), args).await
     }
 
-    /// Executes a statement for all rows, in their order; how many it changed. `push` appends the values
-    /// of one row.
+    /// Runs a statement for all rows, in their order; returns the number of changed rows. `push` appends the
+    /// values of one row.
     pub async fn execute_for<'r, T>(
         &mut self,
         statement: &'static Sized,
@@ -154,8 +154,8 @@ impl Tx {
         Ok(n_changed)
     }
 
-    /// Executes a statement for the first of some rows, at least one; how many it changed, and the rows
-    /// that are left. `first` are the values before those of the rows.
+    /// Runs a statement for the first of some rows, at least one; returns the number of changed rows, and the
+    /// remaining rows. `first` are the values before those of the rows.
     ///
     /// # Errors
     /// When the database fails.
@@ -180,10 +180,10 @@ impl Tx {
     }
 }
 
-/// How often a transaction is run again that another one got in the way of.
+/// Maximum of retries of a transaction that collided with another one.
 pub const MAX_COLLISIONS: u32 = 8;
 
-/// The expression, which awaits a whole transaction, evaluated again while another one is in its way.
+/// Evaluates an expression that awaits a whole transaction, and retries it after collisions.
 #[macro_export]
 macro_rules! despite_collisions {
     ($transaction:expr) => {{
@@ -201,7 +201,7 @@ macro_rules! despite_collisions {
 }
 
 /// Runs the body in one write transaction and commits it: `in_transaction!(&pool, |tx| { .. })`. `?` and
-/// `return` inside undo it.
+/// `return` inside roll it back.
 #[macro_export]
 macro_rules! in_transaction {
     ($pool:expr, |$tx:ident| $body:block) => {{

@@ -1,4 +1,4 @@
-//! Whether statements failed because the database was unavailable.
+//! Statements that failed because the database was unavailable.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,31 +7,32 @@ use perpend_domain::time::Timestamp;
 
 use crate::Error;
 
-/// What is known of the writes of a database.
+/// Health of the writes of a database.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Writes(pub(crate) Arc<Known>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Statements that failed because the database was unavailable.
+    /// Number of statements that failed because the database was unavailable.
     n_failures: AtomicU64,
-    /// How many of them had failed before the last write of a large row that succeeded.
+    /// Number of these failures before the last successful write of a large row.
     n_disproved: AtomicU64,
     /// Held by the probe that writes a row.
     pub(crate) proving: tokio::sync::Mutex<()>,
-    /// When a probe wrote a row last, and whether it succeeded.
+    /// Time and success of the last write of a probe.
     last: Mutex<Option<(Timestamp, bool)>>,
 }
 
 impl Known {
-    /// Statements that failed so far, and whether one of them failed after the last successful write of a large row began.
+    /// Number of failed statements, and whether one of them failed after the start of the last successful
+    /// write of a large row.
     pub(crate) fn failures(&self) -> (u64, bool) {
         let n_failures = self.n_failures.load(Ordering::Relaxed);
         let n_disproved = self.n_disproved.load(Ordering::Relaxed);
         (n_failures, n_failures != n_disproved)
     }
 
-    /// A large row was written after so many failures.
+    /// Records that a large row was written after this number of failures.
     pub(crate) fn disprove(&self, n_failures: u64) {
         self.n_disproved.store(n_failures, Ordering::Relaxed);
     }
@@ -47,7 +48,7 @@ impl Known {
 }
 
 impl Writes {
-    /// Notes why a statement failed.
+    /// Records the error of a statement.
     pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if matches!(result, Err(Error::Unavailable(_))) {
             self.0.n_failures.fetch_add(1, Ordering::Relaxed);

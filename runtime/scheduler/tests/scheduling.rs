@@ -62,7 +62,7 @@ async fn every_generation_is_scored_once_and_the_score_says_by_what() {
         let spans: Vec<_> = spans.collect();
         world.ingest(spans.clone()).await;
         scheduler.run_until_idle().await.unwrap();
-        // The same again changes nothing.
+        // Sending the same again changes nothing.
         world.ingest(spans).await;
         scheduler.run_until_idle().await.unwrap();
 
@@ -211,7 +211,7 @@ async fn killed_at_any_breakpoint_each_target_ends_with_exactly_one_score() {
         for (round, at) in breakpoints.into_iter().enumerate() {
             let round = round as u64 * 10;
             let evaluate = FakeEvaluate::length();
-            // Without places executions are made pending, and a claim comes first.
+            // Without places executions are inserted as pending, and a claim comes first.
             let n_places = if at == Breakpoint::Claimed { 0 } else { 100 };
             let options = Options { n_places, ..Options::default() };
             let killed = world.scheduler_with(evaluate.clone(), Some(StopOnce::at(at)), options);
@@ -317,7 +317,7 @@ async fn a_trace_is_scored_exactly_once_however_its_spans_arrive() {
             spans.extend(
                 (1..5).map(|n| child_of(&root, trace * 10 + n, ObservationKind::Generation)),
             );
-            // Within 9 s: the root may come first, last or between.
+            // Within 9 s: the root may arrive first, last or between.
             for span in spans {
                 let at = trace as i64 * 20_000 + random(9_000) as i64;
                 arrivals.entry(at).or_default().push(span);
@@ -519,7 +519,7 @@ async fn explain_says_of_a_target_that_is_older_than_the_rule_that_it_is() {
             let sentence = step.sentence();
             assert!(sentence.contains("arrived before the rule existed"), "{sentence}");
         }
-        // What the rule would not take is refused for that, whatever its age.
+        // Targets that the rule refuses are reported as refused, whatever their age.
         assert_eq!(explain(&picky, 1).await.name(), "not_matched");
 
         world.ingest(vec![generation(2, 2)]).await;

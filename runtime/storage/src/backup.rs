@@ -1,7 +1,7 @@
-//! Copies of an SQLite database, made ready for another start.
+//! Copies of an SQLite database, prepared for another server.
 //!
-//! These work on files and not on a [`Store`](crate::Store), which would migrate what it opens. They cross
-//! tenants: for the operator.
+//! These functions work on files and not on a [`Store`](crate::Store), which would migrate the database. They
+//! cross tenants: for the operator.
 
 use std::path::Path;
 
@@ -14,16 +14,17 @@ pub use perpend_db::file::{Contents, copy};
 /// The schema version that this program writes.
 pub const SCHEMA_VERSION: i64 = perpend_db::KNOWN;
 
-/// Checks a database file that nobody writes, and counts what is in it.
+/// Checks a database file without a writer, and counts its rows.
 ///
 /// # Errors
-/// [`Error::Inconsistent`] when it is damaged or none of ours, [`Error::TooNew`] when it is newer than this program.
+/// [`Error::Inconsistent`] if it is damaged or no database of Perpend, [`Error::TooNew`] if it is newer than
+/// this program.
 pub async fn inspect(file: &Path) -> Result<Contents, Error> {
     file::inspect(file, SCHEMA_VERSION).await
 }
 
-/// Makes a copy ready for a server of its own: no lease is held by the server that it was taken from, and all sessions of
-/// browsers end. Nothing is migrated.
+/// Prepares a copy for another server: leases of the original server are released, and all browser sessions
+/// are ended. Nothing is migrated.
 ///
 /// # Errors
 /// When the file cannot be changed.
@@ -92,7 +93,7 @@ mod tests {
         again.close().await;
 
         let mut bytes = std::fs::read(&to).unwrap();
-        // Past the header of the file, in the header of the first page's tree.
+        // After the file header, in the header of the tree of the first page.
         bytes[103] ^= 0xff;
         std::fs::write(&to, &bytes).unwrap();
         let found = inspect(&to).await.unwrap_err();

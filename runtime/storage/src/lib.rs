@@ -1,12 +1,12 @@
-//! The database of a server: telemetry, catalog and ledger over the same connections, and what is done in several of
-//! them at once.
+//! The database of a server: telemetry, catalog and executions over the same connections, and operations on
+//! several of them.
 //!
-//! Invariants of all four rooms:
-//! - **A tenant is always named.** Every function that touches tenant data takes a [`ProjectId`], and its
-//!   statement carries it; there is no other way to ask.
+//! Invariants of all these crates:
+//! - **Tenants are explicit.** Every function on tenant data takes a [`ProjectId`], which is part of its
+//!   statement; there is no other access.
 //! - **Returned means durable.** When a write returns `Ok`, it survives power loss.
-//! - **Twice is once.** Every write is idempotent under retries, duplicates and any order.
-//! - **Rows are private.** Callers see domain types; what a row cannot be turned into is
+//! - **Idempotent.** Every write tolerates retries, duplicates and any order.
+//! - **Rows are private.** Callers get domain types. A row that cannot be converted is
 //!   [`Error::Inconsistent`], never a panic.
 //!
 //! [`ProjectId`]: perpend_domain::ids::ProjectId
@@ -29,14 +29,14 @@ use perpend_domain::time::Timestamp;
 use perpend_executions::Ledger;
 use perpend_telemetry::Telemetry;
 
-/// The database: its three rooms over the same connections, cheap to clone.
+/// The database: its three stores over the same connections, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// What was sent, and what it was scored.
+    /// Traces, observations, sessions, scores and media.
     pub telemetry: Telemetry,
-    /// What people set up.
+    /// Configuration.
     pub catalog: Catalog,
-    /// What is to be evaluated, and what became of it.
+    /// Executions and their outcomes.
     pub ledger: Ledger,
     pool: Pool,
 }
@@ -53,7 +53,7 @@ impl Store {
         Box::pin(Self::open_with(url, options, Older::Migrate))
     }
 
-    /// As [`Store::open`], beside a server that may be running: an older schema is left as it is.
+    /// As [`Store::open`], for a process next to a running server: an older schema is not migrated.
     ///
     /// # Errors
     /// As [`Store::open`], and [`Error::TooOld`].
@@ -79,7 +79,7 @@ impl Store {
         }
     }
 
-    /// Takes no more batches, writes those it has taken, and closes all connections.
+    /// Refuses new batches, writes the queued ones, and closes all connections.
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.telemetry.close().await;
@@ -87,7 +87,7 @@ impl Store {
         })
     }
 
-    /// Succeeds when the database takes writes.
+    /// Succeeds if the database accepts writes.
     ///
     /// # Errors
     /// When a write fails.
@@ -95,10 +95,10 @@ impl Store {
         Box::pin(self.pool.prove_writes(now))
     }
 
-    /// Answers when the database does.
+    /// Succeeds if the database answers.
     ///
     /// # Errors
-    /// When it does not.
+    /// When the database does not answer.
     pub async fn ping(&self) -> Result<(), Error> {
         let _: i64 = query_scalar("SELECT CAST(1 AS BIGINT)").fetch_one(&self.pool).await?;
         Ok(())

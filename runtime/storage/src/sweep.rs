@@ -1,11 +1,12 @@
-//! What time takes away: the data of deleted projects, and traces past the retention of their project.
+//! Deletion of the data of deleted projects, and of traces beyond the retention of their project.
 //!
 //! Invariants:
-//! - **In steps.** Each room deletes in small transactions, so that writers wait for a step and not for a project.
-//! - **Killed anywhere, done once.** A step finds its work in the tables; whoever goes on, and however many do it at
-//!   once, nothing is taken that was to stay.
-//! - **Nothing is left behind.** A project's own row goes last, when a pass that began [`LINGER_MS`] after
-//!   the deletion found nothing: what was under way as its keys were taken is over by then.
+//! - **In steps.** Each crate deletes in small transactions, so that writers wait for a step and not for a
+//!   project.
+//! - **Restartable.** A step finds its work in the tables. It can be continued by any process and by several
+//!   at once, and nothing that is to be kept is deleted.
+//! - **Complete.** The row of a project is deleted last, after a pass that started [`LINGER_MS`] after the
+//!   deletion and found nothing: requests that were running when its keys were deleted have ended by then.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
@@ -14,31 +15,31 @@ use crate::Store;
 use perpend_catalog::Deleted;
 use perpend_db::Error;
 
-/// Longer than a key is remembered and than a request takes.
+/// Longer than the cache of keys and than a request.
 const LINGER_MS: i64 = 120_000;
 const DAY_MS: i64 = 86_400_000;
 
-/// What a sweep did.
+/// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Traces past the retention of their project.
+    /// Traces beyond the retention of their project.
     pub n_expired: u64,
-    /// Deleted projects of which nothing is left.
+    /// Deleted projects without remaining rows.
     pub n_gone: u64,
-    /// Deleted projects that another sweep has to look at, two minutes after their deletion.
+    /// Deleted projects that another sweep has to check, two minutes after their deletion.
     pub n_lingering: u64,
 }
 
 impl Store {
-    /// Deletes what is due at `now`: all there is of deleted projects, and of the others what is older than they keep. It
-    /// may be dropped at any point; the next one goes on.
+    /// Deletes everything due at `now`: all data of deleted projects, and the expired data of the others. The
+    /// future may be dropped at any point; the next sweep continues.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn sweep(&self, now: Timestamp) -> Result<Swept, Error> {
         let mut swept = Swept::default();
         for Deleted { project, at } in self.catalog.deleted_projects().await? {
-            // What one project has must not keep the others from being swept.
+            // A failure in one project must not keep the others from being swept.
             let n_found = self.empty(&project).await.unwrap_or_else(|error| {
                 let error: &dyn std::error::Error = &error;
                 tracing::error!(error, %project, "a deleted project could not be emptied");
@@ -64,8 +65,8 @@ impl Store {
         Ok(swept)
     }
 
-    /// Deletes every row of a project but its own; how many were found. Its rules go first, so that nothing more is
-    /// made of what it was sent.
+    /// Deletes every row of a project except its own. Returns the number of rows. Its rules are deleted
+    /// first, so that no more executions are made of its data.
     async fn empty(&self, project: &ProjectId) -> Result<u64, Error> {
         Ok(self.catalog.empty(project).await?
             + self.telemetry.empty(project).await?

@@ -10,7 +10,7 @@ pub use perpend_db::testing::TempDatabase;
 
 /// Opens a temporary database as a store.
 pub trait OpenStore {
-    /// Opens it, and brings it to the newest schema.
+    /// Opens it, and migrates it to the newest schema.
     ///
     /// # Panics
     /// When it cannot be opened.
@@ -24,8 +24,7 @@ impl OpenStore for TempDatabase {
     }
 }
 
-/// Runs a test on an empty, migrated database of each kind, one after the other, and says on standard
-/// error which one it is at.
+/// Runs a test on an empty, migrated database of each kind in turn, and writes the kind to standard error.
 ///
 /// # Panics
 /// As the test does.
@@ -42,7 +41,7 @@ where
     }
 }
 
-/// A full disk and its end: see [`perpend_db::testing::fill_disk`].
+/// Simulates a full disk: see [`perpend_db::testing::fill_disk`].
 ///
 /// # Panics
 /// When the database does not answer.

@@ -1,9 +1,9 @@
-//! Transactions over several rooms.
+//! Transactions over several crates.
 //!
 //! Invariants:
-//! - **Taken note of once.** Touched rows go in the transaction that makes their executions.
-//! - **Scores and state together.** Scores are written in the transaction that completes their execution, and only
-//!   while it is under the lease.
+//! - **Change rows are consumed once.** They are deleted in the transaction that makes their executions.
+//! - **Scores and state together.** Scores are written in the transaction that completes their execution, and
+//!   only while it is under the lease.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -24,17 +24,18 @@ use perpend_telemetry::take_touched;
 /// The outcome of [`Store::commit_matches`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Matched {
-    /// All of it is written. For each execution of the batch its number in the ledger; none where it existed already.
+    /// The batch is written. For each execution of the batch its `seq`; `None` if it existed already.
     Made(Vec<Option<i64>>),
-    /// Another matcher has dealt with a part of it.
+    /// Another matcher has handled a part of the batch.
     Overtaken,
-    /// The catalog has changed since the revision by which the batch was decided.
+    /// The catalog has changed since the revision that decided the batch.
     Outdated,
 }
 
 impl Store {
-    /// Writes a version of an item that was checked against the schemas of `schema_revision`, over the version that
-    /// began at `seen`, or as the first one, and links the media it refers to. `false` when either is not so any more.
+    /// Writes a version of an item that was checked against the schemas of `schema_revision`, as the
+    /// successor of the version that started at `seen`, or as the first one, and links the media to which it
+    /// refers. `false` if either has changed since.
     ///
     /// # Errors
     /// When the database fails; nothing is written then.
@@ -54,10 +55,11 @@ impl Store {
         Ok(true)
     }
 
-    /// Forgets touched rows and makes what follows from them. Executions that are to start out running do so under
-    /// `lease`.
+    /// Deletes change rows and makes the resulting executions and watches. Executions that start in state
+    /// `running` are put under `lease`.
     ///
-    /// Writes nothing unless it gives [`Matched::Made`]; the caller reads again then. Crosses tenants: for the engine.
+    /// Writes nothing unless it returns [`Matched::Made`]; otherwise the caller reads again. Crosses tenants:
+    /// for the engine.
     ///
     /// # Errors
     /// When the database fails; nothing is written then.
@@ -79,7 +81,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Matched, Error> {
         let made = in_transaction!(&self.pool, |tx| {
-            // First, as in all transactions that change the catalog: neither kind waits for the other with rows locked.
+            // First, as in all transactions that change the catalog, to avoid deadlocks.
             if let Some(revision) = batch.decided_by
                 && perpend_catalog::lock_revision(&mut tx).await? != revision
             {
@@ -98,8 +100,8 @@ impl Store {
         Ok(Matched::Made(made))
     }
 
-    /// Ends leases: states, scores, attempts and counters. What is no longer under the lease is left alone, its scores
-    /// too. Crosses tenants: for the engine.
+    /// Ends leases: states, scores, attempts and counters. Executions that are no longer under the lease are
+    /// unchanged, and so are their scores. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails; nothing is written then.
@@ -144,7 +146,7 @@ impl Store {
     }
 }
 
-/// Writes the scores of the executions that are ours.
+/// Writes the scores of the executions that are still under our lease.
 async fn write_scores(
     tx: &mut Tx,
     finished: &[Finished<'_>],
@@ -159,7 +161,7 @@ async fn write_scores(
         };
         let all = by_project.entry(&each.execution.project).or_default();
         all.extend(scores.iter().cloned());
-        // Only an earlier attempt can have left scores that this one does not give.
+        // Only an earlier attempt can have left scores that this one does not have.
         if 0 < each.execution.attempts {
             again.push((each, scores));
         }

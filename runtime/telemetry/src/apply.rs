@@ -22,14 +22,14 @@ use crate::Error;
 use perpend_db::Table;
 use perpend_db::{Arg, As, Sized, Tx, value_list, value_rows};
 
-/// On two nodes a span and its log records may be written at the same moment, and neither would see the
-/// other. Writers of log records wait for those of spans of the tenant, and the other way round; writers
-/// of spans do not wait for each other. SQLite has one writer at a time anyway.
+/// Two nodes may write a span and its log records at the same time, and neither would see the rows of the
+/// other. Writers of log records wait for those of spans of the tenant, and vice versa; writers of spans do
+/// not wait for each other. SQLite has one writer at a time.
 const LOCK_SPANS_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock_shared($1))";
 const LOCK_LOGS_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
-/// Keeps these locks apart from others that are taken in this database.
+/// Base of the advisory locks, so that they do not collide with others of this database.
 const FIRST_LOCK: i64 = 4_707_216 << 32;
-/// Log records without a span are kept this long.
+/// How long log records without a span are kept.
 const LOGS_WAIT_MS: i64 = 3_600_000;
 static INSERT_OBSERVATIONS: Sized = Sized::repeatable(|n| {
     format!(
@@ -45,8 +45,8 @@ static INSERT_PAYLOADS: Sized = Sized::repeatable(|n| {
     )
 });
 const STANDING: &str = "SELECT seq FROM observations WHERE seq >= $1 AND seq <= $2";
-/// Two nodes that replace the same observation take turns: the second must see what the first wrote, or
-/// its better version would be lost. SQLite has one writer at a time anyway.
+/// Two nodes that replace the same observation take turns: the second one must see the version of the first,
+/// or the better version would be lost. SQLite has one writer at a time.
 pub(super) const LOCK_TRACE_POSTGRES: &str =
     "SELECT number FROM traces WHERE tenant = $1 AND trace_id = $2 FOR UPDATE";
 const DELETE_ROW: &str = "DELETE FROM observations WHERE seq = $1";
@@ -89,15 +89,15 @@ const LINK_MEDIA: &str = "
 
 type Pair = (TraceId, ObservationId);
 
-/// What a batch did.
+/// Result of writing a batch.
 pub(super) struct Applied {
     /// Observations that are new or have changed.
     pub(super) changed: Vec<Pair>,
-    /// Each of its observations is new, and stands as it was prepared.
+    /// Whether each of its observations is new and was written as prepared.
     pub(super) is_all_new: bool,
 }
 
-/// Whose batch it is, when it came, and its place among those of the transaction.
+/// The tenant, the time of arrival, and the index of the batch in the transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'t> {
     pub(super) tenant: &'t Tenant,
@@ -105,7 +105,8 @@ pub(super) struct Arrival<'t> {
     pub(super) place: usize,
 }
 
-/// Before all else of a transaction that writes for these tenants, `true` for those with log records.
+/// Takes the locks of a transaction for these tenants, before any other statement; `true` for tenants with
+/// log records.
 pub(super) async fn take_turns(
     tx: &mut Tx,
     writers: impl IntoIterator<Item = (i64, bool)>,
@@ -113,7 +114,7 @@ pub(super) async fn take_turns(
     if !tx.is_postgres() {
         return Ok(());
     }
-    // In their order, so that nobody waits in a circle.
+    // In the order of their numbers, to avoid deadlocks.
     let mut tenants: BTreeMap<i64, bool> = BTreeMap::new();
     for (tenant, has_logs) in writers {
         *tenants.entry(tenant).or_default() |= has_logs;
@@ -125,7 +126,7 @@ pub(super) async fn take_turns(
     Ok(())
 }
 
-/// Writes one batch of those that share a transaction, whose traces have numbers.
+/// Writes one batch of a transaction. Its traces already have numbers.
 pub(super) async fn apply<'b>(
     tx: &mut Tx,
     arrival: Arrival<'_>,
@@ -152,7 +153,7 @@ pub(super) async fn apply<'b>(
     Ok(Applied { changed, is_all_new })
 }
 
-/// True when none of the rows stood before.
+/// `true` if none of the rows existed.
 async fn insert_rows<'b>(
     tx: &mut Tx,
     arrival: Arrival<'_>,
@@ -208,7 +209,7 @@ async fn insert_rows<'b>(
             known.push((place.trace, *row));
         }
     }
-    // Before the updates, which take numbers for blocks of their own.
+    // Before the updates, which allocate numbers for their own blocks.
     blocks.retain(|(seq, _)| used.contains(seq));
     insert_blocks(tx, &blocks).await?;
     for (trace, row) in known {
@@ -243,11 +244,11 @@ pub(super) struct Standing {
     row: ObservationRow,
     /// Without content.
     pub(super) observation: Observation,
-    /// Empty when there is none.
+    /// Empty if the observation has none.
     pub(super) content: String,
 }
 
-/// A stored observation, to be replaced: until the transaction ends nobody else replaces it.
+/// A stored observation to be replaced. No other transaction replaces it until this one ends.
 pub(super) async fn load(
     tx: &mut Tx,
     tenant: &Tenant,
@@ -275,7 +276,7 @@ pub(super) async fn load(
     Ok(Some(Standing { observation: row.observation()?, row, content }))
 }
 
-/// Another version of an observation that stands: true when it took its place.
+/// Another version of an existing observation; `true` if it replaced the stored version.
 async fn update(
     tx: &mut Tx,
     arrival: Arrival<'_>,
@@ -313,7 +314,7 @@ async fn update(
     Ok(is_better)
 }
 
-/// Whether two versions agree in everything that is not in the detail text.
+/// Whether two versions agree in all columns except the detail text.
 fn same_columns(a: &Observation, b: &Observation) -> bool {
     (&a.parent_id, a.kind, &a.name, a.start, a.end)
         == (&b.parent_id, b.kind, &b.name, b.start, b.end)
@@ -323,7 +324,7 @@ fn same_columns(a: &Observation, b: &Observation) -> bool {
             == (&b.release, &b.version, &b.user_id, &b.session_id, &b.model, &b.prompt)
 }
 
-/// Puts log records onto an observation whose content is `content`; gives the new content.
+/// Adds log records to an observation whose content is `content`; returns the new content.
 fn joined(observation: &mut Observation, content: &str, logs: &[SpanLog]) -> Result<String, Error> {
     if !content.is_empty() {
         observation.content = block::from_json(content)?;
@@ -334,7 +335,7 @@ fn joined(observation: &mut Observation, content: &str, logs: &[SpanLog]) -> Res
     Ok(text)
 }
 
-/// Puts a version, with the text of its content, in the place of what stands.
+/// Replaces the stored version by another one with the text of its content.
 async fn rewrite(
     tx: &mut Tx,
     Arrival { tenant, now, .. }: Arrival<'_>,
@@ -439,7 +440,7 @@ async fn logs_of(
         .collect()
 }
 
-/// Spans of this batch, or of its log records, that have log records.
+/// Spans with log records, of this batch or of its log records.
 async fn spans_to_join(
     tx: &mut Tx,
     tenant: &Tenant,
@@ -449,7 +450,7 @@ async fn spans_to_join(
     let mut pairs: BTreeSet<Pair> =
         batch.logs.iter().map(|log| (log.trace_id.clone(), log.observation_id.clone())).collect();
     if !batch.logs.is_empty() {
-        // Also for the batches of this transaction that follow.
+        // Also for the following batches of this transaction.
         gathered.has_logs.insert(tenant.number, true);
     }
     if batch.traces.is_empty() {
@@ -489,7 +490,7 @@ async fn spans_to_join(
     Ok(pairs)
 }
 
-/// Joins all log records of a span onto it; true when that changed it.
+/// Adds all log records of a span to it; `true` if that changed the span.
 async fn join(
     tx: &mut Tx,
     arrival: Arrival<'_>,
@@ -513,7 +514,7 @@ async fn join(
     Ok(is_changed)
 }
 
-/// Notes which traces that stood before have changed: they become stale.
+/// Marks existing traces that have changed as stale.
 async fn touch_traces(
     tx: &mut Tx,
     Arrival { tenant, now, place }: Arrival<'_>,

@@ -1,4 +1,4 @@
-//! The traces beside one in a list, found without counting the list.
+//! The neighbours of a trace in a list, found without counting the list.
 
 use perpend_db::Arg;
 use perpend_domain::ids::{ProjectId, TraceId};
@@ -10,9 +10,9 @@ use super::trace_shape::{Shape, Way};
 use crate::{Error, Telemetry, TraceCursor, TracesFrom};
 
 impl Telemetry {
-    /// The traces right before and right behind this one in a list; none where the list ends, and where the traces that
-    /// are tested in memory on that side, `max_tested` of them at most, do not fit. The trace itself need not be in the
-    /// list: then the two are those between which it would stand.
+    /// The traces directly before and after this one in a list. `None` at the ends of the list, and if none
+    /// of at most `max_tested` traces that are tested in memory on that side matches. The trace itself need
+    /// not be in the list: then the result is the two traces between which it would be.
     ///
     /// # Errors
     /// When the database fails.
@@ -39,7 +39,7 @@ impl Telemetry {
         };
         let is_postgres = self.pool.is_postgres();
         let led = Shape::new(project, tenant, query, is_postgres, Way::Any);
-        // Where no index leads, the list is walked in its own order from the cursor on.
+        // Without a suitable index the list is scanned in its own order from the cursor.
         let shape = match led.has_lead {
             true => led,
             false => Shape::new(project, tenant, query, is_postgres, Way::InTime),

@@ -1,4 +1,5 @@
-//! What people look for by an id alone: an observation without its trace, and sessions and users by how their ids begin.
+//! Lookups by an id alone: observations without their trace, and sessions and users by the prefix of their
+//! ids.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +10,19 @@ use super::trace_groups::columns;
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, checked, query_scalar, value_list};
 
-/// Traces whose observations are looked through at a time: no index has the ids of observations alone, because
-/// at line rate one more index in random order would cost more than this search.
+/// Traces whose observations are searched at a time. No index has the ids of observations alone, because at
+/// line rate one more index in random order would cost more than this search.
 const TRACES_AT_A_TIME: i64 = 200_000;
-/// Ids looked at beyond those that are wanted, where the order of the database mixes others among them.
+/// Additional ids to read if the collation of the database mixes other ids among them.
 const PASSED_BY: usize = 64;
 const LAST_TRACE: &str = "SELECT COALESCE(MAX(number), 0) FROM traces";
 
 /// The observations with an id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepsById {
-    /// The trace and the name of each, newest first.
+    /// The trace and the name of each observation, newest first.
     pub found: Vec<(TraceId, String)>,
-    /// Where to go on: traces with smaller numbers were not searched.
+    /// Where to continue: traces with smaller numbers were not searched.
     pub below: Option<i64>,
 }
 
@@ -32,8 +33,8 @@ perpend_db::record! {
     }
 }
 
-/// Observations with one of these ids. They are unique within a trace only, and an index of ids alone
-/// would be written at random places: SQLite reads the ids of all traces instead of all observations.
+/// Observations with one of these ids. Ids are unique within a trace only, and an index of ids alone would be
+/// written at random positions: SQLite reads the ids of all traces instead of all observations.
 pub(super) fn with_id(ids: &str, is_postgres: bool) -> String {
     match is_postgres {
         true => format!("o.id IN ({ids})"),
@@ -43,7 +44,8 @@ pub(super) fn with_id(ids: &str, is_postgres: bool) -> String {
     }
 }
 
-/// `+t.tenant` keeps SQLite from walking over all traces of the project: the few rows with the id lead to theirs.
+/// `+t.tenant` keeps SQLite from scanning all traces of the project: the few rows with the id lead to their
+/// traces.
 pub(super) fn steps_sql(is_postgres: bool) -> String {
     let among = match is_postgres {
         true => "o.trace > $2 AND o.trace <= $3 AND o.id = $4",
@@ -68,7 +70,7 @@ pub(super) fn beginning_sql(by: GroupKey, is_first: bool) -> String {
 }
 
 impl Telemetry {
-    /// Those of these ids that are ids of traces.
+    /// The ids of traces among these ids.
     ///
     /// # Errors
     /// When the database fails.
@@ -93,7 +95,7 @@ impl Telemetry {
         Ok(found.into_iter().map(|(id,)| id).collect())
     }
 
-    /// The observations of a project with this id, in whichever traces: those of the latest ones, or of the latest
+    /// The observations of a project with this id in any trace: in the latest traces, or in the latest ones
     /// below a number. At most `limit`.
     ///
     /// # Errors
@@ -129,7 +131,7 @@ impl Telemetry {
         })
     }
 
-    /// Ids of sessions or users that begin with a text, in their order; the text itself first, where it is one.
+    /// Ids of sessions or users with a prefix, in their order. An id equal to the prefix comes first.
     ///
     /// # Errors
     /// When the database fails.
@@ -147,7 +149,7 @@ impl Telemetry {
         if start.is_empty() {
             return Ok(found);
         }
-        // From one id to the next: a session of a thousand traces costs what one of one trace costs.
+        // Skips from one id to the next: a session of a thousand traces costs as much as one of one trace.
         let mut last = start.to_owned();
         for step in 0..limit + PASSED_BY {
             let sql = beginning_sql(by, step == 0);
@@ -158,7 +160,7 @@ impl Telemetry {
             };
             match id.starts_with(start) {
                 true => found.push(id.clone()),
-                // SQLite compares bytes: whatever begins alike stands together.
+                // SQLite compares bytes: ids with the same prefix are adjacent.
                 false if !self.pool.is_postgres() => break,
                 false => {}
             }

@@ -1,5 +1,5 @@
-//! What changed within a time, in the order of the changes: each row stands where its last change does, so that
-//! one that changes meanwhile leaves the window and is in a later one.
+//! Rows changed within a time, in the order of their last changes. A row that changes during the read leaves
+//! the window and is in a later one.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{ChangeCursor, ChangeWindow};
@@ -10,11 +10,12 @@ use crate::{Error, Telemetry};
 use perpend_db::{Sql, query};
 use perpend_domain::telemetry::{StoredObservation, StoredTrace};
 
-/// Bytes of rows, and of their contents, that are read at a time.
+/// Bytes of rows and their contents that are read at a time.
 const PART_BYTES: usize = 4 << 20;
 
-/// Appends the conditions and the order of a page; `[time, tenant, key]` are columns. They are what the index
-/// has; the plus keeps SQLite from taking one that begins with the tenant, and sorting all it has.
+/// Appends the conditions and the order of a page; `[time, tenant, key]` are columns. They are the columns of
+/// the index; the plus keeps SQLite from choosing an index that begins with the tenant, and from sorting all
+/// its rows.
 fn push_page(
     sql: &mut Sql,
     tenant: i64,
@@ -45,8 +46,8 @@ fn push_page(
 }
 
 impl Telemetry {
-    /// Traces whose last change is in the window, with content, after a place; each with its own. `true` when there are
-    /// more though these are less than `limit`, because they are large.
+    /// Traces whose last change is in the window, with content, after a position; each with its own position.
+    /// `true` if there are more traces although there are fewer than `limit`, because they are large.
     ///
     /// # Errors
     /// When the database fails.
@@ -81,8 +82,8 @@ impl Telemetry {
         Ok((found.into_iter().map(with_place).collect(), is_cut))
     }
 
-    /// Observations whose last change is in the window, after a place; each with its own. `true` when there are more
-    /// though these are less than `limit`, because they are large.
+    /// Observations whose last change is in the window, after a position; each with its own position. `true`
+    /// if there are more observations although there are fewer than `limit`, because they are large.
     ///
     /// # Errors
     /// When the database fails.

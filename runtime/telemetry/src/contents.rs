@@ -1,4 +1,4 @@
-//! The contents of stored observations, out of their blocks.
+//! Reads the contents of stored observations from their blocks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,10 +10,10 @@ use super::row::OwnRow;
 use crate::{Error, Telemetry};
 use perpend_db::{Record as _, Row, Scratch, Sized, charge, query, value_list};
 
-/// How often a content that moved while it was looked for is followed. Each move is another version of
-/// the same observation.
+/// How often a content that moved during a lookup is followed. Each move is another version of the same
+/// observation.
 const MAX_MOVES: u32 = 8;
-/// Blocks read in one go, unpacked; a single one may be larger.
+/// Bytes of unpacked blocks that are read at a time; a single block may be larger.
 const PART_BYTES: usize = 4 << 20;
 
 static BLOCKS: Sized =
@@ -25,7 +25,7 @@ static PLACES: Sized = Sized::new(|n| {
 /// Where the content of an observation is stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoredAt {
-    /// Of its row.
+    /// The number of the row.
     pub(super) seq: i64,
     pub(super) payload: Option<i64>,
     pub(super) place: i64,
@@ -37,7 +37,7 @@ impl From<&OwnRow> for StoredAt {
     }
 }
 
-/// Where the content of the row at `at` stands.
+/// Position of the content of the row at index `at`.
 #[derive(Clone, Copy)]
 struct Wanted {
     at: usize,
@@ -45,8 +45,8 @@ struct Wanted {
     place: i64,
 }
 
-/// How many of the rows have contents of at most `max_bytes` together, and how many bytes they have. Each block counts
-/// once.
+/// How many of the rows have contents of at most `max_bytes` together, and the size of these contents. Each
+/// block counts once.
 fn within(rows: &[StoredAt], sizes: &HashMap<i64, usize>, max_bytes: usize) -> (usize, usize) {
     let mut seen = HashSet::new();
     let mut n_bytes = 0_usize;
@@ -63,13 +63,13 @@ fn within(rows: &[StoredAt], sizes: &HashMap<i64, usize>, max_bytes: usize) -> (
 }
 
 impl Telemetry {
-    /// One content per row, in order; `None` for a row that has been deleted since it was read. Read part by part: the
-    /// contents that are returned are all that is in memory, beside one part.
+    /// One content per row, in order; `None` for a row that was deleted in the meantime. Blocks are read in
+    /// parts: memory holds the returned contents and one part.
     pub(super) async fn contents(&self, rows: &[StoredAt]) -> Result<Vec<Option<Content>>, Error> {
         self.contents_up_to(rows, usize::MAX).await
     }
 
-    /// The contents of the first of the rows: of as many as have at most `max_bytes` together, and of one at least.
+    /// The contents of the first rows: of as many as have at most `max_bytes` together, and of at least one.
     pub(super) async fn contents_up_to(
         &self,
         rows: &[StoredAt],
@@ -97,8 +97,8 @@ impl Telemetry {
         Ok(contents)
     }
 
-    /// One content per row, in order; `None` for a row that has been deleted since it was read. A content
-    /// that was replaced since is read where it stands now: never is it taken for empty.
+    /// One content per row, in order; `None` for a row that was deleted in the meantime. A content that was
+    /// replaced in the meantime is read from its new position and never taken for empty.
     async fn contents_of(&self, rows: &[StoredAt]) -> Result<Vec<Option<Content>>, Error> {
         let mut contents = vec![Some(Content::default()); rows.len()];
         let wanted = rows.iter().enumerate().filter_map(|(at, row)| {
@@ -116,8 +116,8 @@ impl Telemetry {
         Err(Error::Unavailable("an observation changes faster than it can be read".to_owned()))
     }
 
-    /// Whether each content, given by its block and its place in it, may pass in the form it is stored in; one
-    /// that is not there is empty. One that moved while it was looked for may pass.
+    /// Whether each content, given by its block and its position in the block, may pass in its stored form. A
+    /// missing content is empty. A content that moved during the lookup may pass.
     pub(super) async fn contents_with(
         &self,
         places: &[(Option<i64>, i64)],
@@ -138,7 +138,7 @@ impl Telemetry {
         while !rest.is_empty() {
             let (sql, n) = BLOCKS.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
-            // Each is dropped before the next one is unpacked.
+            // Each block is dropped before the next one is unpacked.
             let put = &mut |row: Row| {
                 let _scratch = Scratch::begin();
                 let (seq, body) = <(i64, Vec<u8>)>::read(&row)?;
@@ -171,7 +171,7 @@ impl Telemetry {
         })
     }
 
-    /// Unpacks each block once, however many of the rows stand in it; gives what was not found.
+    /// Unpacks each block once, even if several rows are in it. Returns the rows whose content was not found.
     async fn unpack(
         &self,
         wanted: &[Wanted],
@@ -209,7 +209,7 @@ impl Telemetry {
         Ok(by_block.into_values().flatten().collect())
     }
 
-    /// Where the contents went whose blocks are gone.
+    /// The new positions of contents whose blocks were deleted.
     async fn moved(
         &self,
         rows: &[StoredAt],
@@ -240,7 +240,7 @@ impl Telemetry {
                 };
                 match payload {
                     Some(payload) => wanted.push(Wanted { at, payload, place }),
-                    // The version that stands now has none.
+                    // The current version has no content.
                     None => contents[at] = Some(Content::default()),
                 }
             }

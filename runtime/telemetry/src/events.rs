@@ -1,8 +1,8 @@
-//! Observations that come in parts: every part is kept, and the observation is what all parts make
-//! together ([`perpend_domain::patch`]), written in the transaction that takes a new part.
+//! Observations that are sent in parts. Every part is kept, and the observation is the result of all parts
+//! ([`perpend_domain::patch`]), written in the transaction that takes a new part.
 //!
-//! An observation that came whole, as a span, is the base that parts are laid onto: it is kept beside
-//! them, so that what they make together does not lose what none of them says.
+//! An observation that arrived complete, as a span, is the base to which parts are applied. It is kept in
+//! addition to them, so that fields that no part sets are not lost.
 
 use perpend_domain::telemetry::EventBatch;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,16 +24,17 @@ use super::{Tenant, block};
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, As, Cell, Tx, despite_collisions, in_transaction};
 
-/// Parts kept of one thing, before the oldest become one: a sender that repeats itself without end must
-/// not make reading it slower and slower.
+/// Parts that are kept of one object. Above this number the oldest are merged into one, so that a sender that
+/// repeats itself does not slow down reads.
 const MAX_PARTS: usize = 1_000;
-/// Bytes of them as JSON, likewise.
+/// Bytes of these parts as JSON, with the same effect.
 const MAX_PART_BYTES: usize = 4 << 20;
-/// One transaction takes up to so many things, and stops after one that makes it hold more than so many
-/// bytes: what a request asks for beyond that waits for a further one, and other writers come in between.
+/// Objects that one transaction handles at most. It also ends after the object with which it holds more than
+/// `MAX_PART_BYTES` bytes. The rest of a request is handled by further transactions, between which other
+/// writers run.
 const MAX_THINGS: usize = 100;
 const MAX_BYTES: usize = 2 << 20;
-/// Scores of one transaction.
+/// Scores per transaction.
 const MAX_SCORES: usize = 500;
 
 const INSERT: &str = "
@@ -49,13 +50,13 @@ const BASE: &str =
 const SET_BASE: &str = "
     INSERT INTO events (tenant, kind, entity, event_id, body) VALUES ($1, 2, $2, '', $3)
     ON CONFLICT (tenant, kind, entity, event_id) DO UPDATE SET body = excluded.body";
-/// Two nodes that take parts of the same thing take turns, or each would write what its own parts make. A
-/// turn is for all things of a bucket, so that the locks of a transaction stay few; they end with it. The
-/// buckets come as a comma list, in their order.
+/// Nodes that take parts of the same object take turns, or each would write the result of its own parts. A
+/// lock covers all objects of a bucket, so that a transaction has few locks; they end with it. The buckets
+/// are a comma-separated list in ascending order.
 const LOCK_POSTGRES: &str = "
     SELECT COUNT(pg_advisory_xact_lock($1 + bucket))
       FROM unnest(string_to_array($2, ',')::bigint[]) bucket";
-/// Keeps the locks apart from others that are taken in this database.
+/// Base of the advisory locks, so that they do not collide with others of this database.
 const FIRST_LOCK: i64 = 4_707_215 << 32;
 const N_BUCKETS: i64 = 256;
 
@@ -78,7 +79,7 @@ fn entity(about: &PatchSubject) -> (i64, &str) {
     }
 }
 
-/// What is known of one thing, and the bytes it was read from.
+/// The stored parts of one object, and the bytes from which they were read.
 async fn parts(
     tx: &mut Tx,
     tenant: i64,
@@ -98,7 +99,7 @@ async fn parts(
     Ok((parts, n_bytes))
 }
 
-/// The observation that came whole before its parts.
+/// The observation that arrived complete before its parts.
 async fn base(tx: &mut Tx, tenant: i64, id: &ObservationId) -> Result<Option<Observation>, Error> {
     let args = [tenant.into(), id.as_str().into()];
     let rows = tx.rows(BASE, &args, &[As::Blob]).await?;
@@ -106,8 +107,8 @@ async fn base(tx: &mut Tx, tenant: i64, id: &ObservationId) -> Result<Option<Obs
     body.map(|body| block::from_json(block::unpack(body?)?.text(0)?)).transpose()
 }
 
-/// Whether an observation that stands is not what the parts made: it came, or was replaced, as a span.
-/// What joining log records and prices change says nothing about that.
+/// Whether a stored observation is not the result of the parts: it arrived, or was replaced, as a span.
+/// Changes by log records and prices do not count.
 fn came_whole(standing: &Observation, made: Option<&Observation>) -> bool {
     let told = |o: &Observation| {
         (
@@ -119,7 +120,7 @@ fn came_whole(standing: &Observation, made: Option<&Observation>) -> bool {
     made.is_none_or(|made| told(made) != told(standing))
 }
 
-/// An observation that stands where parts make one now, and does not come from them.
+/// An existing observation that does not come from parts although parts exist for it now.
 async fn whole(
     tx: &mut Tx,
     tenant: &Tenant,
@@ -143,7 +144,7 @@ async fn whole(
     Ok(Some(whole))
 }
 
-/// Makes one part of the oldest when there are too many, or of all when they are too large together.
+/// Merges the oldest parts into one if there are too many, or all parts if they are too large together.
 async fn shorten(
     tx: &mut Tx,
     tenant: i64,
@@ -176,18 +177,18 @@ async fn shorten(
 pub(super) struct Packed<'p> {
     patch: &'p Patch,
     body: Vec<u8>,
-    /// As JSON.
+    /// Size as JSON.
     n_bytes: usize,
 }
 
-/// What a thing was, what it is, and the bytes of all its parts.
+/// The old and the new version of an object, and the bytes of all its parts.
 struct Added {
     before: Option<Observation>,
     after: Option<Observation>,
     n_bytes: usize,
 }
 
-/// Adds parts to one thing.
+/// Adds parts to one object.
 async fn add(
     tx: &mut Tx,
     tenant: &Tenant,
@@ -228,10 +229,10 @@ async fn add(
     Ok(Added { before, after, n_bytes })
 }
 
-/// The parts of one thing.
+/// The parts of one object.
 pub(super) type Thing<'p> = (&'p PatchSubject, Vec<Packed<'p>>);
 
-/// The bucket that all nodes put a thing into.
+/// The bucket of an object, the same on all nodes.
 fn bucket(tenant: i64, about: &PatchSubject) -> i64 {
     let (kind, entity) = entity(about);
     let mut hash = Sha256::new();
@@ -242,8 +243,8 @@ fn bucket(tenant: i64, about: &PatchSubject) -> i64 {
     i64::from(u16::from_be_bytes([digest[0], digest[1]])) % N_BUCKETS
 }
 
-/// Locks what parts are about, then the traces that they name, each in their order, so that nobody waits
-/// in a circle and nobody replaces an observation while parts are laid onto it.
+/// Locks the objects of the parts, then the traces that they name, each in their order. This avoids
+/// deadlocks, and no transaction replaces an observation while parts are applied to it.
 pub(super) async fn lock(tx: &mut Tx, tenant: i64, things: &[Thing<'_>]) -> Result<(), Error> {
     if !tx.is_postgres() {
         return Ok(());
@@ -264,12 +265,13 @@ pub(super) async fn lock(tx: &mut Tx, tenant: i64, things: &[Thing<'_>]) -> Resu
 }
 
 impl Telemetry {
-    /// Takes create and update events. When this returns `Ok`, all of it survives power loss; the same
-    /// events again change nothing, in whatever order or grouping; of events of one time the later one holds. Many of them take several transactions.
+    /// Takes create and update events. When this returns `Ok`, all of them survive power loss. The same
+    /// events again change nothing, in any order or grouping; of events with equal times the later one wins.
+    /// Many events take several transactions.
     ///
     /// # Errors
-    /// When the database fails; of what was to be written some may stand then, and the same events again
-    /// complete it.
+    /// When the database fails; some of the events may be written then, and the same events again write the
+    /// rest.
     pub async fn write_events(
         &self,
         project: &ProjectId,
@@ -306,8 +308,8 @@ impl Telemetry {
         Ok(())
     }
 
-    /// Takes as much as goes into one transaction: the media, some of the scores, and as many things as
-    /// the answer says.
+    /// Handles as much as fits into one transaction: the media, some of the scores, and the returned number
+    /// of objects.
     async fn write_some(&self, work: &Work<'_>) -> Result<usize, Error> {
         let tenant = &work.tenant;
         let things = &work.things[..work.things.len().min(MAX_THINGS)];
@@ -334,7 +336,7 @@ impl Telemetry {
     }
 }
 
-/// What is left of a request.
+/// The remaining part of a request.
 struct Work<'w> {
     tenant: Tenant,
     things: &'w [Thing<'w>],
@@ -350,8 +352,7 @@ impl Work<'_> {
     }
 }
 
-/// How many of the things fit into the transaction, and the observations that their parts make with those
-/// that stand.
+/// How many of the objects fit into the transaction, and their new and stored observations.
 async fn merged(
     tx: &mut Tx,
     work: &Work<'_>,
@@ -380,7 +381,7 @@ async fn merged(
     Ok((things.len(), merged))
 }
 
-/// Takes an observation away from a trace it does not belong to any more.
+/// Removes an observation from a trace to which it no longer belongs.
 async fn remove(
     tx: &mut Tx,
     tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! A text searched for in one trace, part by part: memory holds one part of the trace and what was found.
+//! Text search in one trace, part by part: memory holds one part of the trace and the hits.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,33 +18,35 @@ use perpend_db::Scratch;
 use super::row::wrong;
 use crate::{Error, Telemetry};
 
-/// What is searched for in a trace, and how far one request searches.
+/// Search term, start and limits of a search in a trace.
 #[derive(Clone, Debug)]
 pub struct FindQuery {
     pub(crate) sought: TextPattern,
     pub(crate) after: Option<SearchCursor>,
-    /// The search stops behind so many hits: at least 2, because the first one may be the trace itself.
+    /// The search stops after this number of hits. At least 2, because the first one may be the trace itself.
     pub(crate) limit: usize,
-    /// The search stops behind the first part that ends later.
+    /// The search stops after the first part that ends later.
     pub(crate) time: Duration,
 }
 
 impl FindQuery {
-    /// Searches for at most 2 seconds and 100 hits: in the steps behind a place, or in the whole trace.
+    /// A search of at most 2 seconds and 100 hits: in the observations after a position, or in the whole
+    /// trace.
     #[must_use]
     pub const fn new(sought: TextPattern, after: Option<SearchCursor>) -> Self {
         Self { sought, after, limit: 100, time: Duration::from_secs(2) }
     }
 }
 
-/// Comments that contain the text: the newest one and the occurrences in all of them, by step; those about the trace and about
-/// steps that have not arrived together.
+/// Comments that contain the text, by observation: the newest one and the occurrences in all of them.
+/// Comments on the trace and on observations that have not arrived share one entry.
 type Comments = HashMap<Option<String>, FieldMatch>;
 
 impl Telemetry {
-    /// Searches the steps of a trace by start and id: in their ids, names, status messages, inputs, outputs, metadata and
-    /// events, and in the comments of their scores. A search from the start also looks at the trace itself, where comments about
-    /// steps that have not arrived are found too. `None` when the project has no such trace.
+    /// Searches the observations of a trace by start and id: their ids, names, status messages, inputs,
+    /// outputs, metadata and events, and the comments of their scores. A search from the start also covers
+    /// the trace itself, with comments on observations that have not arrived. `None` if the project has no
+    /// such trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -72,7 +74,7 @@ impl Telemetry {
         while 0 < n_left && hits.len() < query.limit {
             let _scratch = Scratch::begin();
             let part = self.next_observations(&mut reader).await?;
-            // Deleted steps count as searched.
+            // Deleted observations count as searched.
             n_left = reader.n_left() + part.len();
             for (step, mut places) in searched(part, Arc::clone(&sought)).await? {
                 if query.limit <= hits.len() {
@@ -122,7 +124,7 @@ impl Telemetry {
         Ok(comments)
     }
 
-    /// The trace itself, where its id, its record or a comment about it contains the text.
+    /// The trace itself, if its id, its record or one of its comments contains the text.
     async fn found_in_record(
         &self,
         project: &ProjectId,
@@ -143,7 +145,8 @@ impl Telemetry {
     }
 }
 
-/// Each step of a part with its places, away from the threads that answer requests: contents may be large.
+/// The hits of each observation of a part, computed off the threads that answer requests, because contents
+/// may be large.
 async fn searched(
     part: Vec<StoredObservation>,
     sought: Arc<TextPattern>,

@@ -1,9 +1,9 @@
-//! What a transaction gathers from its batches: their traces, numbered at its start, and what is written
-//! once, at its end.
+//! State that a transaction collects from its batches: their traces, which get numbers at its start, and rows
+//! that are written once at its end.
 //!
-//! Invariant: **one order.** Traces and sums are written in the order of their keys, whatever the batches:
-//! two nodes that write the same ones wait for each other and not in a circle. Where they still meet the
-//! wrong way round, over an observation that is replaced, the whole transaction runs again.
+//! Invariant: **one order.** Traces and sums are written in the order of their keys in every transaction, so
+//! that two nodes that write the same rows do not deadlock. If they still do, over an observation that is
+//! replaced, the whole transaction runs again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -44,25 +44,25 @@ const TOUCH_TRACE: &str = "
            has_marker = CASE WHEN $4 = 1 THEN 1 ELSE has_marker END
      WHERE number = $1";
 
-/// The number of a trace, and which batch of the transaction made it, if one did.
+/// The number of a trace, and the batch of the transaction that inserted it, if any.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number {
     pub(super) number: i64,
     pub(super) made_by: Option<usize>,
 }
 
-/// What happened to a trace that stood before.
+/// Changes of an existing trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Touch {
     pub(super) number: i64,
     pub(super) at: Timestamp,
     pub(super) root_ended: bool,
     pub(super) has_marker: bool,
-    /// Too many rather than too few until the trace is folded: completeness may wait, not err.
+    /// An upper bound until the trace is folded: completeness may be late, but not early.
     pub(super) n_open: i64,
 }
 
-/// A part of a batch, on its way to get a number.
+/// A trace of a batch that gets a number.
 struct Part<'b> {
     tenant: i64,
     trace: &'b PreparedTrace,
@@ -70,20 +70,20 @@ struct Part<'b> {
     now: Timestamp,
 }
 
-/// What a transaction gathers from its batches.
+/// State that a transaction collects from its batches.
 #[derive(Debug, Default)]
 pub(super) struct Gathered<'b> {
     numbers: HashMap<(i64, &'b str), Number>,
     touched: BTreeMap<(i64, TraceId), Touch>,
     pub(super) rollups: Changes<'b>,
     pub(super) fresh: Numbers,
-    /// By tenant, as far as it was asked for: whether log records of it stand.
+    /// By tenant, for tenants that were checked: whether it has stored log records.
     pub(super) has_logs: HashMap<i64, bool>,
 }
 
 impl<'b> Gathered<'b> {
-    /// Gives every trace of all batches, each named with its tenant and its time, a number. A new one is
-    /// inserted complete, as folded from the first batch that has it.
+    /// Assigns a number to every trace of all batches, each given with its tenant and its time. A new trace
+    /// is inserted completely, as folded from the first batch that has it.
     pub(super) async fn number(
         &mut self,
         tx: &mut Tx,
@@ -144,7 +144,7 @@ impl<'b> Gathered<'b> {
         Ok(())
     }
 
-    /// The numbers of traces that stood before, all of one tenant.
+    /// The numbers of existing traces, all of one tenant.
     async fn find(&mut self, tx: &mut Tx, parts: &[&Part<'b>]) -> Result<(), Error> {
         let mut rest = parts;
         while let Some(first) = rest.first() {
@@ -153,7 +153,7 @@ impl<'b> Gathered<'b> {
             let mut args: Vec<Arg<'_>> = vec![first.tenant.into()];
             args.extend(chunk.iter().map(|part| Arg::from(part.trace.id.as_str())));
             let found = tx.rows(sql, &args, &[As::Int, As::Text]).await?;
-            // One is missing that was there between the two statements: another node deletes it right now.
+            // A trace that existed between the two statements is missing: another node is deleting it.
             if found.len() < n {
                 return Err(Error::Unavailable("a trace is being deleted".to_owned()));
             }
@@ -172,18 +172,18 @@ impl<'b> Gathered<'b> {
         Ok(())
     }
 
-    /// The number of a trace that one of the batches has.
+    /// The number of a trace of one of the batches.
     pub(super) fn number_of(&self, tenant: i64, id: &TraceId) -> Option<Number> {
         self.numbers.get(&(tenant, id.as_str())).copied()
     }
 
-    /// The number of any trace; 0 where there is none.
+    /// The number of any trace; 0 if it does not exist.
     pub(super) async fn look_up(tx: &mut Tx, tenant: i64, id: &TraceId) -> Result<i64, Error> {
         let (sql, _) = FIND_TRACES.for_up_to(1);
         tx.integer(sql, &[tenant.into(), id.as_str().into()]).await
     }
 
-    /// Notes that a trace has changed.
+    /// Records that a trace has changed.
     pub(super) fn touch(&mut self, tenant: i64, id: TraceId, touch: Touch) {
         let known = self.touched.entry((tenant, id)).or_insert(Touch { n_open: 0, ..touch });
         known.at = known.at.max(touch.at);
@@ -192,7 +192,7 @@ impl<'b> Gathered<'b> {
         known.n_open += touch.n_open;
     }
 
-    /// Writes what was gathered. Nothing may follow in the transaction but its commit.
+    /// Writes the collected rows. Only the commit may follow in the transaction.
     pub(super) async fn write(self, tx: &mut Tx) -> Result<(), Error> {
         for touch in self.touched.into_values() {
             let args: [Arg<'_>; 5] = [
@@ -203,7 +203,7 @@ impl<'b> Gathered<'b> {
                 touch.n_open.into(),
             ];
             if tx.execute(TOUCH_TRACE, &args).await? == 0 {
-                // Nothing would lead to the observations just written.
+                // The new observations would be unreachable.
                 return Err(Error::Unavailable("a trace is being deleted".to_owned()));
             }
         }

@@ -1,7 +1,7 @@
-//! Sessions and users that fit a filter.
+//! Filtered lists of sessions and users.
 //!
-//! Texts that a filter asks to be equal lead to few groups by an index. Else groups are walked by, the newest first, in
-//! parts: what no id decides is tested by sums that are made for a part. The walk stops after so much work and says where.
+//! Equality conditions on texts lead to few groups by an index. Otherwise groups are scanned in parts, newest
+//! first, and conditions on sums are tested per part. The scan stops at a limit and returns its position.
 
 use std::collections::HashMap;
 
@@ -14,23 +14,24 @@ use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery, TraceGroup};
 use crate::trace_groups::{Narrowed, bound, columns};
 use crate::{Error, Telemetry};
 
-/// Groups that are looked at together.
+/// Groups that are tested together.
 const PART: u32 = 200;
-/// Groups that are looked at for a page, and traces that are summed for it. The part that reaches one of these is the last.
+/// Limit of groups that are tested for a page, and of traces that are summed for it. The part that reaches a
+/// limit is the last one.
 const MAX_GROUPS: u64 = 2_000;
 const MAX_TRACES: u64 = 20_000;
-/// Traces of a text that lead to its groups; with more of them groups are walked by.
+/// Maximum of traces of a text from which groups are collected; with more traces groups are scanned.
 const FEW: u32 = 2_000;
 
-/// Sessions or users that fit a filter, as far as they were looked for.
+/// Sessions or users that match a filter, as far as they were searched.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TestedGroups {
-    /// A page of them.
+    /// A page of matches.
     pub page: GroupPage,
-    /// So many were looked at.
+    /// Number of tested groups.
     pub n_tested: u64,
-    /// The last one that was looked at, in the direction that was asked for, where the search stopped before the end of the
-    /// list and the page is not full.
+    /// The last tested group in the direction of the search, if the search stopped before the end of the list
+    /// and the page is not full.
     pub stopped: Option<Cursor>,
 }
 
@@ -42,14 +43,14 @@ perpend_db::record! {
     }
 }
 
-/// What the traces of a group name.
+/// The user or session ids and the environments of the traces of a group.
 #[derive(Debug, Default)]
 struct Texts {
     others: Vec<String>,
     environments: Vec<String>,
 }
 
-/// What the columns of a filter call a group, and the other one that its traces name.
+/// The columns of the filter for a group and for the other id of its traces.
 const fn names(by: GroupKey) -> [&'static str; 2] {
     match by {
         GroupKey::Session => ["sessionId", "userId"],
@@ -57,7 +58,7 @@ const fn names(by: GroupKey) -> [&'static str; 2] {
     }
 }
 
-/// A group of which the id alone is known.
+/// A group of which only the id is known.
 struct Named<'a> {
     by: GroupKey,
     id: &'a str,
@@ -96,7 +97,7 @@ impl Row for Summed<'_> {
             "traceCount" => count(group.n_traces),
             "observationCount" => count(group.n_observations),
             "errorCount" => count(group.n_errors),
-            // What is not known is not zero.
+            // Unknown is not zero.
             "totalTokens" if group.total_tokens == 0 => Cell::Null,
             "totalTokens" => count(group.total_tokens),
             "totalCost" if group.cost.n_priced == 0 => Cell::Null,
@@ -107,7 +108,8 @@ impl Row for Summed<'_> {
     }
 }
 
-/// The texts of which a row must have one, by a condition on one of these columns, with its place.
+/// The texts of which a row must have one, by a condition on one of these columns, with the index of the
+/// condition.
 fn one_of(filter: &Filter, of: &[&str]) -> Option<(usize, Vec<String>)> {
     let values = |(at, condition): (usize, &Condition)| {
         let column = condition.column?;
@@ -116,15 +118,15 @@ fn one_of(filter: &Filter, of: &[&str]) -> Option<(usize, Vec<String>)> {
             Test::AnyOf(values) => values.as_slice(),
             _ => return None,
         };
-        // What is empty fits groups of which no trace names one.
+        // The empty text matches groups whose traces have no id.
         let is_telling = of.contains(&column.id) && !values.iter().any(String::is_empty);
         is_telling.then(|| (at, values.to_vec()))
     };
     filter.conditions.iter().enumerate().find_map(values)
 }
 
-/// What is left to be tested of groups that were found by the texts of their traces: where all of their traces are asked for,
-/// nothing of the condition that led to them.
+/// The remaining conditions for groups that were found by the texts of their traces. If all of their traces
+/// are requested, the condition that led to them is not tested again.
 fn left_to_test(filter: &Filter, query: &GroupQuery, is_found: bool) -> Filter {
     let [own, other] = names(query.by);
     let is_of_all = query.environments.is_empty() && query.started == (None, None);
@@ -140,8 +142,8 @@ fn left_to_test(filter: &Filter, query: &GroupQuery, is_found: bool) -> Filter {
     left
 }
 
-/// The groups of traces that name one of these texts as the other. An index on the column that groups would lead to far more
-/// traces, so that column is kept out of its reach.
+/// The groups of traces with one of these texts as the other id. An index on the grouping column would lead
+/// to far more traces, so that column is made unusable for indexes.
 pub(super) fn named_with(tenant: i64, by: GroupKey, others: &[String]) -> Sql {
     let (column, other) = columns(by);
     let mut sql = Sql::default();
@@ -156,7 +158,7 @@ pub(super) fn named_with(tenant: i64, by: GroupKey, others: &[String]) -> Sql {
 }
 
 impl Telemetry {
-    /// Sessions or users that fit, by the start of the newest of their traces. The filter is one of
+    /// Sessions or users that match, by the start of their newest trace. The filter is one of
     /// [`GROUPS`](perpend_domain::filter::GROUPS).
     ///
     /// # Errors
@@ -179,7 +181,7 @@ impl Telemetry {
         let wanted = query.limit as usize;
         let mut walk = query.clone();
         if among.is_some() {
-            // Their places are read once.
+            // Their positions are read once.
             walk.limit = FEW;
         }
         let mut found: Vec<(Cursor, TraceGroup)> = Vec::new();
@@ -220,7 +222,7 @@ impl Telemetry {
         Ok(tested)
     }
 
-    /// The ids of all groups that can fit, where a condition leads to few.
+    /// The ids of all groups that may match, if a condition leads to few.
     async fn candidates(
         &self,
         tenant: i64,
@@ -247,7 +249,7 @@ impl Telemetry {
         Ok(Some(ids))
     }
 
-    /// Those of these groups that fit, in their order.
+    /// The matching ones of these groups, in their order.
     async fn fitting(
         &self,
         tenant: i64,
@@ -294,7 +296,7 @@ impl Telemetry {
         Ok(Fitting { groups, n_summed })
     }
 
-    /// What the traces of each of these groups name.
+    /// The texts of the traces of each of these groups.
     async fn texts_of(
         &self,
         tenant: i64,
@@ -324,7 +326,7 @@ impl Telemetry {
     }
 }
 
-/// Groups of a part that fit.
+/// Matching groups of a part.
 struct Fitting {
     groups: Vec<(Cursor, TraceGroup)>,
     n_summed: u64,

@@ -1,7 +1,7 @@
-//! What scores say of sessions and users, how many traces they have day by day, what traces of a user say over time, and those
-//! with low scores.
+//! Aggregates of sessions and users: their scores, their traces per day, the traces of a user over time, and
+//! traces with low scores.
 //!
-//! All is bounded: scores are read of the newest traces of each.
+//! All of them are bounded: scores are read from the newest traces of each group.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,11 +15,11 @@ use perpend_domain::time::Timestamp;
 use crate::trace_groups::{Narrowed, bound, columns, of_column};
 use crate::{Error, Telemetry};
 
-/// Traces of a user among which those with low scores are looked for.
+/// Traces of a user that are searched for low scores.
 const LOOKED_AT: u32 = 1_000;
-/// Names of scores by traces that are read for the lowest ones.
+/// Pairs of score name and trace that are read for the lowest scores.
 const LOWEST: u32 = 200;
-/// A number from 0 to 1 below this is low.
+/// Numeric scores from 0 to 1 below this value are low.
 const LOW: f64 = 0.5;
 
 perpend_db::record! {
@@ -61,33 +61,33 @@ perpend_db::record! {
     }
 }
 
-/// What the scores of one name say together.
+/// Aggregate of the scores of one name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScoreSum {
     /// Their name.
     pub name: String,
-    /// What their values are.
+    /// Type of the values.
     pub data_type: ScoreDataType,
-    /// They are about the session itself, and not about its traces.
+    /// Whether the scores are on the session itself and not on its traces.
     pub is_own: bool,
-    /// How many.
+    /// Number of scores.
     pub n: u64,
-    /// Of numbers; a truth counts as one.
+    /// Sum of numbers; `true` counts as one.
     pub total: f64,
-    /// The category that most of them have, and how many have it.
+    /// The most frequent category, and its number of scores.
     pub top: Option<(String, u64)>,
 }
 
-/// What traces say together that began in one part of a time.
+/// Totals of the traces that started in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OverTime {
-    /// Where the part begins.
+    /// Start of the interval.
     pub at: Timestamp,
-    /// How many traces.
+    /// Number of traces.
     pub n_traces: u64,
-    /// How many of them have a step with an error.
+    /// Number of traces with an observation of level `ERROR`.
     pub n_failed: u64,
-    /// What they cost.
+    /// Total cost.
     pub cost: CostSum,
 }
 
@@ -98,14 +98,14 @@ pub struct LowScore {
     pub trace: TraceId,
     /// The name of the score.
     pub name: String,
-    /// Whether it is a truth that is false, and no number.
+    /// Whether it is a boolean score that is false, and not a number.
     pub is_truth: bool,
 }
 
 impl Telemetry {
-    /// The scores of each of these sessions or users by name: those of the session itself first, then those of its newest
-    /// traces, `newest` of each, in the alphabet. Scores of steps are left out. Environments are those of the question, and
-    /// so is the time of the traces.
+    /// The scores of each of these sessions or users by name: first those of the session itself, then those
+    /// of its newest traces, `newest` of each, in alphabetical order. Scores of observations are left out.
+    /// Environments and the time range of traces are those of the query.
     ///
     /// # Errors
     /// When the database fails.
@@ -139,7 +139,7 @@ impl Telemetry {
             });
             sum.n += n;
             sum.total += row.total;
-            // Of equally many the first in the alphabet.
+            // Of equally frequent categories the first in alphabetical order.
             let is_more = |category: &String| match &sum.top {
                 None => true,
                 Some((top, most)) => n > *most || (n == *most && category < top),
@@ -154,8 +154,8 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// How many traces of each of these sessions or users began on each of so many days, which begin with this instant; of
-    /// the environments of the question.
+    /// Number of traces of each of these sessions or users per day, for the given number of days from this
+    /// instant, in the environments of the query.
     ///
     /// # Errors
     /// When the database fails.
@@ -200,8 +200,9 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// What the traces of a user in the time and the environments of the question say, by parts of so many microseconds; the
-    /// first of these begins with an instant that no trace of the time is before. Parts without traces are left out.
+    /// Totals of the traces of a user in the time range and the environments of the query, by intervals of a
+    /// number of microseconds. The first interval begins with an instant before which the range has no trace.
+    /// Intervals without traces are left out.
     ///
     /// # Errors
     /// When the database fails.
@@ -243,9 +244,9 @@ impl Telemetry {
         Ok(parts.collect())
     }
 
-    /// The lowest scores of the newest 1,000 traces of a user in the time and the environments of the question, about a trace
-    /// itself each: what is false, and numbers below 0.5 of names whose numbers there are all from 0 to 1. The lowest first,
-    /// then by the newest trace.
+    /// The lowest scores of the newest 1,000 traces of a user in the time range and the environments of the
+    /// query, on the trace itself: `false`, and numbers below 0.5 of names whose numbers all are from 0 to 1.
+    /// The lowest first, then by the newest trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -289,7 +290,7 @@ impl Telemetry {
     }
 }
 
-/// The scores of these groups put together by what they are about, name, kind of value and category.
+/// The scores of these groups, grouped by subject, name, data type and category.
 pub(super) fn scores(
     project: &ProjectId,
     tenant: i64,
@@ -333,7 +334,7 @@ pub(super) fn scores(
         narrowed.push("t", &mut sql);
         sql.push(&format!(" ORDER BY t.started_at DESC LIMIT {newest}) n{at}"));
     }
-    // The traces lead: there are fewer of them than scores.
+    // Traces are the outer table: there are fewer of them than scores.
     sql.push(&format!(
         ") g CROSS JOIN scores s WHERE s.project_id = {project} AND s.trace_id = g.trace_id AND s.observation_id IS NULL \
           GROUP BY g.id, s.name, s.data_type, CASE WHEN s.data_type = 'CATEGORICAL' THEN s.text END"

@@ -1,12 +1,13 @@
-//! Traces, observations, sessions, scores and media: written by the batch, read by page, asked for metrics.
+//! Traces, observations, sessions, scores and media: written in batches, read in pages, aggregated for
+//! metrics.
 //!
 //! Invariants:
-//! - **Returned means committed.** [`Telemetry::write_batch`] answers after the commit that holds the batch;
-//!   many batches share one commit, and one that fails does not take the others along.
-//! - **The set decides.** Rows depend on the set of observations received, not on order, grouping or
-//!   repetition; an identical repeat changes nothing, the time of the last change included.
-//! - **Ingest costs no more for large traces.** A batch never reads the rest of a trace it adds to: it
-//!   marks the trace stale, and whoever reads it next, or a quiet moment, folds it anew.
+//! - **Returned means committed.** [`Telemetry::write_batch`] returns after the commit of the batch. Many
+//!   batches share one commit, and a failing batch does not fail the others.
+//! - **Order does not matter.** Rows depend on the set of received observations, not on order, grouping or
+//!   repetition. An identical repetition changes nothing, not even the time of the last change.
+//! - **The cost of ingest does not depend on the size of traces.** A batch never reads the rest of a trace to
+//!   which it adds. It marks the trace stale, and the next reader, or a background task, folds it.
 //!
 //! [`Telemetry::write_batch`]: crate::Telemetry::write_batch
 
@@ -86,7 +87,7 @@ struct Tenant {
     number: i64,
 }
 
-/// What was sent and scored, cheap to clone. Batches that are written at the same time share a commit.
+/// Handle to the stored telemetry, cheap to clone. Concurrent batches share a commit.
 #[derive(Clone, Debug)]
 pub struct Telemetry {
     pool: Pool,
@@ -94,14 +95,13 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// In a database that has all steps of the schema. Starts the tasks that write and fold; on the present
-    /// runtime.
+    /// For a database with the current schema. Starts the tasks that write and fold on the current runtime.
     #[must_use]
     pub fn start(pool: &Pool) -> Self {
         Self { pool: pool.clone(), writer: Writer::start(pool) }
     }
 
-    /// Takes no more batches, writes those it has taken, and ends its tasks.
+    /// Refuses new batches, writes the queued ones, and ends its tasks.
     pub async fn close(&self) {
         self.writer.close().await;
     }

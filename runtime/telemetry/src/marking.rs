@@ -1,6 +1,6 @@
-//! What people change of a trace: its bookmark and its tags. It is an update of the trace, written as those that come
-//! in batches are, but no activity of the application: nothing that was complete waits again, and no evaluator runs again
-//! because of it. An export of what changed has it with the next change that a sender makes.
+//! Changes of a trace by users: its bookmark and its tags. A change is an update of the trace, written like
+//! those of batches, but no activity of the application: complete targets do not wait again, and no evaluator
+//! runs again. An export of changed rows contains it with the next change by a sender.
 
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::marks::TraceMarks;
@@ -12,10 +12,11 @@ use perpend_domain::time::Timestamp;
 use crate::{Error, Telemetry};
 
 impl Telemetry {
-    /// Changes the marks of a trace. `event` names the change: the same one again changes nothing.
+    /// Changes the marks of a trace. `event` identifies the change: the same one again changes nothing.
     ///
     /// # Errors
-    /// [`Error::NotFound`] without such a trace, [`Error::TooLong`] when its id leaves no room for a record of it.
+    /// [`Error::NotFound`] without such a trace, [`Error::TooLong`] if its id is too long for the id of its
+    /// record.
     pub async fn mark_trace(
         &self,
         project: &ProjectId,
@@ -27,7 +28,7 @@ impl Telemetry {
         let seen = known.ok_or(Error::NotFound)?.updated_at;
         let patch = Patch::marking(trace, marks, event, now).ok_or(Error::TooLong)?;
         let batch = EventBatch { patches: vec![patch], ..EventBatch::default() };
-        // Marks have no usage, so no price applies to them.
+        // Marks have no usage, so prices do not apply.
         self.write_events(project, batch, &PriceTable::default(), seen).await
     }
 }

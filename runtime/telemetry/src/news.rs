@@ -1,4 +1,4 @@
-//! The number of traces newer than the newest one on a page, and of what else came since.
+//! Counts of traces, groups and scores that are newer than a page.
 
 use perpend_db::Sql;
 use perpend_domain::ids::ProjectId;
@@ -11,26 +11,26 @@ use crate::{Error, Telemetry};
 /// The environments of the traces that are counted.
 #[derive(Clone, Copy, Debug)]
 pub enum Among<'a> {
-    /// These alone.
+    /// Only these.
     Only(&'a [String]),
-    /// All but these.
+    /// All except these.
     Without(&'a [&'a str]),
 }
 
-/// Which traces are news.
+/// Selects the traces that count as new.
 #[derive(Clone, Copy, Debug)]
 pub struct Since<'a> {
-    /// Those that started after this instant.
+    /// Traces that started after this instant.
     pub started: Timestamp,
-    /// And those that were first received after this one, whenever they started.
+    /// In addition traces that were first received after this instant, whenever they started.
     pub received: Option<Timestamp>,
-    /// Of both those alone that started from and before these.
+    /// Restricts both to traces that started from the first to before the second instant.
     pub within: (Option<Timestamp>, Option<Timestamp>),
-    /// Of both those alone.
+    /// Restricts both to environments.
     pub among: Among<'a>,
 }
 
-/// The numbers and environments of news, of which `limit` are looked at.
+/// Numbers and environments of new traces, at most `limit` rows.
 pub(super) fn news(tenant: i64, since: Since<'_>, limit: u32, is_postgres: bool) -> Sql {
     let mut sql = Sql::default();
     let tenant = sql.bind(tenant.into());
@@ -46,7 +46,7 @@ pub(super) fn news(tenant: i64, since: Since<'_>, limit: u32, is_postgres: bool)
     ));
     if let Some(received) = since.received {
         let received = sql.bind(received.as_micros().into());
-        // What was received for the first time then has not changed before.
+        // A trace that was first received then has not changed before.
         let index = if is_postgres { "" } else { " INDEXED BY traces_changed" };
         sql.push(&format!(
             " UNION SELECT * FROM (SELECT t.number AS number, t.environment AS environment FROM traces t{index} \
@@ -57,7 +57,7 @@ pub(super) fn news(tenant: i64, since: Since<'_>, limit: u32, is_postgres: bool)
     sql
 }
 
-/// Whether a row `n` is in a time and in one of some environments; in any where there are none.
+/// Whether a row `n` is in a time range and in one of some environments; in any if none is given.
 fn fitting(
     sql: &mut Sql,
     (column, (from, to)): (&str, (Option<Timestamp>, Option<Timestamp>)),
@@ -77,7 +77,8 @@ fn fitting(
 }
 
 impl Telemetry {
-    /// How many traces are news, and whether that may not be all: `limit` of any environment are looked at.
+    /// Number of new traces, and whether there may be more: at most `limit` traces of any environment are
+    /// read.
     ///
     /// # Errors
     /// When the database fails.
@@ -110,9 +111,9 @@ impl Telemetry {
         Ok((n.unsigned_abs(), i64::from(limit) <= n_all))
     }
 
-    /// How many sessions or users, or with `only` how many traces of that one, were given traces that were first received
-    /// after an instant, in the time and the environments of the question; and whether that may not be all: `limit` traces are
-    /// looked at.
+    /// Number of sessions or users, or with `only` of traces of that one, with traces that were first
+    /// received after an instant, in the time range and the environments of the query; and whether there may
+    /// be more: at most `limit` traces are read.
     ///
     /// # Errors
     /// When the database fails.
@@ -153,8 +154,8 @@ impl Telemetry {
         Ok((n.unsigned_abs(), i64::from(limit) <= n_all))
     }
 
-    /// How many scores of this time and these environments came after an instant, and whether that may not be all: `limit`
-    /// are looked at. One that is only written anew does not count.
+    /// Number of scores of this time range and these environments that were made after an instant, and
+    /// whether there may be more: at most `limit` are read. A score that is only rewritten does not count.
     ///
     /// # Errors
     /// When the database fails.

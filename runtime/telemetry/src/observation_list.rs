@@ -1,8 +1,8 @@
 //! Lists of observations, latest start first.
 //!
-//! What few observations have is found by something smaller than the list: an index, the traces that have
-//! it, or the hours whose rollups say that there is some. What only contents and scores tell is tested in
-//! memory, row by row, and contents are parsed only where they can pass.
+//! Selective conditions are answered by something smaller than the list: an index, the traces that have the
+//! value, or the hours whose rollups have it. Conditions on contents and scores are tested in memory, row by
+//! row, and contents are parsed only if they may match.
 
 use std::collections::HashMap;
 
@@ -28,18 +28,18 @@ use perpend_domain::telemetry::{
 
 pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
 
-/// So few rows are sorted rather than looked for in the order of time.
+/// Up to this number of rows they are sorted instead of searched in the order of time.
 const FEW: i64 = 5_000;
-/// From so many rows on, the way to a page is cut short.
+/// From this number of skipped rows on, the way to a page is shortened by rollups.
 const FAR: u64 = 200;
-/// Rows looked at in one go where a part of the filter is tested in memory: at first, and at most.
+/// Rows that are read at a time if a part of the filter is tested in memory: at first, and at most.
 const SCAN: [usize; 2] = [500, 4_000];
-/// Contents that are tested at a time.
+/// Bytes of contents that are tested at a time.
 const TESTED_BYTES: usize = 4 << 20;
-/// What an observation of a page takes in memory besides its content.
+/// Memory of an observation of a page in addition to its content.
 const KEPT_BYTES: usize = 1 << 10;
 
-/// The one text that the column has to be.
+/// The single text to which the column must be equal.
 fn one_value<'f>(condition: &'f Condition, id: &str) -> Option<&'f str> {
     match &condition.test {
         _ if !is_on(condition, id) => None,
@@ -52,7 +52,7 @@ fn one_value<'f>(condition: &'f Condition, id: &str) -> Option<&'f str> {
     }
 }
 
-/// Whether only observations of named traces are asked for.
+/// Whether the filter names the traces of the observations.
 fn names_traces(filter: &Filter) -> bool {
     filter.conditions.iter().any(|condition| {
         is_on(condition, "traceId")
@@ -67,8 +67,8 @@ fn unled(id: &str) -> Option<Expr> {
     }
 }
 
-/// `FROM` and `WHERE` of a list of observations. The tenant is named twice, so that the list by time needs
-/// no look at traces; for named traces only once, or SQLite would read the whole list by time for them.
+/// `FROM` and `WHERE` of a list of observations. The tenant occurs twice, so that the list by time need not
+/// read traces; for named traces only once, or SQLite would read the whole list by time for them.
 pub(super) fn observations_from(tenant: i64, filter: &Filter, is_postgres: bool) -> (Sql, Rest) {
     let mut sql = Sql::default();
     let number = sql.bind(tenant.into());
@@ -82,12 +82,12 @@ pub(super) fn observations_from(tenant: i64, filter: &Filter, is_postgres: bool)
     (sql, rest)
 }
 
-/// The hours that have rows which pass what the rollups know, the latest first, and how many.
+/// The hours with rows that match the conditions on rollup columns, latest first, and their counts.
 struct Hours {
     all: Vec<(i64, u64)>,
-    /// The rollups know every condition but those on the start.
+    /// Whether the rollups have the column of every condition except those on the start.
     is_whole: bool,
-    /// Asked for from then on, and before.
+    /// The requested range of start times: inclusive, exclusive.
     range: (i64, i64),
 }
 
@@ -101,7 +101,7 @@ impl Hours {
     }
 }
 
-/// The start that is asked for: from, inclusive, and to, exclusive.
+/// The requested range of start times: from, inclusive, and to, exclusive.
 fn start_range(filter: &Filter) -> (i64, i64) {
     let (mut from, mut to) = (i64::MIN / 2, i64::MAX / 2);
     for condition in filter.conditions.iter().filter(|c| is_on(c, "startTime")) {
@@ -120,18 +120,18 @@ fn start_range(filter: &Filter) -> (i64, i64) {
     (from, to)
 }
 
-/// A list in the making.
+/// The statement of a list.
 struct List {
     /// `FROM ... WHERE ...`.
     sql: Sql,
     rest: Rest,
     hours: Option<Hours>,
-    /// One index has the rows in order.
+    /// Whether one index has the rows in order.
     is_by_name: bool,
 }
 
 perpend_db::record! {
-    /// A row as far as its place and a search need it.
+    /// The columns of a row that its position and a search need.
     struct NarrowRow {
         seq: i64,
         payload: Option<i64>,
@@ -143,7 +143,7 @@ perpend_db::record! {
     }
 }
 
-/// Rows that every row is among which passes the condition; none where nothing smaller is known.
+/// A superset of the rows that match the condition; `None` if no smaller set is known.
 fn among(
     sql: &mut Sql,
     tenant: &str,
@@ -189,8 +189,8 @@ fn among(
 }
 
 impl Telemetry {
-    /// Observations, newest start first. Only with `with_content`, or where the filter looks at it, is
-    /// any content read. A page that was given up holds what was found up to there.
+    /// Observations, newest start first. Content is read only with `with_content`, or if the filter reads it.
+    /// A page that was given up holds the matches found so far.
     ///
     /// # Errors
     /// When the database fails.
@@ -240,7 +240,7 @@ impl Telemetry {
         Ok(list)
     }
 
-    /// The list among few rows; none when no condition leaves few.
+    /// The list restricted to few rows; `None` if no condition leaves few.
     async fn few(
         &self,
         project: &ProjectId,
@@ -270,7 +270,7 @@ impl Telemetry {
                     format!("o.seq IN ({among})")
                 }
             };
-            // The order of the tables is given: SQLite would begin with all traces.
+            // The join order is fixed: SQLite would start with all traces.
             sql.push(&format!(
                 " FROM observations o CROSS JOIN traces t \
                  WHERE t.number = o.trace AND t.tenant = {number} AND {place}"
@@ -282,14 +282,14 @@ impl Telemetry {
         Ok(None)
     }
 
-    /// Narrows a list to the hours that the rollups know of.
+    /// Restricts a list to the hours of the rollups.
     async fn by_hours(
         &self,
         list: &mut List,
         tenant: i64,
         query: &ObservationQuery,
     ) -> Result<(), Error> {
-        // The rollups leave out records of traces.
+        // The rollups do not contain records of traces.
         if !query.without_records {
             return Ok(());
         }
@@ -341,7 +341,7 @@ impl Telemetry {
                 }
             }
         }
-        // An index that leaves less is the better way, except to what next to nobody has.
+        // A more selective index is better, except for values that hardly any row has.
         if list.is_by_name && hours.total() > FEW.unsigned_abs() {
             return Ok(());
         }
@@ -419,7 +419,7 @@ impl Telemetry {
         self.rows_after(&sql, query, limit, skip).await
     }
 
-    /// Hour after hour, those without rows left out.
+    /// One hour after the other; hours without rows are left out.
     async fn rows_by_hour(
         &self,
         sql: &Sql,
@@ -457,13 +457,13 @@ impl Telemetry {
                 return Ok((rows, true));
             }
             skip = 0;
-            // What the rollups do not know may leave out much.
+            // Conditions that the rollups do not have may be selective.
             goal = goal.saturating_mul(4);
         }
         Ok((rows, false))
     }
 
-    /// `true` when there are more rows though these are less than `limit`, because they are large.
+    /// `true` if there are more rows although there are fewer than `limit`, because they are large.
     async fn rows_after(
         &self,
         from: &Sql,
@@ -539,7 +539,7 @@ impl Telemetry {
             if filling.is_full() || is_end {
                 break;
             }
-            // What was found up to here is of use where a cursor leads on.
+            // The matches found so far are useful if a cursor leads on.
             if n_left == 0 || !query.with_total && perpend_db::is_half_over() {
                 filling.page.scan_limit =
                     after.map(|after| ScanLimit { after, columns: list.rest.columns() });
@@ -550,8 +550,8 @@ impl Telemetry {
         Ok(filling.finish())
     }
 
-    /// Hands on those of the rows that pass what is tested in memory, in their order, until `put` returns that it needs
-    /// no more.
+    /// Passes on the rows that match the conditions tested in memory, in their order, until `put` returns
+    /// that it needs no more.
     async fn passing(
         &self,
         project: &ProjectId,
@@ -591,7 +591,7 @@ impl Telemetry {
         Ok(())
     }
 
-    /// Those that pass what is tested in memory.
+    /// The rows that match the conditions tested in memory.
     async fn tested(
         &self,
         project: &ProjectId,
@@ -625,13 +625,13 @@ impl Telemetry {
     }
 }
 
-/// A page of observations that were tested in memory.
+/// A page of observations that are tested in memory.
 struct Filling<'q> {
     query: &'q ObservationQuery,
     page: ObservationPage,
     n_bytes: usize,
     n_matching: u64,
-    /// The page ended before one whose content was too much.
+    /// Whether the page ended before an observation whose content was too large.
     is_cut: bool,
 }
 
@@ -644,7 +644,7 @@ impl<'q> Filling<'q> {
         self.query.offset + u64::from(self.query.limit)
     }
 
-    /// Takes the next one, which stays in memory where it is on the page.
+    /// Takes the next match and keeps it in memory if it is on the page.
     fn put(&mut self, found: Tested, scratch: &mut Scratch) {
         let is_in_page = self.query.offset <= self.n_matching && self.n_matching < self.last();
         self.n_matching += 1;
@@ -673,13 +673,13 @@ impl<'q> Filling<'q> {
     }
 }
 
-/// An observation that passes, and the bytes of its content where that is wanted.
+/// A matching observation, and the size of its content if that is requested.
 struct Tested {
     stored: StoredObservation,
     n_bytes: usize,
 }
 
-/// The rows that start in a time.
+/// Restricts the statement to rows that start in a time range.
 fn within(sql: &Sql, from: i64, to: i64) -> Sql {
     let mut sql = sql.clone();
     let [from, to] = [from, to].map(|at| sql.bind(at.into()));
@@ -687,7 +687,7 @@ fn within(sql: &Sql, from: i64, to: i64) -> Sql {
     sql
 }
 
-/// The same without the traces, where no condition asks them.
+/// The statement without the table of traces, if no condition uses it.
 fn without_traces(sql: &Sql) -> String {
     const JOINED: &str =
         " FROM observations o JOIN traces t ON t.number = o.trace WHERE t.tenant = $1 AND";

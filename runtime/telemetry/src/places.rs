@@ -1,4 +1,4 @@
-//! Pages of a list of traces: their position, their cursors, and how addresses write those.
+//! Pages of a list of traces: their position, their cursors, and the text form of cursors.
 
 use std::fmt;
 
@@ -10,40 +10,41 @@ use perpend_domain::trace_list::TraceOrder;
 /// A page of traces, some of which may not have been tested.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestedTraces {
-    /// Those of the page.
+    /// The traces of the page.
     pub traces: Vec<StoredTrace>,
-    /// How many fit, among the tested ones; absent where the list was read only as far as the page.
+    /// Number of matches among the tested traces; absent if the list was read only up to the page.
     pub total: Option<BoundedCount>,
-    /// How many were tested, where not all of them were.
+    /// Number of tested traces, if not all were tested.
     pub n_tested: u64,
-    /// How many were not tested: the last in the order of the reading.
+    /// Number of untested traces: the last ones in the direction of the search.
     pub n_left: u64,
-    /// The position of this page, when it was asked for by [`traces_from`](crate::Telemetry::traces_from).
+    /// The position of this page, if it was read by [`traces_from`](crate::Telemetry::traces_from).
     pub places: Places,
 }
 
 /// The position of a page in its list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Places {
-    /// Traces before the page; unknown where they are tested in memory, and where they are more than are counted.
+    /// Number of traces before the page; absent if they are tested in memory, and if there are more than are
+    /// counted.
     pub n_before: Option<u64>,
-    /// The cursor of its first trace, where others come before it.
+    /// The cursor of its first trace, if others come before it.
     pub first: Option<TraceCursor>,
-    /// The cursor of its last trace, where others follow.
+    /// The cursor of its last trace, if others follow.
     pub last: Option<TraceCursor>,
-    /// The place from which the reading goes on, where it stopped before the page was full: beyond the last trace that was
-    /// tested, in its direction.
+    /// The position at which the search continues, if it stopped before the page was full: after the last
+    /// tested trace, in the direction of the search.
     pub stopped: Option<TracesFrom>,
 }
 
-/// A cursor: the values that order one trace. New traces do not move others across it.
+/// A cursor: the values that determine the position of one trace. New traces do not move others across it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceCursor {
-    /// What the order is by, for figures and scores. A trace without the score has none.
+    /// The value of the order column, for figures and scores. Absent for a trace without the score.
     pub figure: Option<Figure>,
-    /// Its start; of a score, the time of that.
+    /// Start of the trace; for a score, the time of the score.
     pub at: Timestamp,
-    /// What tells those apart that are equal in all that.
+    /// Tie breaker between equal values.
     pub tie: String,
 }
 
@@ -52,32 +53,33 @@ pub struct TraceCursor {
 pub enum Figure {
     /// Microseconds, tokens, errors.
     Whole(i64),
-    /// Dollars, and the number of a score.
+    /// Dollars, or the value of a score.
     Real(f64),
 }
 
-/// Where a page of traces begins or ends.
+/// Start or end of a page of traces.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TracesFrom {
-    /// Behind this cursor.
+    /// The page starts after this cursor.
     After(TraceCursor),
-    /// With the traces right before this cursor.
+    /// The page ends directly before this cursor.
     Before(TraceCursor),
-    /// With the last traces of the list.
+    /// The last page of the list.
     End,
 }
 
-/// How far a list is read for one page of it.
+/// Limits for reading a list for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Traces that are tested in memory, for what no index can tell.
+    /// Maximum of traces that are tested in memory.
     pub max_tested: u64,
-    /// How far the list is counted; a list that is tested in memory is then not read behind the page. Absent: to its end.
+    /// Maximum up to which the list is counted. A list that is tested in memory is then not read beyond the
+    /// page. Absent: counted to its end.
     pub max_counted: Option<u64>,
 }
 
 impl TracesFrom {
-    /// The cursor; none at the end of the list.
+    /// The cursor; `None` for the end of the list.
     #[must_use]
     pub const fn cursor(&self) -> Option<&TraceCursor> {
         match self {
@@ -93,7 +95,7 @@ impl TracesFrom {
     }
 }
 
-/// As addresses have it: `FIGURE_MICROSECONDS_TIE`.
+/// Text form: `FIGURE_MICROSECONDS_TIE`.
 impl fmt::Display for TraceCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.figure {
@@ -107,7 +109,7 @@ impl fmt::Display for TraceCursor {
 }
 
 impl TraceCursor {
-    /// Parses a cursor of this order; none when the text is not one.
+    /// Parses a cursor of this order; `None` if the text is invalid.
     #[must_use]
     pub fn read(raw: &str, order: &TraceOrder) -> Option<Self> {
         let mut parts = raw.splitn(3, '_');

@@ -1,5 +1,5 @@
-//! From a batch to rows, before any lock is taken: serialising, compressing and folding run on the
-//! caller's thread, several requests side by side.
+//! From a batch to rows, before any lock is taken: serialising, compressing and folding run on the thread of
+//! the caller, for several requests in parallel.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,18 +16,18 @@ use super::rollup::Changes;
 use super::row;
 use crate::Error;
 
-/// One observation, its content apart.
+/// One observation, with its content apart.
 #[derive(Debug)]
 pub(super) struct PreparedRow {
     /// Without content.
     pub(super) observation: Observation,
     pub(super) detail: String,
-    /// Empty when there is none.
+    /// Empty if the observation has none.
     pub(super) content: String,
-    /// Which block of the trace holds the content, and where.
+    /// Index of the block of the trace that holds the content, and the position in it.
     pub(super) block: Option<usize>,
     pub(super) place: i64,
-    /// It holds all that is known: it replaces what stands, whichever of the two ends later.
+    /// Whether the row is complete: it replaces the stored version even if that one ends later.
     pub(super) is_whole: bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct PreparedTrace {
     pub(super) id: TraceId,
     pub(super) rows: Vec<PreparedRow>,
     pub(super) blocks: Vec<Vec<u8>>,
-    /// The trace, should these be all of its observations.
+    /// The trace as folded if it has no other observations.
     pub(super) folded: Trace,
     pub(super) detail: String,
     pub(super) n_open: i64,
@@ -52,18 +52,18 @@ pub struct Prepared {
     pub(super) logs: Vec<SpanLog>,
     pub(super) media: Vec<Media>,
     pub(super) scores: Vec<NewScore>,
-    /// What its observations add to the sums, should all of them be new.
+    /// Changes of the sums if all observations are new.
     pub(super) sums: Changes<'static>,
-    /// Memory it holds, roughly.
+    /// Approximate memory in bytes.
     pub(super) n_bytes: usize,
 }
 
-/// Memory for the columns of a row, its place in the lists, and what it adds to the sums.
+/// Memory for the columns of a row, its position in the lists, and its part of the sums.
 const BYTES_PER_ROW: usize = 2 * size_of::<Observation>() + 1_000;
-/// Memory for a trace beside its rows.
+/// Memory of a trace in addition to its rows.
 const BYTES_PER_TRACE: usize = 2 * size_of::<PreparedTrace>() + 500;
 
-/// An observation whose content is text already: no tree of it is kept.
+/// An observation whose content is already text: the parsed tree is not kept.
 #[derive(Debug)]
 pub struct Serialised {
     /// Without content.
@@ -76,46 +76,46 @@ impl Serialised {
     /// Serialises an observation.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`] when a part of it cannot be written as JSON.
+    /// [`Error::Inconsistent`] if a part of it cannot be written as JSON.
     pub fn new(mut observation: Observation) -> Result<Self, Error> {
         let content = content_text(&std::mem::take(&mut observation.content))?;
         Ok(Self { detail: row::detail(&observation)?, observation, content })
     }
 }
 
-/// The observations of one trace, and beside each its detail and its content.
+/// The observations of one trace, each with its detail and its content.
 #[derive(Debug, Default)]
 struct Collected {
     observations: Vec<Observation>,
     texts: Vec<(String, String)>,
 }
 
-/// Collects a batch one observation after the other.
+/// Collects the observations of a batch.
 #[derive(Debug, Default)]
 pub struct Preparing {
     traces: BTreeMap<TraceId, Collected>,
     places: HashMap<(TraceId, ObservationId), usize>,
     /// Log records of the batch.
     pub logs: Vec<SpanLog>,
-    /// Its media.
+    /// Media of the batch.
     pub media: Vec<Media>,
-    /// Its scores.
+    /// Scores of the batch.
     pub scores: Vec<NewScore>,
 }
 
 impl Preparing {
-    /// Memory that this one takes in the batch until that is written, compressed blocks included.
+    /// Memory of this row in the batch until the batch is written, including compressed blocks.
     #[must_use]
     pub fn n_bytes_of(&self, row: &Serialised) -> usize {
         let of_trace = match self.traces.contains_key(&row.observation.trace_id) {
             true => 0,
             false => BYTES_PER_TRACE,
         };
-        // The detail is there as text, in the fields of the observation and in those of the trace.
+        // The detail exists as text, in the fields of the observation and in those of the trace.
         of_trace + BYTES_PER_ROW + 3 * row.detail.len() + 2 * row.content.len()
     }
 
-    /// Adds an observation. Of several versions of one the right one is kept.
+    /// Adds an observation. Of several versions the winning one is kept.
     pub fn add(&mut self, row: Serialised) {
         let Serialised { observation, detail, content } = row;
         let of_trace = self.traces.entry(observation.trace_id.clone()).or_default();
@@ -138,18 +138,17 @@ impl Preparing {
         }
     }
 
-    /// Whether there is nothing to write.
+    /// Whether the batch is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.traces.is_empty() && self.scores.is_empty() && self.logs.is_empty()
     }
 
-    /// Compresses and folds what was collected.
+    /// Compresses and folds the collected observations.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`] when a part of it cannot be written as JSON.
-    // Traces stand in the order of their ids: two nodes that write the same ones wait for each other instead
-    // of deadlocking.
+    /// [`Error::Inconsistent`] if a part of it cannot be written as JSON.
+    // Traces are in the order of their ids, so that two nodes that write the same traces do not deadlock.
     pub fn finish(self) -> Result<Prepared, Error> {
         drop(self.places);
         let traces = self
@@ -177,13 +176,13 @@ impl Preparing {
 }
 
 impl Prepared {
-    /// The traces that it adds to.
+    /// The traces of the batch.
     pub fn trace_ids(&self) -> impl Iterator<Item = &TraceId> {
         let of_logs = self.logs.iter().map(|log| &log.trace_id);
         self.traces.iter().map(|trace| &trace.id).chain(of_logs)
     }
 
-    /// Leaves out what belongs to these traces: the number of observations that go.
+    /// Removes the observations of these traces; returns their number.
     pub fn leave_out(&mut self, traces: &HashSet<TraceId>) -> usize {
         let n_rows = |prepared: &Self| -> usize {
             let rows = prepared.traces.iter().map(|trace| trace.rows.len());
@@ -197,10 +196,10 @@ impl Prepared {
         n_before - n_rows(self)
     }
 
-    /// Serialises, compresses and folds a batch: the part of writing that needs nothing but a CPU.
+    /// Serialises, compresses and folds a batch: the part of a write that needs only CPU.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`] when a part of it cannot be written as JSON.
+    /// [`Error::Inconsistent`] if a part of it cannot be written as JSON.
     pub(super) fn new(batch: Batch) -> Result<Self, Error> {
         let mut preparing = Preparing {
             logs: batch.logs,
@@ -214,7 +213,7 @@ impl Prepared {
         preparing.finish()
     }
 
-    /// Its observations hold all that is known of them.
+    /// Marks its observations as complete.
     pub(super) fn replacing(mut self) -> Self {
         for row in self.traces.iter_mut().flat_map(|trace| &mut trace.rows) {
             row.is_whole = true;
@@ -223,7 +222,7 @@ impl Prepared {
     }
 }
 
-/// The JSON text of a content; empty when there is nothing in it.
+/// The JSON text of a content; empty for an empty content.
 pub(super) fn content_text(content: &Content) -> Result<String, Error> {
     if *content == Content::default() {
         return Ok(String::new());
@@ -232,7 +231,7 @@ pub(super) fn content_text(content: &Content) -> Result<String, Error> {
 }
 
 impl PreparedRow {
-    /// Memory it holds, roughly.
+    /// Approximate memory in bytes.
     pub(super) fn n_bytes(&self) -> usize {
         self.content.len() + self.detail.len() + 600
     }
@@ -266,7 +265,7 @@ fn pack(rows: &mut [PreparedRow]) -> Result<Vec<Vec<u8>>, Error> {
 fn prepare_trace(id: TraceId, of_trace: Collected) -> Result<PreparedTrace, Error> {
     let Collected { observations, texts } = of_trace;
     let n_open = observations.iter().filter(|o| o.end.is_none()).count() as i64;
-    // The record of a trace says nothing about whether the work has begun, or is over.
+    // The record of a trace does not show whether the work has started or ended.
     let ends_root = |o: &Observation| !o.is_trace_record() && o.is_root() && o.end.is_some();
     let has_ended_root = observations.iter().any(ends_root);
     let has_marker = observations.iter().any(|o| o.is_complete_marker);

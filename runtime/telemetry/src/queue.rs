@@ -20,16 +20,16 @@ use crate::{Error, Telemetry};
 use perpend_db::{Pool, despite_collisions, in_transaction};
 use perpend_db::{query, query_scalar};
 
-/// Batches that may wait; one more is refused.
+/// Batches that may wait; further ones are refused.
 const MAX_BATCHES: usize = 256;
-/// Kibibytes that may wait, so that memory stays bounded.
+/// KiB of waiting batches, which bounds memory.
 const MAX_KIB: u32 = 48 << 10;
-/// One transaction takes up to so much: larger ones make the others wait longer.
+/// Batches per transaction; larger groups make the others wait longer.
 const GROUP_BATCHES: usize = 32;
 const GROUP_BYTES: usize = 8 << 20;
-/// How often stale traces are looked at while writes come in.
+/// Interval at which stale traces are folded during writes.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
-/// How often the database takes over what was written: a page that several commits change is written once.
+/// Interval of checkpoints: a page that several commits change is written once.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(250);
 
 struct Job {
@@ -41,7 +41,7 @@ struct Job {
     _held: Box<dyn Any + Send + Sync>,
 }
 
-/// The queue before the database, and the tasks behind it.
+/// The queue in front of the database, and its tasks.
 #[derive(Debug)]
 pub(crate) struct Writer {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
@@ -52,7 +52,7 @@ pub(crate) struct Writer {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // What is guarded is whole between any two statements, also after a panic.
+    // The guarded value is consistent between any two statements, also after a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -73,7 +73,7 @@ impl Writer {
         })
     }
 
-    /// Takes no more, writes what was taken, and ends.
+    /// Refuses new batches, writes the queued ones, and ends.
     pub(crate) async fn close(&self) {
         drop(lock(&self.jobs).take());
         let tasks = std::mem::take(&mut *lock(&self.tasks));
@@ -85,7 +85,7 @@ impl Writer {
     }
 }
 
-/// The next batches, as many as go together; none when the queue is closed and empty.
+/// The next batches, as many as fit into one transaction; `None` if the queue is closed and empty.
 async fn next_group(queue: &mut mpsc::Receiver<Job>) -> Option<Vec<Job>> {
     let first = queue.recv().await?;
     let mut n_bytes = first.batch.n_bytes;
@@ -102,8 +102,8 @@ async fn next_group(queue: &mut mpsc::Receiver<Job>) -> Option<Vec<Job>> {
     Some(group)
 }
 
-/// Commits batches together. Gives what [`Recent::keep`] asks for, when every observation of every batch
-/// is new.
+/// Commits batches together. Returns the argument of [`Recent::keep`] if every observation of every batch is
+/// new.
 async fn commit(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u64>, Error> {
     despite_collisions!(commit_once(pool, recent, group).await)
 }
@@ -137,7 +137,7 @@ async fn commit_once(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Opti
 }
 
 impl Job {
-    /// Answers the caller of a committed batch.
+    /// Replies to the caller of a committed batch.
     fn committed(self, recent: Option<(&Recent, u64)>) {
         let _ = self.reply.send(Ok(()));
         if let Some((recent, n_forgotten)) = recent {
@@ -146,8 +146,8 @@ impl Job {
     }
 }
 
-/// A caller that has gone away changes nothing: its batch is committed with the others, and its retry is
-/// a repeat.
+/// A caller that has gone away changes nothing: its batch is committed with the others, and its retry is a
+/// repetition.
 async fn commit_groups(
     pool: Pool,
     mut queue: mpsc::Receiver<Job>,
@@ -176,7 +176,7 @@ async fn commit_groups(
                     let _ = job.reply.send(Err(error));
                 }
             }
-            // One of them is at fault; the others must not suffer for it.
+            // One batch is at fault; the others must not fail with it.
             Err(_) => {
                 for job in group {
                     let alone = std::slice::from_ref(&job);
@@ -189,7 +189,7 @@ async fn commit_groups(
     }
 }
 
-/// Waits; false when the last store was dropped or closed.
+/// Waits; `false` when the last store was dropped or closed.
 async fn goes_on(after_write: &mut watch::Receiver<()>, pause: Duration) -> bool {
     let ended = async { while after_write.changed().await.is_ok() {} };
     tokio::time::timeout(pause, ended).await.is_err()
@@ -199,7 +199,7 @@ async fn checkpoint(pool: Pool, mut after_write: watch::Receiver<()>) {
     let mut failed = false;
     while after_write.changed().await.is_ok() && goes_on(&mut after_write, CHECKPOINT_EVERY).await {
         let moved = pool.checkpoint().await;
-        // What is not moved now is moved later: one word is enough.
+        // A failed checkpoint is repeated later, so it is logged once.
         if let (Err(error), false) = (&moved, failed) {
             tracing::warn!(error = %error, "the database cannot take over its log, which grows");
         }
@@ -231,7 +231,7 @@ const MAKE_TENANT: &str = "
     INSERT INTO tenants (project_id) VALUES ($1) ON CONFLICT (project_id) DO NOTHING";
 
 impl Telemetry {
-    /// The number of a project, if it has ever sent anything.
+    /// The number of a project, if it has ever sent data.
     pub(crate) async fn tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
         if let Some(number) = lock(&self.writer.tenants).get(project) {
             return Ok(Some(*number));
@@ -255,12 +255,12 @@ impl Telemetry {
         Ok(Tenant { project: project.clone(), number: number.ok_or(Error::NotFound)? })
     }
 
-    /// Writes a batch. When this returns `Ok`, it survives power loss. The same batch again changes
-    /// nothing; of two versions of one observation the one that ended later stays, then the one with
-    /// more attributes, then the one that arrived later.
+    /// Writes a batch. When this returns `Ok`, it survives power loss. The same batch again changes nothing.
+    /// Of two versions of one observation the one with the later end wins, then the one with more attributes,
+    /// then the one that arrived later.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] at once when too much is waiting, and when the disk is full or another
+    /// [`Error::Unavailable`] at once if too many batches are waiting, and if the disk is full or another
     /// process holds the database; nothing of the batch is written then.
     pub async fn write_batch(
         &self,
@@ -271,11 +271,12 @@ impl Telemetry {
         self.write_prepared(project, Prepared::new(batch)?, now, ()).await
     }
 
-    /// As [`Self::write_batch`], for callers that prepare a batch on a thread of their own. `held`, what the caller
-    /// counts the memory of the batch by, is dropped when the batch is: a batch whose caller went away still waits.
+    /// As [`Self::write_batch`], for callers that prepare a batch on their own thread. `held`, the memory
+    /// reservation of the caller, is dropped with the batch: the batch of a caller that went away still
+    /// waits.
     ///
     /// # Errors
-    /// As there.
+    /// As for `write_batch`.
     pub async fn write_prepared(
         &self,
         project: &ProjectId,
@@ -287,7 +288,7 @@ impl Telemetry {
         let closed = || Error::Unavailable("the store is closing".to_owned());
         let tenant = self.make_tenant(project).await?;
         let n_kib = u32::try_from(batch.n_bytes >> 10).unwrap_or(u32::MAX);
-        // A batch larger than all of the room waits alone.
+        // A batch above the limit waits alone.
         let n_kib = n_kib.clamp(1, MAX_KIB);
         let room = self.writer.room.clone();
         let room = room.try_acquire_many_owned(n_kib).map_err(|_| full())?;
@@ -295,7 +296,7 @@ impl Telemetry {
         let (reply, committed) = oneshot::channel();
         let job = Job { tenant, batch, now, reply, _room: room, _held: Box::new(held) };
         jobs.try_send(job).map_err(|_| full())?;
-        // Kept no longer than needed: the queue ends when the last sender is gone.
+        // Dropped early: the queue ends when the last sender is dropped.
         drop(jobs);
         committed.await.map_err(|_| closed())?
     }

@@ -17,16 +17,16 @@ use crate::{Error, Telemetry};
 use perpend_db::{Arg, Expr, Sql, Tx, despite_collisions, in_transaction, query, query_scalar};
 use perpend_domain::telemetry::{StoredMedia, StoredObservation, StoredTrace};
 
-/// Rows named in one statement.
+/// Rows per statement.
 pub(super) const LIST: usize = 200;
 
 const LATENCY: &str = "(o.ended_at - o.started_at) / 1000000.0";
-/// In the numbers and the order of the memory side.
+/// With the same arithmetic as in memory.
 const OUTPUT_RATE: &str = "CAST(o.output_tokens AS DOUBLE PRECISION) \
     / NULLIF(CAST((o.ended_at - o.started_at) / 1000000.0 AS DOUBLE PRECISION), 0)";
 const FIRST_TOKEN: &str = "(o.first_token_at - o.started_at) / 1000000.0";
 
-/// Of a trace: the first member of its detail, so nothing in it can look like it.
+/// Of a trace: the first member of its detail, so that no other member can match.
 pub(crate) const BOOKMARKED: &str =
     "CASE WHEN t.detail LIKE '{\"bookmarked\":true%' THEN 1 ELSE 0 END";
 
@@ -97,7 +97,7 @@ pub(crate) fn observation_column(id: &str) -> Option<Expr> {
     })
 }
 
-/// Conditions that are left for memory.
+/// Conditions that are tested in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
     filter: Filter,
@@ -116,7 +116,7 @@ impl Rest {
         &self.filter.conditions
     }
 
-    /// Names of the columns, each once.
+    /// The columns, each once.
     pub(super) fn columns(&self) -> Vec<&'static str> {
         let columns = self.conditions().iter().filter_map(|c| c.column);
         let mut names: Vec<&'static str> = columns.map(|column| column.id).collect();
@@ -172,7 +172,7 @@ pub(super) async fn observation_row(
 }
 
 impl Telemetry {
-    /// The number of a project whose traces are folded up to now; none when it never sent anything.
+    /// The number of a project, after its stale traces were folded; `None` if it never sent data.
     pub(crate) async fn fresh_tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
         let tenant = self.tenant(project).await?;
         if let Some(tenant) = tenant {
@@ -186,7 +186,7 @@ impl Telemetry {
         Ok(n.unsigned_abs())
     }
 
-    /// Rows as stored observations, with content when asked for.
+    /// Rows as stored observations, with content if requested.
     pub(super) async fn stored(
         &self,
         rows: &[ObservationRow],
@@ -211,8 +211,8 @@ impl Telemetry {
         Ok(stored)
     }
 
-    /// The first of these rows as stored observations, with content: as many as have contents of at most `max_bytes`
-    /// together, and one at least.
+    /// The first of these rows as stored observations, with content: as many as have contents of at most
+    /// `max_bytes` together, and at least one.
     pub(super) async fn stored_up_to(
         &self,
         rows: &[ObservationRow],
@@ -240,7 +240,7 @@ impl Telemetry {
         Ok(())
     }
 
-    /// Scores of these traces and what is in them.
+    /// Scores of these traces and of their observations.
     pub(crate) async fn scores_for(
         &self,
         project: &ProjectId,
@@ -261,8 +261,7 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// One trace, completed with the content of its root when asked for; `None` when the project has
-    /// none by that id.
+    /// One trace, with the content of its root if requested; `None` if the project has no such trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -286,7 +285,7 @@ impl Telemetry {
         }
     }
 
-    /// All observations of a trace by start and id; none when the project has no such trace.
+    /// All observations of a trace by start and id; `None` if the project has no such trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -299,7 +298,7 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(Vec::new());
         };
-        // What all rows would repeat of their trace is read once.
+        // The columns of the trace are read once and not with every row.
         let sql =
             format!("SELECT {READ_TRACE} FROM traces t WHERE t.tenant = $1 AND t.trace_id = $2");
         let args = [tenant.into(), Arg::Text(Some(trace.as_str().to_owned().into()))];
@@ -348,8 +347,8 @@ impl Telemetry {
         Ok(self.stored(&rows, true).await?.pop())
     }
 
-    /// The newest observation with this id, with content: ids are unique within a trace only. Looks
-    /// through all ids there are: prefer [`Telemetry::observation_of`].
+    /// The newest observation with this id, with content: ids are unique within a trace only. Searches all
+    /// ids: prefer [`Telemetry::observation_of`].
     ///
     /// # Errors
     /// When the database fails.
@@ -371,8 +370,8 @@ impl Telemetry {
         Ok(self.stored(&rows, true).await?.pop())
     }
 
-    /// Deletes traces with all that is in them: observations, contents, log records, media links and
-    /// scores. Ids the project does not have are passed over.
+    /// Deletes traces with all their data: observations, contents, log records, media links and scores.
+    /// Unknown ids are ignored.
     ///
     /// # Errors
     /// When the database fails; nothing is deleted then.

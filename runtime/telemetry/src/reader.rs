@@ -1,4 +1,4 @@
-//! A trace of any size, read part by part: memory is bounded by one part, however many observations there are.
+//! A trace of any size, read in parts: memory is bounded by one part, whatever the number of observations.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::{Error, Telemetry};
 use perpend_db::{Sized, query, query_scalar, value_list};
 use perpend_domain::telemetry::{StoredObservation, TraceAttributes};
 
-/// Rows read at once, without their contents.
+/// Rows that are read at a time, without their contents.
 const ROWS: usize = 256;
-/// Contents of one part, unpacked. A single observation may have more.
+/// Bytes of unpacked contents of one part. A single observation may have more.
 const PART_BYTES: usize = 2 << 20;
 
 static ROWS_BY_SEQ: Sized = Sized::new(|n| {
     format!("SELECT {READ_OWN} FROM observations o WHERE o.seq IN ({})", value_list(n, 1))
 });
-/// The head of a block says how long it is unpacked.
+/// The head of a block contains its unpacked size.
 static HEADS: Sized = Sized::new(|n| {
     format!(
         "SELECT seq, substr(body, 1, {}) FROM payloads WHERE seq IN ({})",
@@ -31,20 +31,20 @@ static HEADS: Sized = Sized::new(|n| {
     )
 });
 
-/// A place in the observations of a trace, made by [`Telemetry::read_trace`].
+/// A position in the observations of a trace, made by [`Telemetry::read_trace`].
 ///
-/// Which observations there are, and their order, is that of the moment when reading began: each comes once.
-/// What one says is that of the moment when its part is read; one that was deleted by then is left out. No
-/// transaction is held between two parts, so a slow reader holds up nobody.
+/// The set of observations and their order are fixed at the start of the read: each comes once. Their data
+/// are those at the time when their part is read; an observation that was deleted by then is left out. No
+/// transaction is held between two parts, so a slow reader delays no other.
 #[derive(Debug)]
 pub struct TraceReader {
     trace: TraceId,
-    /// What other tables call the trace.
+    /// The number of the trace in other tables.
     pub(super) number: i64,
     of_trace: Arc<TraceAttributes>,
-    /// Not read yet.
+    /// Rows that are not read yet.
     left: VecDeque<i64>,
-    /// Read, and not handed out yet.
+    /// Rows that are read and not returned yet.
     rows: VecDeque<OwnRow>,
 }
 
@@ -55,14 +55,14 @@ impl TraceReader {
         self.n_left() == 0
     }
 
-    /// Observations that were not handed out yet.
+    /// Number of observations that were not returned yet.
     pub(super) fn n_left(&self) -> usize {
         self.left.len() + self.rows.len()
     }
 }
 
 impl Telemetry {
-    /// Begins to read the observations of a trace by start and id; `None` when the project has no such trace.
+    /// Starts to read the observations of a trace by start and id; `None` if the project has no such trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -85,7 +85,8 @@ impl Telemetry {
         }))
     }
 
-    /// The same behind a place and without the record of the trace, which is no step; and how many steps the trace has.
+    /// The same after a position and without the record of the trace, which is no observation; and the number
+    /// of observations of the trace.
     pub(super) async fn read_steps(
         &self,
         project: &ProjectId,
@@ -138,7 +139,7 @@ impl Telemetry {
         found.fetch_optional::<TraceRow>(&self.pool).await
     }
 
-    /// The next observations, with content; none at the end.
+    /// The next observations, with content; empty at the end.
     ///
     /// # Errors
     /// When the database fails.
@@ -159,7 +160,7 @@ impl Telemetry {
         let rows: Vec<OwnRow> = reader.rows.drain(..contents.len()).collect();
         let mut stored = Vec::with_capacity(rows.len());
         for (row, content) in rows.iter().zip(contents) {
-            // Deleted since its row was read.
+            // Deleted after its row was read.
             let Some(content) = content else { continue };
             let mut one = row.stored(reader.trace.clone(), Arc::clone(&reader.of_trace))?;
             one.observation.content = content;
@@ -168,7 +169,7 @@ impl Telemetry {
         Ok(stored)
     }
 
-    /// The rows that are there still, in this order.
+    /// The existing rows, in this order.
     async fn rows_by_seq(&self, seqs: &[i64]) -> Result<VecDeque<OwnRow>, Error> {
         let mut by_seq: HashMap<i64, OwnRow> = HashMap::with_capacity(seqs.len());
         let mut rest = seqs;
@@ -183,7 +184,7 @@ impl Telemetry {
         Ok(seqs.iter().filter_map(|seq| by_seq.remove(seq)).collect())
     }
 
-    /// How long each of these blocks is unpacked.
+    /// Unpacked size of each of these blocks.
     pub(super) async fn block_sizes(
         &self,
         blocks: HashSet<i64>,

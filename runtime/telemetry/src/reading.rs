@@ -1,6 +1,6 @@
-//! What plug-ins read of traces, sessions and runs besides walking through observations: the skeleton of a trace, single
-//! contents, the traces of a session, and whether a trace or a medium belongs to what is evaluated. Pages make the outline
-//! of a trace from its steps.
+//! Reads of plug-ins in addition to iterating over observations: the skeleton of a trace, single contents,
+//! the traces of a session, and whether a trace or a medium belongs to the evaluated target. Pages build the
+//! outline of a trace from its observations.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ use super::row::{READ, READ_TRACE, TraceRow, wrong};
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Scratch, Sql, checked, value_list};
 
-/// Users of a session that are named.
+/// Users of a session that are returned.
 const MAX_USERS: u32 = 100;
 
 perpend_db::record! {
@@ -43,38 +43,39 @@ perpend_db::record! {
     }
 }
 
-/// A number that is written as text: SQLite leaves the last digits of one away when it writes JSON.
+/// A number that is written as text: SQLite drops the last digits of a number in JSON.
 fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     let text = Option::<&str>::deserialize(from)?;
     let number = text.map(str::parse);
     number.transpose().map_err(D::Error::custom)
 }
 
-/// Columns read, as [`BoneRow`] names them, from `observations o`.
+/// Columns that are read from `observations o`, in the order of [`BoneRow`].
 const READ_BONE: &str = "o.id, o.parent_id, o.kind, o.name, o.level, o.started_at, o.ended_at, o.first_token_at, o.model, \
     o.input_tokens, o.output_tokens, o.total_tokens, o.total_cost";
 const TOTAL_COST: &str = "o.total_cost";
-/// Steps that are read as one text: some megabytes at most where ids and names are not long.
+/// Observations that are read as one text: a few megabytes unless ids and names are long.
 const PER_PART: i64 = 6_250;
-/// From one row up to another, in the order in which rows are stored.
+/// A range of rows in storage order.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     from: i64,
     to: i64,
-    /// Most rows in it belong to one trace.
+    /// Whether most rows in the range belong to one trace.
     is_together: bool,
 }
 
-/// The rows of a trace lie together where at least one of so many between its first and its last is its own.
+/// The rows of a trace count as adjacent if at least one of this number of rows between its first and its
+/// last is its own.
 const AMONG: i64 = 4;
-/// Contents of turns that are read at a time, and what of one is kept.
+/// Bytes of the contents of turns that are read at a time, and that are kept of one turn.
 const PART_BYTES: usize = 4 << 20;
 const MAX_TURN_CONTENT: usize = 2 << 20;
-/// Such texts at a time.
+/// Number of such texts at a time.
 const AT_ONCE: usize = 3;
 
 impl BoneRow {
-    /// The database does not add the tokens up: a sum of two could be too large for it.
+    /// The database does not add the tokens: a sum could exceed its range.
     fn tokens(&self) -> Option<u64> {
         let given = self.total_tokens.map(i64::unsigned_abs);
         given.or_else(|| {
@@ -109,17 +110,18 @@ perpend_db::record! {
     }
 }
 
-/// Reads steps of a trace as one text: for many rows, a row each costs more than reading them.
+/// Reads observations of a trace as one text: for many rows, fetching single rows costs more than reading
+/// them.
 ///
-/// Where its rows lie together, they are read in the order in which they are stored. SQLite would look each up by its id,
-/// which takes three times as long.
+/// Adjacent rows are read in storage order. SQLite would look each up by its id, which takes three times as
+/// long.
 pub(super) fn packed_steps(is_postgres: bool, is_together: bool) -> String {
     let (list, row, cost) = match is_postgres {
         true => ("json_agg", "json_build_array", "CAST(o.total_cost AS TEXT)"),
         false => ("json_group_array", "json_array", "format('%!.17g', o.total_cost)"),
     };
     let of_trace = match is_together && !is_postgres {
-        // The sign keeps the index of the column away.
+        // The sign makes the index of the column unusable.
         true => "+o.trace",
         false => "o.trace",
     };
@@ -131,8 +133,8 @@ pub(super) fn packed_steps(is_postgres: bool, is_together: bool) -> String {
 }
 
 impl Telemetry {
-    /// The observations of a trace by start and id, without anything large; at most so many. None when the project has no
-    /// such trace.
+    /// The observations of a trace by start and id, without large fields; at most `limit`. `None` if the
+    /// project has no such trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -157,7 +159,7 @@ impl Telemetry {
         rows.into_iter().map(BoneRow::bone).collect()
     }
 
-    /// Which state of a trace is stored; none when the project has no such trace.
+    /// The stored version of a trace; `None` if the project has no such trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -176,8 +178,8 @@ impl Telemetry {
         Ok(found.map(|(number, revision)| TraceVersion { number, revision }))
     }
 
-    /// The steps of a trace in no particular order, without anything large: for its outline. The record of the trace, which
-    /// is no step, is left out. None when the project has no such trace.
+    /// The observations of a trace in no particular order, without large fields: for its outline. The record
+    /// of the trace, which is no observation, is left out. `None` if the project has no such trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -213,7 +215,8 @@ impl Telemetry {
         Ok(parts.into_iter().flatten().collect())
     }
 
-    /// Where the steps of a trace are stored that do not lie together: some may, and a few have come much later.
+    /// The ranges of the rows of a trace that are not adjacent: some may be, and a few may have arrived much
+    /// later.
     async fn stretches(&self, trace: i64) -> Result<Vec<Stretch>, Error> {
         let sql = format!(
             "SELECT MIN(x.seq), MAX(x.seq), COUNT(*) FROM (SELECT o.seq, \
@@ -229,7 +232,7 @@ impl Telemetry {
         Ok(found.into_iter().map(stretch).collect())
     }
 
-    /// The steps of a trace that were stored in a stretch.
+    /// The observations of a trace that are stored in a range.
     async fn packed_steps(
         &self,
         trace: i64,
@@ -278,7 +281,7 @@ impl Telemetry {
         self.stored(&rows, true).await
     }
 
-    /// When a session was, and whose; nothing when it has no traces.
+    /// Time range and users of a session; `None` if it has no traces.
     ///
     /// # Errors
     /// When the database fails.
@@ -317,8 +320,8 @@ impl Telemetry {
         }))
     }
 
-    /// Traces of a session by start and id, behind a place; at most so many, with the content of their roots where that is
-    /// asked for.
+    /// Traces of a session by start and id, after a position; at most `limit`, with the content of their
+    /// roots if requested.
     ///
     /// # Errors
     /// When the database fails.
@@ -353,8 +356,8 @@ impl Telemetry {
         Ok(traces.into_iter().map(|(_, stored)| stored).collect())
     }
 
-    /// Traces of a session by start and id, with the content of their roots: `limit` of them behind the first `skip`. Of an
-    /// input or output of more than 2 MiB they have the beginning.
+    /// Traces of a session by start and id, with the content of their roots: `limit` of them after the first
+    /// `skip`. An input or output of more than 2 MiB is cut.
     ///
     /// # Errors
     /// When the database fails.
@@ -368,7 +371,7 @@ impl Telemetry {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(Vec::new());
         };
-        // The place is found in the index alone; rows are read for the window only.
+        // The position is found in the index alone; rows are read for the window only.
         let sql = format!(
             "SELECT {READ_TRACE} FROM traces t WHERE t.number IN \
                (SELECT w.number FROM traces w WHERE w.tenant = $1 AND w.session_id = $2 \
@@ -396,7 +399,7 @@ impl Telemetry {
         Ok(traces.into_iter().map(|(_, stored)| stored).collect())
     }
 
-    /// Turns of a session that began before a time.
+    /// Number of turns of a session that started before a time.
     ///
     /// # Errors
     /// When the database fails.
@@ -416,7 +419,8 @@ impl Telemetry {
         Ok(counts.first().map_or(0, |(n,)| n.unsigned_abs()))
     }
 
-    /// The numbers of these traces among the turns of a session, from 1; those that are not in it are left out.
+    /// The numbers of these traces among the turns of a session, from 1; traces outside the session are left
+    /// out.
     ///
     /// # Errors
     /// When the database fails.
@@ -432,7 +436,7 @@ impl Telemetry {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(HashMap::new());
         };
-        // An index alone counts the turns that began earlier. Turns with the same start are ordered by id.
+        // The index alone counts the earlier turns. Turns with the same start are ordered by id.
         let before = "SELECT COUNT(*) FROM traces w WHERE w.tenant = $1 AND w.session_id = $2 AND";
         let sql = format!(
             "SELECT t.trace_id, ({before} w.started_at < t.started_at) + \
@@ -448,7 +452,7 @@ impl Telemetry {
         numbers.collect()
     }
 
-    /// Whether the session has this trace.
+    /// Whether the trace belongs to the session.
     ///
     /// # Errors
     /// When the database fails.
@@ -472,7 +476,7 @@ impl Telemetry {
         Ok(0 < self.count(&sql.text, &sql.args).await?)
     }
 
-    /// Whether an item of the run was recorded in this trace.
+    /// Whether an item of the run is linked to this trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -500,7 +504,8 @@ impl Telemetry {
         Ok(0 < self.count(&sql.text, &sql.args).await?)
     }
 
-    /// Those of these media that stand in the trace, in a trace of the session, or in one of an item of the run.
+    /// The media among these that are used in the trace, in a trace of the session, or in a trace of an item
+    /// of the run.
     ///
     /// # Errors
     /// When the database fails.

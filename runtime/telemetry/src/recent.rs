@@ -1,10 +1,10 @@
-//! What was written a moment ago, for the engine that looks at it next: without this it would read each
-//! observation back twice, once to match it and once to score it.
+//! Cache of recently written observations for the engine, which would otherwise read each of them twice, once
+//! to match it and once to score it.
 //!
-//! Only a shortcut: what is not here is read from the database, and without an engine that asks nothing is
-//! kept. Invariant: what is here is what stands.
-//! An observation that is replaced or deleted goes before the commit that does so can be seen. That holds
-//! where this process alone writes, so it is used on SQLite only.
+//! A miss reads the database, and without an engine that reads the cache nothing is kept. Invariant: cached
+//! observations equal the stored ones. An observation that is replaced or deleted is removed before the
+//! commit of the change becomes visible. This holds only if this process is the only writer, so the cache is
+//! used on SQLite only.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,13 @@ use super::block;
 use super::prepare::{Prepared, PreparedRow};
 use crate::Error;
 
-/// Bytes kept, about: at 20,000 spans a second of 1.4 KB a good half second of them.
+/// Approximate size in bytes: at 20,000 spans of 1.4 KB per second a good half second of them.
 const MAX_BYTES: usize = 24 << 20;
 
 type Pair = (TraceId, ObservationId);
 type Key = (i64, TraceId, ObservationId);
 
-/// The latest observations, oldest out first.
+/// The latest observations; the oldest are evicted first.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     kept: Mutex<Kept>,
@@ -31,28 +31,28 @@ pub(super) struct Recent {
 #[derive(Debug, Default)]
 struct Kept {
     rows: HashMap<Key, Arc<PreparedRow>>,
-    /// In order of arrival; may name rows that are gone.
+    /// In order of arrival; may contain keys of removed observations.
     order: VecDeque<(Key, usize)>,
     n_bytes: usize,
-    /// How often something was forgotten.
+    /// Number of invalidations.
     n_forgotten: u64,
-    /// Bytes that may still come before the next question, or keeping stops.
+    /// Bytes that may be added before the next read; then the cache is emptied.
     n_awaited: usize,
 }
 
 impl Recent {
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        // What is guarded is whole between any two statements, also after a panic.
+        // The guarded value is consistent between any two statements, also after a panic.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asked inside a transaction that writes: whoever forgets later than this has to wait for its commit.
+    /// To be read inside a write transaction: a later invalidation has to wait for its commit.
     pub(super) fn n_forgotten(&self) -> u64 {
         self.lock().n_forgotten
     }
 
-    /// Keeps a batch of which every row was new and has been committed, unless something was forgotten
-    /// since `n_forgotten`: that may have been one of these rows, replaced right after the commit.
+    /// Keeps a batch of which every row was new and has been committed, unless an invalidation occurred since
+    /// `n_forgotten`: it may concern one of these rows, replaced directly after the commit.
     pub(super) fn keep(&self, tenant: i64, batch: Prepared, n_forgotten: u64) {
         let mut kept = self.lock();
         if kept.n_forgotten != n_forgotten {
@@ -60,7 +60,7 @@ impl Recent {
         }
         kept.n_awaited = kept.n_awaited.saturating_sub(batch.n_bytes);
         if kept.n_awaited == 0 {
-            // No rule is active, or none has looked at anything for long.
+            // No rule is active, or none has read the cache for long.
             kept.clear();
             return;
         }
@@ -79,7 +79,7 @@ impl Recent {
         }
     }
 
-    /// Before these are replaced.
+    /// Removes observations before they are replaced.
     pub(super) fn forget(&self, tenant: i64, changed: &[Pair]) {
         let mut kept = self.lock();
         kept.n_forgotten += 1;
@@ -88,14 +88,14 @@ impl Recent {
         }
     }
 
-    /// Before traces are deleted.
+    /// Removes all observations before traces are deleted.
     pub(super) fn forget_all(&self) {
         let mut kept = self.lock();
         kept.n_forgotten += 1;
         kept.clear();
     }
 
-    /// Bytes of the content of those that are here.
+    /// Sizes of the contents of the cached observations.
     pub(super) fn sizes(&self, tenant: i64, keys: &[Pair]) -> Vec<Option<usize>> {
         let kept = self.lock();
         let size = |pair: &Pair| {
@@ -105,8 +105,7 @@ impl Recent {
         keys.iter().map(size).collect()
     }
 
-    /// The observations that are here, and the keys of the others. From now on there is somebody to keep
-    /// them for.
+    /// The cached observations, and the keys of the others. The read also keeps the cache enabled.
     pub(super) fn split<'k>(
         &self,
         tenant: i64,

@@ -1,7 +1,7 @@
-//! Folds stale traces anew.
+//! Folds stale traces.
 //!
-//! Optimistic: the observations are read without a lock, and the result is written only where the
-//! revision is still the one that was read before them. Ingest never waits for a fold.
+//! Optimistic: the observations are read without a lock, and the result is written only if the revision has
+//! not changed since. Ingest never waits for a fold.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -14,10 +14,9 @@ use super::row::{self, ObservationRow, READ, TRACE_COMPUTED};
 use crate::Error;
 use perpend_db::{Arg, Pool, despite_collisions, in_transaction, query, unlimited};
 
-/// Traces folded in one transaction.
+/// Traces per transaction.
 const CHUNK: i64 = 100;
-/// A list call catches up with so many chunks; a database that is busier than that shows some traces as
-/// they were a moment ago.
+/// Maximum of chunks that a list call folds. On a busier database some traces are shown in an older state.
 const MAX_CHUNKS: u32 = 200;
 
 perpend_db::record! {
@@ -29,8 +28,8 @@ perpend_db::record! {
 }
 
 const STALE: &str = "SELECT number, revision FROM traces WHERE stale = 1 ORDER BY number LIMIT $1";
-/// The plus keeps SQLite from reading all traces of the tenant by their time: stale ones are few, and
-/// have an index.
+/// The plus keeps SQLite from reading all traces of the tenant by their time: stale ones are few and have an
+/// index.
 pub(super) const STALE_OF_TENANT: &str = "
     SELECT number, revision FROM traces WHERE stale = 1 AND +tenant = $1 ORDER BY number LIMIT $2";
 const STALE_TRACE: &str = "
@@ -61,7 +60,7 @@ fn update_sql() -> &'static str {
     })
 }
 
-/// Not within the limits of a request: whoever reads next needs the traces folded too.
+/// Not within the limits of a request: the next reader needs the folded traces too.
 async fn fold_all(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
     unlimited(fold_and_write(pool, stale)).await
 }
@@ -82,7 +81,7 @@ async fn fold_and_write(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
     despite_collisions!(write_all(pool, &folded).await)
 }
 
-/// A trace, its open observations, and what it was folded to.
+/// A trace, the number of its open observations, and the result of folding it.
 type Folded = (Stale, i64, Trace, String);
 
 async fn write_all(pool: &Pool, folded: &[Folded]) -> Result<(), Error> {
@@ -97,8 +96,8 @@ async fn write_all(pool: &Pool, folded: &[Folded]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Folds the stale traces that have not changed since `before`; gives those that are left, with their
-/// revisions. A trace that never rests is folded by whoever reads it.
+/// Folds the stale traces that have not changed since `before`; returns the others with their revisions. A
+/// trace that changes permanently is folded by its readers.
 pub(super) async fn quiet_ones(
     pool: &Pool,
     before: &HashMap<i64, i64>,
@@ -112,7 +111,7 @@ pub(super) async fn quiet_ones(
     Ok(busy.into_iter().map(|trace| (trace.number, trace.revision)).collect())
 }
 
-/// Brings the traces of a tenant up to date.
+/// Folds the stale traces of a tenant.
 pub(super) async fn of_tenant(pool: &Pool, tenant: i64) -> Result<(), Error> {
     for _ in 0..MAX_CHUNKS {
         let stale: Vec<Stale> =
@@ -125,9 +124,9 @@ pub(super) async fn of_tenant(pool: &Pool, tenant: i64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Brings one trace up to date.
+/// Folds one trace if it is stale.
 pub(super) async fn of_trace(pool: &Pool, tenant: i64, trace: &TraceId) -> Result<(), Error> {
-    // Once more when a batch came between; then the reader sees what was there when it asked.
+    // Repeated if a batch arrived in between; the last attempt shows the state at the time of the request.
     for _ in 0..3 {
         let args: [Arg<'_>; 2] = [tenant.into(), trace.as_str().into()];
         let stale: Vec<Stale> = query(STALE_TRACE).bind_all(&args).fetch_all(pool).await?;

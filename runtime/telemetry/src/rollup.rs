@@ -1,8 +1,8 @@
-//! Observations added up by hour, in the transaction that writes them.
+//! Sums of observations by hour, written in the transaction of the observations.
 //!
-//! Kept by what a commit changes and never by reading what stands, so that it costs a few rows per commit.
-//! Names of observations and other things that a sender makes up freely are left out: a table that has
-//! as many rows as what it sums up helps nobody.
+//! They are updated by the changes of a commit and never recomputed from stored rows, so that they cost a few
+//! rows per commit. Values that a sender chooses freely, such as names of observations, are left out: a table
+//! with as many rows as its source saves nothing.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,9 +15,9 @@ use crate::Error;
 use perpend_db::{Arg, As, Sized, Tx, value_rows};
 use perpend_domain::text::storable;
 
-/// Microseconds of one row's time.
+/// Microseconds covered by one row.
 pub(crate) const HOUR: i64 = 3_600_000_000;
-/// What is added up: the columns end so, and the sums are of these expressions over observations.
+/// The measures: suffixes of columns, and expressions over observations.
 pub(crate) const MEASURES: [(&str, &str); 8] = [
     ("latency", "(ended_at - started_at) / 1000.0"),
     ("first_token", "(first_token_at - started_at) / 1000.0"),
@@ -56,8 +56,8 @@ static ADD: Sized = Sized::new(|n| {
     )
 });
 
-/// The record of a trace is no step of it and is not added up. Few ids begin so: the trace is looked up
-/// for those alone.
+/// The record of a trace is no observation and is not summed. Few ids have its prefix: the trace is looked up
+/// for those only.
 pub(crate) const IS_STEP: &str = "(substr(o.id, 1, 2) <> 't-' \
     OR o.id <> 't-' || (SELECT r.trace_id FROM traces r WHERE r.number = o.trace))";
 
@@ -65,7 +65,7 @@ fn is_step(o: &Observation) -> bool {
     o.id.as_str().strip_prefix("t-") != Some(o.trace_id.as_str())
 }
 
-/// What the observations of a trace add up to.
+/// The sums over the observations of a trace.
 fn sums_of_trace() -> &'static str {
     static SQL: OnceLock<String> = OnceLock::new();
     SQL.get_or_init(|| {
@@ -84,7 +84,7 @@ fn sums_of_trace() -> &'static str {
     })
 }
 
-/// Which sums an observation goes into.
+/// Key of the sums to which an observation is added.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'o> {
     tenant: i64,
@@ -100,7 +100,7 @@ impl<'o> Key<'o> {
         Self {
             tenant,
             hour: o.start.as_micros().div_euclid(HOUR) * HOUR,
-            // As they are stored: two keys that become one row would be one row twice in a statement.
+            // As stored: two keys of the same row would update it twice in one statement.
             environment: storable(&o.environment),
             kind: o.kind.as_str().into(),
             model: storable(o.model.as_deref().unwrap_or_default()),
@@ -127,7 +127,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// The observation once, or, with sign -1, away.
+    /// The observation counted once, or with sign -1 subtracted.
     fn of(sign: i64, o: &Observation) -> Self {
         let ms = |to: perpend_domain::time::Timestamp| to.micros_since(o.start) as f64 / 1_000.0;
         let count = |prefix| tokens(&o.usage, prefix).map(|n| n as f64);
@@ -160,9 +160,8 @@ impl Sums {
     }
 }
 
-/// Changes of the sums, added up themselves: a transaction writes each row once, at its end and in their
-/// order. Two that write the same rows then wait for each other for the time of a commit, and never in a
-/// circle.
+/// Changes of sums, added up: a transaction writes each row once, at its end and in the order of keys. So two
+/// transactions that write the same rows wait for at most one commit and do not deadlock.
 #[derive(Debug, Default)]
 pub(super) struct Changes<'o>(BTreeMap<Key<'o>, Sums>);
 
@@ -178,7 +177,7 @@ impl<'o> Changes<'o> {
         }
     }
 
-    /// Adds all that others add, for a tenant.
+    /// Adds the changes of a batch, for a tenant.
     pub(super) fn add_all(&mut self, tenant: i64, others: &'o Changes<'static>) {
         for (key, sums) in &others.0 {
             let key = Key {
@@ -193,21 +192,21 @@ impl<'o> Changes<'o> {
         }
     }
 
-    /// Adds an observation that does not live as long as this.
+    /// Adds an observation with a shorter lifetime.
     pub(super) fn add_other(&mut self, tenant: i64, o: &Observation) {
         if is_step(o) {
             self.change(Key::new(tenant, o).into_owned(), &Sums::of(1, o));
         }
     }
 
-    /// Takes away an observation that stood.
+    /// Subtracts a stored observation.
     pub(super) fn take_away(&mut self, tenant: i64, o: &Observation) {
         if is_step(o) {
             self.change(Key::new(tenant, o).into_owned(), &Sums::of(-1, o));
         }
     }
 
-    /// Takes away all observations of a trace, by its number.
+    /// Subtracts all observations of a trace, by its number.
     pub(super) async fn take_away_trace(&mut self, tx: &mut Tx, trace: i64) -> Result<(), Error> {
         let mut types = vec![As::Int, As::Int, As::Text, As::Text, As::Text, As::Text, As::Int];
         types.extend([As::Int, As::Float].repeat(MEASURES.len()));
@@ -230,7 +229,7 @@ impl<'o> Changes<'o> {
         Ok(())
     }
 
-    /// The same without a tenant and without what it was made from.
+    /// The changes of a batch, without a tenant and owned.
     pub(super) fn of_batch<'a>(
         observations: impl Iterator<Item = &'a Observation>,
     ) -> Changes<'static> {
@@ -240,7 +239,7 @@ impl<'o> Changes<'o> {
         Changes(owned.map(|(key, sums)| (key.into_owned(), sums)).collect())
     }
 
-    /// Writes them. Nothing may follow in the transaction but its commit: others wait for these rows.
+    /// Writes the changes. Only the commit may follow in the transaction: others wait for these rows.
     pub(super) async fn write(self, tx: &mut Tx) -> Result<(), Error> {
         let rows: Vec<(Key<'o>, Sums)> =
             self.0.into_iter().filter(|(_, sums)| *sums != Sums::default()).collect();

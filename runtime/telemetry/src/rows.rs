@@ -1,8 +1,8 @@
-//! Observations and traces as the rows and blocks in which they are stored, and as filters see them in memory.
+//! Observations and traces as stored rows and blocks, and as rows for filters in memory.
 //!
 //! Invariants:
-//! - **Pure.** Nothing here asks a database; whoever does names the tables.
-//! - **What was written is read.** A row and its block give back the observation or trace that they were made of.
+//! - **Pure.** Nothing here accesses a database; the callers name the tables.
+//! - **Lossless.** A row and its block return the observation or trace from which they were made.
 
 pub mod block;
 pub mod cells;

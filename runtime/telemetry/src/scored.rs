@@ -1,27 +1,27 @@
-//! Lists of traces are found by their scores.
+//! Finds traces by their scores.
 
 use crate::rows::leads::bound;
 use crate::rows::scored::{named, needed};
 use perpend_db::Sql;
 use perpend_domain::filter::{Condition, SetOp};
 
-/// Numbers of one trace itself, as the index of scores by number has them.
+/// Numeric scores on the trace itself, with the columns of the index of scores by value.
 pub(super) const OWN_NUMBERS: &str =
     "s.trace_id IS NOT NULL AND s.observation_id IS NULL AND s.number IS NOT NULL";
 
-/// How the scores of a trace are looked for.
+/// How the scores of a trace are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Through {
-    /// All that have the name, before the first trace.
+    /// All scores with the name, before the first trace.
     Names,
-    /// At each trace.
+    /// The scores of each trace.
     Traces,
-    /// At each trace, by an index that is named: of SQLite alone.
+    /// The scores of each trace, by a named index; on SQLite only.
     IndexOfTraces,
 }
 
-/// Appends ` AND ...` over the traces `t` of a project for a condition on the names of their own scores; whether that
-/// decides it.
+/// Appends ` AND ...` over the traces `t` of a project for a condition on the names of their own scores.
+/// Returns whether that decides the condition.
 pub(super) fn push_named(
     sql: &mut Sql,
     condition: &Condition,
@@ -45,7 +45,7 @@ pub(super) fn push_named(
                 " AND t.trace_id IN (SELECT s.trace_id FROM scores s WHERE {own} \
                  AND s.name IN ({names}) AND s.trace_id IS NOT NULL)"
             ),
-            // A name that is computed keeps the index of names away: of one trace there are few scores.
+            // A computed name makes the index of names unusable: a single trace has few scores.
             _ => format!(
                 " AND {}EXISTS (SELECT 1 FROM scores s WHERE {own} AND s.trace_id = t.trace_id \
                  AND (s.name || '') IN ({names}))",
@@ -56,7 +56,8 @@ pub(super) fn push_named(
     true
 }
 
-/// Appends what every trace `t` of a project meets that has the score a condition asks for; whether there is such a thing.
+/// Appends a condition that every trace `t` of a project with the required score meets. Returns whether there
+/// is such a condition.
 pub(super) fn push_scored(
     sql: &mut Sql,
     condition: &Condition,

@@ -1,7 +1,7 @@
-//! Searches in texts: the column `text`, and what rules out a row before its content is parsed.
+//! Text searches: the column `text`, and the exclusion of rows before their content is parsed.
 //!
-//! `text` of an observation is its id, name, input and output. `text` of a trace is the same four of its own, and
-//! those of each of its observations. Each text is tested by itself, input and output in each of
+//! `text` of an observation is its id, name, input and output. `text` of a trace is the same four of its own,
+//! and those of each of its observations. Each text is tested separately, input and output in each of
 //! [`Payload::readings`](perpend_domain::payload::Payload::readings).
 
 use std::collections::{HashMap, HashSet};
@@ -16,23 +16,23 @@ use super::read::LIST;
 use super::row::{ObservationRow, READ};
 use crate::{Error, Telemetry};
 
-/// Observations whose contents are looked through in one go.
+/// Observations whose contents are searched at a time.
 const SCAN: usize = 500;
-/// Bytes of contents that are tested in one go.
+/// Bytes of contents that are tested at a time.
 const PART_BYTES: usize = 4 << 20;
 
-/// A condition on the `text` of a trace, which one of its parts decides.
+/// A condition on the `text` of a trace, which a single part decides.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// Never negative: what one text has to be.
+    /// Never negated: the condition on one text.
     sought: Condition,
-    /// Whether the trace passes when a text is found.
+    /// Whether the trace matches when a text is found.
     is_wanted: bool,
     needle: Option<Needle>,
 }
 
 impl Search {
-    /// None for a condition on another column.
+    /// `None` for a condition on another column.
     pub(super) fn of(condition: &Condition) -> Option<Self> {
         if !is_on(condition, "text") {
             return None;
@@ -51,7 +51,7 @@ impl Search {
 }
 
 perpend_db::record! {
-    /// An observation as far as a search needs it at first.
+    /// The columns of an observation that a search needs first.
     struct PartRow {
         seq: i64,
         trace: i64,
@@ -62,7 +62,7 @@ perpend_db::record! {
     }
 }
 
-/// Which of the searches have found something, by the number of the trace.
+/// The searches that have found a text, by the number of the trace.
 struct Found<'s> {
     searches: &'s [Search],
     by_trace: HashMap<i64, Vec<bool>>,
@@ -97,8 +97,8 @@ impl Found<'_> {
 }
 
 impl Telemetry {
-    /// Numbers of those of the traces that pass the searches. Takes time in step with the contents of the
-    /// traces; only a few of them are in memory at a time.
+    /// The numbers of the traces that match the searches. The time is proportional to the size of the
+    /// contents of the traces; only a few of them are in memory at a time.
     pub(super) async fn searched(
         &self,
         traces: &[(i64, &StoredTrace)],
@@ -158,7 +158,7 @@ impl Telemetry {
         Ok(())
     }
 
-    /// Tests whole observations, those of traces with nothing left to find left out.
+    /// Tests whole observations, except those of traces with no open search.
     async fn look_at(&self, parts: &[&PartRow], found: &mut Found<'_>) -> Result<(), Error> {
         let open = parts.iter().filter(|part| found.is_open(part.trace));
         let args: Vec<Arg<'static>> = open.map(|part| part.seq.into()).collect();

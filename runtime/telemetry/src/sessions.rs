@@ -1,4 +1,4 @@
-//! Sessions: traces of one conversation. A session is there as long as one of its traces is.
+//! Sessions: traces of one conversation. A session exists as long as one of its traces.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::telemetry::{SessionQuery, SessionSummary};
@@ -68,7 +68,7 @@ impl Telemetry {
             let at = sql.bind(at.as_micros().into());
             sql.push(&format!(" AND s.newest_at >= {at}"));
         }
-        // One walk through the traces counts the sessions and finds those of the page.
+        // One scan of the traces counts the sessions and finds those of the page.
         let page = format!(
             "SELECT s.id, s.created_at, s.environment, COUNT(*) OVER () AS n_total {} \
              ORDER BY s.created_at DESC, s.id LIMIT {} OFFSET {}",

@@ -1,10 +1,10 @@
-//! What is left of deleted projects in this room, and what is past the retention of its project.
+//! Deletion of deleted projects and of expired traces.
 //!
 //! Invariants:
-//! - **In steps.** No transaction takes more than some hundred rows or [`TRACES`] traces, so that writers wait for
-//!   a step and not for a project.
-//! - **Killed anywhere, done once.** A step finds its work in the tables; whoever goes on, and however many do it at
-//!   once, nothing is taken that was to stay.
+//! - **In steps.** No transaction deletes more than a few hundred rows or [`TRACES`] traces, so that writers
+//!   wait for a step and not for a project.
+//! - **Restartable.** A step finds its work in the tables. It can be continued by any process and by several
+//!   at once, and nothing that is to be kept is deleted.
 
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
@@ -13,17 +13,18 @@ use super::Telemetry;
 use crate::Error;
 use perpend_db::{Arg, Owned, checked};
 
-/// Scores of one transaction.
+/// Scores per transaction.
 const CHUNK: u32 = 500;
-/// Traces of one transaction.
+/// Traces per transaction.
 const TRACES: u32 = 20;
 
-/// A table whose rows name the number of their project.
+/// A table whose rows have the number of their project.
 const fn of_tenant(table: &'static str, key: &'static str) -> Owned {
     Owned { table, owner: "tenant", key }
 }
 
-/// Every table of this room with rows of projects. Traces go before all of them, with what only they lead to.
+/// Every table of this crate with rows of projects. Traces and the rows that only they reference are deleted
+/// first.
 const TABLES: &[Owned] = &[
     Owned::of_project("touched", "seq"),
     of_tenant("trace_marks", "tenant, mark, started_at, trace"),
@@ -48,21 +49,21 @@ const ANY_TRACES: &str =
     "SELECT trace_id FROM traces WHERE tenant = $1 ORDER BY started_at LIMIT $2";
 const OLD_TRACES: &str = "
     SELECT trace_id FROM traces WHERE tenant = $1 AND started_at < $3 ORDER BY started_at LIMIT $2";
-/// Scores of sessions and experiments; those of traces go with their trace.
+/// Scores of sessions and experiments; those of traces are deleted with their trace.
 const OLD_SCORES: &str = "
     DELETE FROM scores WHERE (project_id, id) IN
         (SELECT project_id, id FROM scores
           WHERE project_id = $1 AND timestamp < $2 AND trace_id IS NULL LIMIT $3)";
-/// The same for those that another execution took the place of.
+/// The same for superseded scores.
 const OLD_SUPERSEDED: &str = "
     DELETE FROM superseded_scores WHERE (project_id, id) IN
         (SELECT project_id, id FROM superseded_scores
           WHERE project_id = $1 AND session_id IS NOT NULL AND timestamp < $2 LIMIT $3)";
-/// The age stands outside too: where somebody made the row young while this waited for it, PostgreSQL looks at
-/// that again, and not at links that it did not see.
+/// The age is also tested in the outer statement: if another transaction updated the row while this one
+/// waited for it, PostgreSQL tests that condition again, but not links that it did not see.
 ///
-/// That they were uploaded: whoever announces the same bytes again is asked for them again. Before the bytes
-/// themselves, so that none are believed to be there that are gone.
+/// Deletes the record of the upload, so that the next client that announces the same bytes uploads them
+/// again. It is deleted before the bytes, so that no deleted bytes are believed to exist.
 const OLD_UPLOADS: &str = "
     DELETE FROM media_uploads WHERE created_at < $2 AND (project_id, id) IN
         (SELECT u.project_id, u.id FROM media_uploads u
@@ -71,7 +72,7 @@ const OLD_UPLOADS: &str = "
             AND NOT EXISTS (SELECT 1 FROM media_item_links i
                              WHERE i.project_id = u.project_id AND i.media_id = u.id)
           LIMIT $3)";
-/// Media that stand in no trace and no item any more.
+/// Media that are used in no trace and no item.
 const OLD_MEDIA: &str = "
     DELETE FROM media WHERE created_at < $2 AND (tenant, sha256) IN
         (SELECT m.tenant, m.sha256 FROM media m
@@ -82,7 +83,7 @@ const OLD_MEDIA: &str = "
           LIMIT $3)";
 
 impl Telemetry {
-    /// Deletes traces of a project, chunk after chunk, until the statement finds none; how many.
+    /// Deletes traces of a project in chunks until the statement finds none. Returns their number.
     async fn delete_found(
         &self,
         project: &ProjectId,
@@ -107,7 +108,7 @@ impl Telemetry {
         }
     }
 
-    /// Deletes what a project kept and no longer keeps; how many traces that were.
+    /// Deletes data of a project beyond its retention. Returns the number of traces.
     ///
     /// # Errors
     /// When the database fails.
@@ -126,8 +127,8 @@ impl Telemetry {
         Ok(n_traces)
     }
 
-    /// Deletes every row that this room has of a project; how many were found. The number of the project stays:
-    /// nodes remember it, and what one still writes under it must be found again.
+    /// Deletes every row of a project in this crate. Returns the number of rows. The number of the project
+    /// stays: nodes cache it, and rows that one of them still writes under it must be found again.
     ///
     /// # Errors
     /// When the database fails.
@@ -145,7 +146,7 @@ impl Telemetry {
         Ok(n_found)
     }
 
-    /// Names of the tables that a deleted project is taken out of.
+    /// Names of the tables from which a deleted project is removed.
     pub fn tables_swept() -> impl Iterator<Item = &'static str> {
         TABLES.iter().map(|owned| owned.table)
     }

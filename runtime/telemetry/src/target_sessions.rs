@@ -1,4 +1,4 @@
-//! What the engine reads of sessions: which ones traces belong to, how far they have come, and what they say.
+//! Reads of sessions for the engine: the sessions of traces, their progress and their data.
 
 use perpend_domain::ids::{ProjectId, SessionId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
@@ -10,9 +10,9 @@ use super::refresh;
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Sql, checked, value_list};
 
-/// Traces or sessions named in one statement.
+/// Traces or sessions per statement.
 const PER_STATEMENT: usize = 100;
-/// Traces read at a time, and with the content of their roots.
+/// Traces that are read at a time, also with the content of their roots.
 const PAGE: u32 = 200;
 const PAGE_READ: u32 = 20;
 
@@ -33,7 +33,7 @@ perpend_db::record! {
 }
 
 impl Telemetry {
-    /// The sessions that traces belong to. A text that can be no id, as clients of old may have sent, is none.
+    /// The sessions of traces. A text that is no valid id, as old clients may have sent, is no session.
     ///
     /// # Errors
     /// When the database fails.
@@ -50,7 +50,7 @@ impl Telemetry {
         }
         let mut sessions = Vec::new();
         for some in traces.chunks(PER_STATEMENT) {
-            // No condition on the session: SQLite would read all traces that have one.
+            // No condition on the session: SQLite would read all traces with a session.
             let sql = format!(
                 "SELECT t.trace_id AS trace_id, t.session_id AS session_id FROM traces t \
                   WHERE t.tenant = $1 AND t.trace_id IN ({})",
@@ -68,7 +68,7 @@ impl Telemetry {
         Ok(sessions)
     }
 
-    /// How far these sessions have come; those without traces are left out.
+    /// The progress of these sessions; sessions without traces are left out.
     ///
     /// # Errors
     /// When the database fails.
@@ -130,7 +130,7 @@ impl Telemetry {
         rows.iter().map(|(id,)| checked("trace", id)).collect()
     }
 
-    /// A session, with the metadata of its traces where that is asked for; none when it has no traces.
+    /// A session, with the metadata of its traces if requested; `None` if it has no traces.
     ///
     /// # Errors
     /// When the database fails.

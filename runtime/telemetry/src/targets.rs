@@ -1,4 +1,4 @@
-//! What the engine reads: the targets of many executions at once, and how far traces have come.
+//! Reads for the engine: the targets of many executions at once, and the progress of traces.
 
 use perpend_domain::telemetry::Progress;
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ use super::{block, refresh};
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Sized, checked, query, query_scalar, value_list, value_rows};
 
-/// Traces named in one statement.
+/// Traces per statement.
 const PER_STATEMENT: usize = 100;
 
-/// CROSS JOIN keeps SQLite at this order, in which every step is one look into an index.
+/// CROSS JOIN fixes the join order for SQLite, with one index lookup per table.
 static BY_KEYS: Sized = Sized::new(|n| {
     format!(
         "WITH k (trace_id, id) AS (VALUES {}) \
@@ -27,8 +27,9 @@ static BY_KEYS: Sized = Sized::new(|n| {
         value_rows(n, 2, 2)
     )
 });
-/// Between folds `n_open` of a trace is too large, never too small: a span that ended since is still in
-/// it. Nobody looks again before the longest wait is over, so that what is above zero is counted here.
+/// Between folds `n_open` of a trace is an upper bound: it still includes spans that have ended since.
+/// Because the next examination is at the end of the longest wait, values above zero are counted exactly
+/// here.
 static PROGRESS: Sized = Sized::new(|n| {
     format!(
         "SELECT t.trace_id, t.first_seen, t.last_seen, t.root_ended_at, t.has_marker, \
@@ -76,7 +77,8 @@ const PAYLOADS_OF_ROOT: &str = "
      WHERE n.project_id = $1 AND t.trace_id = $2 AND o.payload IS NOT NULL
        AND (o.is_root = 1 OR o.id = 't-' || t.trace_id)";
 
-/// What an observation has of a block: a block that is not longer than others holds several.
+/// The part of a block that an observation occupies: a block that is not longer than the maximum holds
+/// several.
 const fn part_of_block(size: usize) -> usize {
     if size <= 2 * block::FULL_BYTES { size / 8 } else { size }
 }
@@ -107,8 +109,8 @@ fn count(n: i64) -> u32 {
 }
 
 impl Telemetry {
-    /// Those of these observations that exist, in no particular order. What their trace says of them is
-    /// not filled in.
+    /// The existing ones of these observations, in no particular order. The fields that come from their trace
+    /// are not set.
     ///
     /// # Errors
     /// When the database fails.
@@ -142,7 +144,8 @@ impl Telemetry {
         if with_content {
             let places: Vec<StoredAt> = found.iter().map(|row| (&row.own).into()).collect();
             let contents = self.contents(&places).await?;
-            // One that is gone by now does not exist: it must not be scored as if it were empty.
+            // An observation that was deleted in the meantime does not exist: it must not be scored as if it
+            // were empty.
             observations.extend(read.into_iter().zip(contents).filter_map(
                 |(mut observation, content)| {
                     observation.content = content?;
@@ -155,8 +158,8 @@ impl Telemetry {
         Ok(observations)
     }
 
-    /// Bytes of content of each of these observations, about; zero for those that do not exist. That of a small one is
-    /// not told from that of its block.
+    /// Approximate size of the content of each of these observations; zero for those that do not exist. For a
+    /// small one it is the size of its block.
     ///
     /// # Errors
     /// When the database fails.
@@ -202,7 +205,7 @@ impl Telemetry {
         Ok(sizes)
     }
 
-    /// Bytes of content of a trace: of all its observations, or of its root and its record alone.
+    /// Size of the content of a trace: of all its observations, or of its root and its record alone.
     ///
     /// # Errors
     /// When the database fails.
@@ -258,7 +261,7 @@ impl Telemetry {
         Ok(observations)
     }
 
-    /// The roots of these traces; those that do not exist, or have none, are left out.
+    /// The roots of these traces; traces that do not exist or have no root are left out.
     ///
     /// # Errors
     /// When the database fails.
@@ -286,7 +289,7 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// How far a trace has come by all that is stored of it now; none when the project has no such trace.
+    /// The progress of a trace, from all its stored data; `None` if the project has no such trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -298,13 +301,13 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(None);
         };
-        // How many steps are open is counted by the fold.
+        // The number of open observations is determined by folding.
         refresh::of_trace(&self.pool, tenant, id).await?;
         let found = self.trace_progress(project, std::slice::from_ref(id));
         Ok(found.await?.pop().map(|(_, progress)| progress))
     }
 
-    /// How far these traces have come; those that do not exist are left out.
+    /// The progress of these traces; traces that do not exist are left out.
     ///
     /// # Errors
     /// When the database fails.

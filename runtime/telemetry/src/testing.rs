@@ -1,4 +1,4 @@
-//! This room alone in a temporary database.
+//! This crate alone in a temporary database.
 
 use std::future::Future;
 
@@ -8,7 +8,7 @@ use perpend_db::{DatabaseUrl, Error, Options, Pool};
 
 use crate::Telemetry;
 
-/// The room, and the connections under it.
+/// The stored telemetry and its connection pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) telemetry: Telemetry,
@@ -20,7 +20,7 @@ impl Store {
         Self { telemetry: Telemetry::start(&pool), pool }
     }
 
-    /// Opens a database, and brings it to the newest schema.
+    /// Opens a database and migrates it to the newest schema.
     pub(crate) async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
         Ok(Self::over(perpend_db::testing::open(url, options).await?))
     }
@@ -42,8 +42,7 @@ impl OpenStore for TempDatabase {
     }
 }
 
-/// Runs a test on an empty, migrated database of each kind, one after the other, and says on standard
-/// error which one it is at.
+/// Runs a test on an empty, migrated database of each kind in turn, and writes the kind to standard error.
 pub(crate) async fn on_each_database<F, Fut>(test: F)
 where
     F: Fn(Store) -> Fut,

@@ -1,4 +1,4 @@
-//! What telemetry promises, on each database.
+//! Guarantees of telemetry, on each database.
 
 mod bars;
 mod by_id;
@@ -67,7 +67,7 @@ fn span_id(n: u32) -> ObservationId {
     ObservationId::new(&format!("{n:016x}")).unwrap()
 }
 
-/// A numeric score of the API with nothing else said of it.
+/// A numeric score of the API with defaults for the other fields.
 fn score(id: &str, subject: Subject, name: &str, number: f64) -> NewScore {
     NewScore {
         id: ScoreId::new(id).unwrap(),
@@ -163,7 +163,7 @@ async fn what_was_written_is_read_and_listed_at_once() {
             store.telemetry.observation_of(&p, &trace_id(1), &span_id(2)).await.unwrap().unwrap();
         assert_eq!(one.observation, spans[1]);
         assert_eq!(one.of_trace.name.as_deref(), Some("step 1"));
-        // Another project sees nothing of it.
+        // Invisible to another project.
         assert_eq!(store.telemetry.trace(&project("p2"), &trace_id(1), true).await.unwrap(), None);
         assert!(all(&store, &project("p2")).await.is_empty());
     })
@@ -186,7 +186,7 @@ async fn an_identical_repeat_changes_nothing() {
             (all(&store, &p).await, store.telemetry.trace(&p, &trace_id(1), true).await.unwrap());
         assert_eq!(before, after);
         assert_eq!(store.telemetry.touched(100).await.unwrap().len(), n_touched);
-        // Only what is new in a partial repeat is touched.
+        // Only the new part of a partial repetition is touched.
         store.telemetry.write_batch(&p, batch(more), at(10)).await.unwrap();
         let touched = store.telemetry.touched(100).await.unwrap();
         assert_eq!(touched.last().unwrap().observations, [(trace_id(1), span_id(3))]);
@@ -249,7 +249,7 @@ async fn scores_and_media_of_a_batch_stand_with_it() {
         assert_eq!(scores.len(), 1);
         let stored = store.telemetry.media(&p, "m1").await.unwrap().unwrap();
         assert_eq!((stored.bytes, stored.created_at), (vec![1, 2, 3], at(0)));
-        // Scores take part in filters.
+        // Scores are usable in filters.
         let raw = json!({"type": "numberObject", "column": "scores_avg", "key": "relevance",
             "operator": ">", "value": 0.4});
         let query =
@@ -347,7 +347,7 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     let perpend_db::Engine::Sqlite { writer, .. } = store.pool.engine() else {
         unreachable!("a file was asked for");
     };
-    // As good as a full disk: the database may not grow, and says so with the same code.
+    // Equivalent to a full disk: the database may not grow, and reports the same code.
     sqlx::query("PRAGMA max_page_count = 1").execute(writer).await.unwrap();
     let many = |n: u32| batch((0..500).map(|k| span(n, k, None)).collect());
     let refused = store.telemetry.write_batch(&p, many(2), at(1)).await;
@@ -370,7 +370,7 @@ async fn a_corrupt_file_is_an_error_and_no_panic() {
     assert!(matches!(refused, Err(Error::Sql(_))), "{refused:?}");
 }
 
-/// Versions of few spans in few traces, so that they meet.
+/// Versions of few spans in few traces, so that they collide.
 fn any_span() -> impl Strategy<Value = Observation> {
     let parent = prop::option::of(0..6_u32);
     (0..3_u32, 0..6_u32, parent, 0..3_i64, 0..3_u32, any::<bool>()).prop_map(
@@ -378,7 +378,7 @@ fn any_span() -> impl Strategy<Value = Observation> {
             let mut made = span(trace, id, parent.filter(|parent| *parent != id));
             made.end = (end > 0).then(|| at(1_000 * end));
             made.attribute_count = richness;
-            // Of equal rank two versions are equal: the later arrival is no matter of the set.
+            // Of equal rank two versions are equal: the order of arrival does not depend on the set.
             made.content.input = Some(Payload::Text(format!("{end} {richness} {parent:?}")));
             made.level = [Level::Debug, Level::Warning, Level::Error][richness as usize % 3];
             made.user_id = (id == 4).then(|| "u".to_owned());
@@ -393,7 +393,7 @@ fn any_span() -> impl Strategy<Value = Observation> {
     )
 }
 
-/// Of each (trace, id, rank) only the first.
+/// Only the first of each (trace, id, rank).
 fn without_ties(spans: Vec<Observation>) -> Vec<Observation> {
     let mut seen = std::collections::HashSet::new();
     let key = |o: &Observation| (o.trace_id.clone(), o.id.clone(), o.end, o.attribute_count);

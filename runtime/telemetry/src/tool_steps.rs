@@ -1,4 +1,4 @@
-//! The calls of tools in some traces, as the replay of a session shows them.
+//! Tool calls of some traces, for the replay of a session.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use super::contents::StoredAt;
 use super::row::{OwnRow, READ_OWN};
 use crate::{Error, Telemetry};
 
-/// Contents read at once, unpacked.
+/// Bytes of unpacked contents that are read at a time.
 const CONTENT_BYTES: usize = 4 << 20;
 
 perpend_db::record! {
@@ -22,7 +22,7 @@ perpend_db::record! {
     }
 }
 
-/// CROSS JOIN keeps SQLite at this order: it finds the rows of a trace by the index over traces.
+/// CROSS JOIN fixes the join order for SQLite: it finds the rows of a trace by the index on traces.
 fn of_traces(n_traces: usize, per_trace: u32) -> String {
     format!(
         "SELECT {READ_OWN}, w.trace_id, w.n FROM \
@@ -38,8 +38,8 @@ fn of_traces(n_traces: usize, per_trace: u32) -> String {
 }
 
 impl Telemetry {
-    /// The first calls of tools in each of these traces, with content; traces without one are left out. All rows of the
-    /// traces are looked through.
+    /// The first tool calls of each of these traces, with content; traces without one are left out. All rows
+    /// of the traces are read.
     ///
     /// # Errors
     /// When the database fails.
@@ -78,7 +78,8 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// The contents of these rows by their number, as many as are read at once; none for a row that is deleted by now.
+    /// The contents of these rows by their number, as many as are read at a time; `None` for a row that was
+    /// deleted in the meantime.
     async fn tool_contents(
         &self,
         rows: &[ToolRow],

@@ -1,5 +1,5 @@
-//! What was written, for whoever matches it with rules: noted in the transaction that writes it, forgotten in the
-//! one that has dealt with it.
+//! Change rows for the rule matcher: inserted in the transaction that writes the data, deleted in the one
+//! that handles them.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +21,8 @@ perpend_db::record! {
     }
 }
 
-/// What the body of a touched row names: observations that were written, traces and observations that were scored, or
-/// sessions that were scored.
+/// Kind of the body of a change row: written observations, scored traces and observations, or scored
+/// sessions.
 const WRITTEN: i64 = 0;
 const SCORED: i64 = 1;
 const SCORED_SESSIONS: i64 = 2;
@@ -38,15 +38,15 @@ fn wrong(error: &dyn std::error::Error) -> Error {
     Error::Inconsistent { what: "touched row", detail: error.to_string() }
 }
 
-/// The sessions that the body of a touched row names; a text that can be no id is none that is scored.
+/// The sessions in the body of a change row. A text that is no valid id is skipped.
 fn sessions_of_body(body: &[u8]) -> Result<Vec<SessionId>, Error> {
     let ids: Vec<&str> = postcard::from_bytes(body).map_err(|error| wrong(&error))?;
     let ids = ids.into_iter().map(SessionId::new);
     Ok(ids.filter_map(Result::ok).collect())
 }
 
-/// What the body of a touched row names: ids of observations by trace, in the order of the request. Of a scored trace, and
-/// not an observation in it, the id is empty.
+/// The body of a change row: ids of observations by trace, in the order of the request. For a scored trace,
+/// as opposed to an observation of it, the id is empty.
 fn touched_body(body: &[u8]) -> Result<Vec<(TraceId, Option<ObservationId>)>, Error> {
     let traces: Vec<(&str, Vec<&str>)> =
         postcard::from_bytes(body).map_err(|error| wrong(&error))?;
@@ -64,7 +64,7 @@ fn touched_body(body: &[u8]) -> Result<Vec<(TraceId, Option<ObservationId>)>, Er
     Ok(found)
 }
 
-/// What [`touched_body`] reads.
+/// The inverse of [`touched_body`].
 fn to_touched_body<'t>(
     touched: impl Iterator<Item = (&'t TraceId, Option<&'t ObservationId>)>,
 ) -> Result<Vec<u8>, Error> {
@@ -90,7 +90,7 @@ async fn insert(
     Ok(())
 }
 
-/// Notes observations that were written.
+/// Records written observations.
 pub(super) async fn note_written(
     tx: &mut Tx,
     project: &ProjectId,
@@ -104,7 +104,7 @@ pub(super) async fn note_written(
     insert(tx, project, (body, WRITTEN), now).await
 }
 
-/// Notes what a person or a client scored. What an evaluator scored is no news for rules but those that wait for it.
+/// Records scores by users or clients. Scores by evaluators matter only to the rules that wait for them.
 pub(super) async fn note_scored(
     tx: &mut Tx,
     project: &ProjectId,
@@ -138,7 +138,8 @@ pub(super) async fn note_scored(
     Ok(())
 }
 
-/// Forgets touched rows, inside the caller's transaction. `false` when another matcher has taken some of them.
+/// Deletes change rows, inside the transaction of the caller. `false` if another matcher has taken some of
+/// them.
 ///
 /// # Errors
 /// When the database fails.
@@ -148,7 +149,7 @@ pub async fn take_touched(tx: &mut Tx, seqs: &[i64]) -> Result<bool, Error> {
 }
 
 impl Telemetry {
-    /// The oldest touched rows that nobody has dealt with. Crosses tenants: for the engine.
+    /// The oldest unhandled change rows. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,4 +1,4 @@
-//! How many traces began in stretches of time, and how many of them have errors: counted in indexes alone.
+//! Numbers of traces, and of traces with errors, per interval of time: counted in indexes alone.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,21 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
 
-/// What began in a stretch of time.
+/// Counts of one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Began {
-    /// Traces.
+    /// Number of traces that started in the interval.
     pub traces: u64,
-    /// Those of them that have a step with an error.
+    /// Number of those with an observation of level `ERROR`.
     pub with_errors: u64,
 }
 
-/// Which environments count.
+/// Environments to count.
 #[derive(Clone, Copy, Debug)]
 pub enum Environments<'a> {
-    /// These.
+    /// Only these.
     Only(&'a [&'a str]),
-    /// All but these.
+    /// All except these.
     AllBut(&'a [&'a str]),
 }
 
@@ -33,7 +33,7 @@ perpend_db::record! {
     }
 }
 
-/// The traces that began in the stretch `s`. Each of these statements reads one range of one index.
+/// The traces that started in the interval `s`. Each of these statements reads one range of one index.
 fn began(tenant: &str, index: &str, condition: &str) -> String {
     format!(
         "(SELECT COUNT(*) FROM traces t{index} WHERE t.tenant = {tenant}{condition} \
@@ -42,7 +42,7 @@ fn began(tenant: &str, index: &str, condition: &str) -> String {
 }
 
 impl Telemetry {
-    /// The traces of each stretch, from its start to before its end, in the order of the stretches.
+    /// The counts of each interval, start inclusive and end exclusive, in the order of the intervals.
     ///
     /// # Errors
     /// When the database fails.
@@ -69,7 +69,7 @@ impl Telemetry {
                 "(CAST({place} AS BIGINT), CAST({from} AS BIGINT), CAST({to} AS BIGINT))"
             ));
         }
-        // An index by environment tells one of them; one query that excludes some would read every row.
+        // An index by environment serves a single one; a query that excludes some would read every row.
         let of_each =
             names.iter().map(|name| began(&tenant, "", &format!(" AND t.environment = {name}")));
         let of_each: Vec<String> = of_each.collect();
@@ -84,7 +84,7 @@ impl Telemetry {
             true => " AND t.n_error > 0".to_owned(),
             false => format!(" AND t.n_error > 0 AND t.environment {test} ({})", names.join(", ")),
         };
-        // SQLite has no statistics that would tell that few traces have errors.
+        // SQLite has no statistics to show that few traces have errors.
         let index = match self.pool.is_postgres() {
             true => "",
             false => " INDEXED BY traces_failed",

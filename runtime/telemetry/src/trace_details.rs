@@ -1,4 +1,5 @@
-//! Completes the traces of a list with what their own rows lack: contents of roots, costs of parts, observation IDs.
+//! Adds data to the traces of a list that their own rows lack: contents of roots, costs of parts, observation
+//! ids.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,7 @@ use crate::{Error, Telemetry};
 pub(super) const PART_BYTES: usize = 4 << 20;
 
 perpend_db::record! {
-    /// Where the content of the root of a trace is stored.
+    /// Position of the content of the root of a trace.
     struct RootRow {
         trace: i64,
         seq: i64,
@@ -32,7 +33,7 @@ impl RootRow {
 }
 
 impl Telemetry {
-    /// Completes traces with the content of their roots.
+    /// Adds the content of their roots to traces.
     pub(super) async fn add_roots(&self, traces: &mut [(i64, StoredTrace)]) -> Result<(), Error> {
         let mut left = traces;
         while !left.is_empty() {
@@ -42,8 +43,8 @@ impl Telemetry {
         Ok(())
     }
 
-    /// Completes the first of these traces with the content of their roots, and tells how many: as many as have contents
-    /// of at most `max_bytes` together, and one at least.
+    /// Adds the content of their roots to the first of these traces and returns their number: as many as have
+    /// contents of at most `max_bytes` together, and at least one.
     pub(super) async fn add_roots_up_to(
         &self,
         traces: &mut [(i64, StoredTrace)],
@@ -84,8 +85,8 @@ impl Telemetry {
         Ok(next.unwrap_or(n_traces))
     }
 
-    /// Completes traces with what their input and their output cost. As in the whole cost, a call that two
-    /// instrumentations told counts once.
+    /// Adds the costs of input and output to traces. As in the total cost, a call that two instrumentations
+    /// reported counts once.
     pub(super) async fn add_part_costs(
         &self,
         traces: &mut [(i64, StoredTrace)],
@@ -121,7 +122,7 @@ impl Telemetry {
         Ok(())
     }
 
-    /// Completes traces with the ids of their observations, by start.
+    /// Adds the ids of their observations to traces, by start.
     pub(super) async fn add_ids(&self, traces: &mut [(i64, StoredTrace)]) -> Result<(), Error> {
         for chunk in traces.chunks_mut(LIST) {
             let sql = format!(

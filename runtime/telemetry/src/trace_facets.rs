@@ -1,4 +1,4 @@
-//! The values of the newest traces with how often each occurs, and counts that end at a bound.
+//! The values of the newest traces with their frequency, and counts up to a limit.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use super::row::STEP_MARKS;
 use super::trace_shape::{Shape, Way};
 use crate::{Error, Telemetry};
 
-/// Values of a column that are told; one more is read to know whether there are others.
+/// Values of a column that are returned; one more is read to detect further ones.
 const VALUES: usize = 20;
 
 /// The values of a list in the detail of the traces `n`.
 fn listed(list: &str, is_postgres: bool) -> String {
     match is_postgres {
-        // JSON can spell a NUL, and a text of PostgreSQL cannot hold it.
+        // JSON can contain a NUL, which a text of PostgreSQL cannot.
         true => format!(
             "SELECT g.value AS value FROM n, json_array_elements_text( \
                 CASE WHEN strpos(n.detail, '\"{list}\":') > 0 \
@@ -39,7 +39,8 @@ perpend_db::record! {
     }
 }
 
-/// The values of a column, one row for each trace that has it, out of the traces `n` and the marks of their steps, `m`.
+/// The values of a column, one row per trace that has it, from the traces `n` and the marks of their
+/// observations, `m`.
 fn rows_of(column: FacetColumn, project: &str, is_postgres: bool) -> String {
     let own = |column: &str| format!("SELECT NULLIF(n.{column}, '') AS value FROM n");
     let [kind, model, prompt] = STEP_MARKS.map(|of| {
@@ -55,7 +56,7 @@ fn rows_of(column: FacetColumn, project: &str, is_postgres: bool) -> String {
         FacetColumn::Kind => kind,
         FacetColumn::Model => model,
         FacetColumn::Prompt => prompt,
-        // The traces lead: there are fewer of them than scores.
+        // Traces are the outer table: there are fewer of them than scores.
         FacetColumn::Score => format!(
             "SELECT s.name AS value FROM n CROSS JOIN scores s \
               WHERE s.project_id = {project} AND s.trace_id = n.trace_id AND s.observation_id IS NULL \
@@ -65,8 +66,8 @@ fn rows_of(column: FacetColumn, project: &str, is_postgres: bool) -> String {
 }
 
 impl Telemetry {
-    /// The values of the newest traces that fit, looking at no more than `max`. Conditions that no column decides are
-    /// passed over.
+    /// The values of the newest matching traces; at most `max` traces are read. Conditions that no column
+    /// decides are ignored.
     ///
     /// # Errors
     /// When the database fails.
@@ -116,8 +117,8 @@ impl Telemetry {
         Ok(Facets { n_traces, is_cut: n_traces == u64::from(max), facets: facets.collect() })
     }
 
-    /// How many traces fit: as far as `max`, to the end where there is none, and where a part of the filter is tested in memory, out of the newest
-    /// `max_tested`.
+    /// Number of matching traces: counted up to `max`, or to the end without it. If a part of the filter is
+    /// tested in memory, only the newest `max_tested` traces are tested.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,7 +1,8 @@
-//! Traces put together by session or by user, those that were active last first.
+//! Traces grouped by session or by user, the most recently active groups first.
 //!
-//! A page costs what its rows cost: the newest trace of each group stands for it in the index of time, so that the page is
-//! found by a walk from its beginning, and sums are made for the groups on it alone.
+//! The cost of a page depends on its rows only: the newest trace of each group represents it in the index of
+//! time, so that the page is found by an index scan from its start, and sums are computed for the groups of
+//! the page only.
 
 use std::collections::HashMap;
 
@@ -40,7 +41,7 @@ perpend_db::record! {
     }
 }
 
-/// The column that groups, and the one whose different values are counted in each.
+/// The grouping column, and the column whose distinct values are counted per group.
 pub(super) const fn columns(by: GroupKey) -> (&'static str, &'static str) {
     match by {
         GroupKey::Session => ("session_id", "user_id"),
@@ -48,8 +49,8 @@ pub(super) const fn columns(by: GroupKey) -> (&'static str, &'static str) {
     }
 }
 
-/// The index of the column that groups. SQLite has no statistics: where one environment is chosen, it would walk all traces of
-/// that.
+/// The index of the grouping column. SQLite has no statistics: with a condition on one environment it would
+/// scan all its traces.
 pub(super) const fn of_column(by: GroupKey, is_postgres: bool) -> &'static str {
     match (is_postgres, by) {
         (true, _) => "",
@@ -58,7 +59,8 @@ pub(super) const fn of_column(by: GroupKey, is_postgres: bool) -> &'static str {
     }
 }
 
-/// The index that leads to the traces of some groups. Within a group of the other column, the index of that column.
+/// The index that leads to the traces of some groups. Within a group of the other column, the index of that
+/// column.
 const fn of_question(query: &GroupQuery, is_postgres: bool) -> &'static str {
     match (&query.of, query.by) {
         (None, by) => of_column(by, is_postgres),
@@ -80,7 +82,7 @@ impl From<Sums> for TraceGroup {
             other: row.other,
             n_observations: row.n_observations.unsigned_abs(),
             n_errors: row.n_errors.unsigned_abs(),
-            // What clients claim may add up to more than a whole number of the database holds.
+            // The sum of values sent by clients may exceed the integer range of the database.
             total_tokens: row.total_tokens as u64,
             cost: CostSum {
                 dollars: row.total_cost,
@@ -138,7 +140,7 @@ impl Telemetry {
         Ok(found.into_iter().map(|place| place.id).collect())
     }
 
-    /// Where no trace has any, the walk would pass by all of them; the partial index of the column tells.
+    /// If no trace has a group, the scan would read all of them; the partial index of the column shows that.
     pub(super) async fn has_groups(&self, tenant: i64, by: GroupKey) -> Result<bool, Error> {
         let any = format!(
             "SELECT t.number FROM traces t WHERE t.tenant = $1 AND t.{0} IS NOT NULL AND t.{0} <> '' LIMIT 1",
@@ -148,8 +150,8 @@ impl Telemetry {
         Ok(!any.is_empty())
     }
 
-    /// The next groups by their places, in the direction that is asked for, and whether there are more; of these ids alone
-    /// where there are some.
+    /// The positions of the next groups, in the requested direction, and whether there are more; restricted
+    /// to these ids if any are given.
     pub(super) async fn places(
         &self,
         tenant: i64,
@@ -164,7 +166,7 @@ impl Telemetry {
         Ok((found.into_iter().map(place).collect(), has_more))
     }
 
-    /// Sums over the traces of one session or user that the question asks for; none when there are none.
+    /// Sums over the matching traces of one session or user; `None` if it has none.
     ///
     /// # Errors
     /// When the database fails.
@@ -180,7 +182,7 @@ impl Telemetry {
         Ok(self.sums(tenant, query, &[id]).await?.remove(id))
     }
 
-    /// What the traces of each of these say together.
+    /// Sums over the traces of each of these groups.
     pub(super) async fn sums(
         &self,
         tenant: i64,
@@ -217,13 +219,13 @@ impl Telemetry {
     }
 }
 
-/// Placeholders of these texts, with commas between them.
+/// Comma-separated placeholders of these texts.
 pub(super) fn bound(texts: &[impl AsRef<str>], sql: &mut Sql) -> String {
     let all = texts.iter().map(|text| sql.bind_text(text.as_ref()));
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// The ids of groups with the start of the newest trace of each, from a place on.
+/// The ids of groups with the start of the newest trace of each, from a position on.
 pub(super) fn newest(
     tenant: i64,
     query: &GroupQuery,
@@ -237,7 +239,8 @@ pub(super) fn newest(
     let is_bounded = query.of.is_some() || among.is_some() || is_end;
     let (index, newest) = match (is_bounded, is_postgres) {
         (true, _) => (of_question(query, is_postgres), "MAX(t.started_at)"),
-        // SQLite has no statistics: by the index of the column it would read and sort all traces that have one.
+        // SQLite has no statistics: with the index of the column it would read and sort all traces that have
+        // a value.
         (false, false) => (" INDEXED BY traces_newest", "t.started_at"),
         (false, true) => ("", "t.started_at"),
     };
@@ -263,8 +266,9 @@ pub(super) fn newest(
         )
     });
     if is_bounded {
-        // The traces of a few groups are read to their end: a walk in time would ask for each of them whether its group has
-        // a later one; and to find the users that have been away for longest it would pass by nearly all traces.
+        // The traces of a few groups are read completely: a scan by time would check for each trace whether
+        // its group has a later one, and would read nearly all traces to find the users that have been
+        // inactive for longest.
         sql.push(&format!(" GROUP BY t.{column}"));
         if let Some(place) = place {
             sql.push(&format!(" HAVING {place}"));
@@ -273,7 +277,7 @@ pub(super) fn newest(
         if let Some(place) = place {
             sql.push(&format!(" AND {place}"));
         }
-        // Of several of one time it is the one that was stored first that stands for its group.
+        // Of several traces with equal times the first stored one represents its group.
         sql.push(&format!(
             " AND NOT EXISTS (SELECT 1 FROM traces n WHERE n.tenant = t.tenant AND n.{column} = t.{column}{} \
                AND n.started_at >= t.started_at AND (n.started_at > t.started_at OR n.number < t.number))",
@@ -291,7 +295,7 @@ pub(super) fn newest(
     sql
 }
 
-/// The traces that a question is about, as conditions with their values bound.
+/// Conditions on the traces of a query, with bound values.
 pub(super) struct Narrowed {
     from: Option<String>,
     others: Vec<String>,
@@ -316,8 +320,8 @@ impl Narrowed {
         Self { from, others }
     }
 
-    /// Of traces that are later than one that is in the time. A second lower bound would hide that from SQLite, which would
-    /// look at all traces of the group each time.
+    /// Conditions on traces that are later than one in the time range. A second lower bound would hide that
+    /// from SQLite, which would read all traces of the group each time.
     fn of_later(&self, table: &str) -> String {
         let all = self.others.iter();
         all.map(|condition| format!(" AND {table}.{condition}")).collect()

@@ -1,8 +1,8 @@
 //! Lists of traces by page.
 //!
-//! A page costs what its rows cost: the numbers of the traces come out of an index that stands in the
-//! order of the list, from its nearer end, and only the traces of the page are read. What no index can
-//! tell is tested in memory.
+//! The cost of a page depends on its rows only: the numbers of the traces are read from an index in the order
+//! of the list, from the nearer end, and only the traces of the page are read. Conditions that no index
+//! decides are tested in memory.
 
 use std::collections::HashMap;
 
@@ -28,31 +28,32 @@ use perpend_db::{Arg, Scratch, Sql, query_scalar, value_list};
 use perpend_domain::telemetry::StoredTrace;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 
-/// Traces looked at in one go where a part of the filter is tested in memory.
+/// Traces that are read at a time if a part of the filter is tested in memory.
 const SCAN: usize = 500;
-/// Traces whose numbers are read in one go where the list is read no further than a page.
+/// Trace numbers that are read at a time if the list is read only up to the end of a page.
 const BLOCK: u64 = 2_000;
-/// The first time: most pages are full by then.
+/// The same for the first block: most pages are full by then.
 const FIRST_BLOCK: u64 = 250;
-/// What a page needs, and so many more, where nearly all of them pass.
+/// Additional traces to read if nearly all of them match.
 const FEW_MORE: u64 = 10;
-/// Traces next to the beginning of a page whose scores are looked for one by one. Tests reach both sides with few.
+/// Traces next to the start of a page whose scores are looked up one by one. Small in tests, to cover both
+/// sides.
 const NEAR: u64 = if cfg!(test) { 4 } else { 2_000 };
-/// So few are sorted rather than looked for in the order of time.
+/// Up to this number of traces they are sorted instead of searched in the order of time.
 const FEW: u64 = 5_000;
-/// From so many traces on, the way to a page is cut short.
+/// From this number of skipped traces on, the way to a page is shortened.
 const FAR: u64 = 200;
 
 /// Traces that are read at a time; their own rows and their contents are limited to `PART_BYTES` each.
 const PART: usize = 100;
-/// What a trace takes in memory besides input and output.
+/// Memory of a trace in addition to input and output.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// Traces whose steps are looked through for a text.
+/// Traces whose observations are searched for a text.
 const MAX_SEARCHED: u64 = 100_000;
 const SEARCH_TOO_WIDE: &str = "the column text is searched in at most 100,000 traces: add conditions that leave fewer, such as on timestamp";
 
-/// The statements of a list in its order, from its beginning or from a cursor, as SQLite gets them.
+/// The statements of a list in its order, from its start or from a cursor, as passed to SQLite.
 #[cfg(test)]
 pub(super) fn ordered(
     project: &ProjectId,
@@ -63,27 +64,28 @@ pub(super) fn ordered(
     Ordered::new(&shape, project, query, false).first_rows(from)
 }
 
-/// What a list was read for.
+/// Result of reading a list.
 #[derive(Debug, Default)]
 pub(super) struct Scanned {
-    /// Numbers of traces, in the order of the reading.
+    /// Numbers of matching traces, in the order of the read.
     pub(super) passing: Vec<i64>,
     n_tested: u64,
     n_left: u64,
-    /// The last one that was tested.
+    /// The last tested trace.
     last: Option<i64>,
 }
 
-/// The traces of a page, and what there is around it.
+/// The traces of a page, and facts about the list.
 #[derive(Debug, Default)]
 struct Found {
-    /// Their numbers, in order.
+    /// Numbers of the traces, in order.
     numbers: Vec<i64>,
-    /// Those that match; absent where the list was read only as far as the page.
+    /// Number of matches; absent if the list was read only up to the page.
     total: Option<BoundedCount>,
     n_tested: u64,
     n_left: u64,
-    /// The last one that was tested, where the reading stopped before the page was full, and whether it was read backwards.
+    /// The last tested trace if the search stopped before the page was full, and whether the list was read
+    /// backwards.
     stopped: Option<(i64, bool)>,
     has_before: bool,
     has_behind: bool,
@@ -91,7 +93,7 @@ struct Found {
 }
 
 impl Found {
-    /// Leaves so many; `true` when there were more.
+    /// Cuts to `limit`; `true` if there were more.
     fn cut(&mut self, limit: u32) -> bool {
         let limit = limit as usize;
         let has_more = limit < self.numbers.len();
@@ -100,10 +102,10 @@ impl Found {
     }
 }
 
-/// Traces of a page that are read part by part: memory is bounded by one part, however large their contents are.
+/// Traces of a page that are read in parts: memory is bounded by one part, however large the contents are.
 #[derive(Debug)]
 pub struct TracesReader {
-    /// Numbers of traces, in the order of the list.
+    /// Numbers of the remaining traces, in the order of the list.
     left: Vec<i64>,
     with_content: bool,
     max_content: usize,
@@ -127,7 +129,7 @@ impl TracesReader {
     }
 }
 
-/// Only a search opens the content of every step.
+/// Only a text search reads the content of every observation.
 fn max_tested(query: &TraceQuery) -> u64 {
     let is_search = |condition: &Condition| Search::of(condition).is_some();
     match query.filter.conditions.iter().any(is_search) {
@@ -156,7 +158,7 @@ impl Telemetry {
         }
     }
 
-    /// A page of traces to be read part by part, and how many there are on all pages.
+    /// A page of traces to be read in parts, and the number of traces on all pages.
     ///
     /// # Errors
     /// When the database fails.
@@ -174,7 +176,7 @@ impl Telemetry {
         Ok((TracesReader::new(found.numbers, query), n_total))
     }
 
-    /// The next traces of a page; those that were deleted since are left out.
+    /// The next traces of a page; traces that were deleted in the meantime are left out.
     ///
     /// # Errors
     /// When the database fails.
@@ -207,7 +209,7 @@ impl Telemetry {
         traces.into_iter().map(whole).collect()
     }
 
-    /// How many of the traces make a part by what stands in their own rows: one at least.
+    /// Number of traces of a part by the size of their rows; at least one.
     async fn n_of_part(&self, numbers: &[i64]) -> Result<usize, Error> {
         let some = &numbers[..numbers.len().min(PART)];
         if some.is_empty() {
@@ -228,7 +230,7 @@ impl Telemetry {
         Ok(some.iter().take_while(fits).count().max(1))
     }
 
-    /// A page of traces, where only so many of those that no index can tell are tested.
+    /// A page of traces, with a limit of traces that are tested in memory.
     pub(super) async fn traces_tested(
         &self,
         project: &ProjectId,
@@ -240,8 +242,8 @@ impl Telemetry {
         self.filled(query, found, Places::default()).await
     }
 
-    /// The same from a cursor on, instead of by the number of a page, and with the cursors of the pages around it. A page
-    /// that would begin before the list does is the first page.
+    /// The same from a cursor on, instead of by page number, and with the cursors of the neighbouring pages.
+    /// A page that would start before the list is the first page.
     ///
     /// # Errors
     /// When the database fails.
@@ -254,7 +256,7 @@ impl Telemetry {
     ) -> Result<TestedTraces, Error> {
         let found = self.find_traces(project, query, from, bounds).await?;
         let mut places = self.places_of(project, query, &found).await?;
-        // A search backwards that stopped before it found anything leads forward to where it began.
+        // A backward search that stopped before a match leads forward to its start.
         if let (true, Some(TracesFrom::Before(cursor))) = (found.numbers.is_empty(), from) {
             places.last = Some(cursor.clone());
         }
@@ -337,7 +339,7 @@ impl Telemetry {
         })
     }
 
-    /// A page that columns tell alone. `max`: how far the list is counted.
+    /// A page that columns alone decide. `max`: limit up to which the list is counted.
     async fn page_of(
         &self,
         (project, tenant): (&ProjectId, i64),
@@ -346,7 +348,7 @@ impl Telemetry {
         (shape, max): (Shape, Option<u64>),
     ) -> Result<Found, Error> {
         let is_postgres = self.pool.is_postgres();
-        // A page far behind is read from the nearer end, which is known only with the whole list.
+        // A distant page is read from the nearer end, which requires the length of the list.
         let end = u64::from(query.page.max(1)) * u64::from(query.limit);
         let max = max.filter(|max| end <= *max);
         let total = match shape.summed() {
@@ -382,7 +384,7 @@ impl Telemetry {
             from: from.cursor(),
             backwards: from.is_backwards(),
             skip: 0,
-            // The surplus one says that there are more.
+            // The surplus row shows that there are more.
             limit: Some(limit + 1),
         };
         found.numbers = self.numbers_of(&list, part).await?;
@@ -444,8 +446,8 @@ impl Telemetry {
         Ok(numbers)
     }
 
-    /// The start of the trace at a place in the order of time, and how many traces stand before all that
-    /// begin then. Both come out of the index, however far the place is.
+    /// The start of the trace at a position in the order of time, and the number of traces before all that
+    /// start then. Both are read from the index, whatever the position.
     async fn start_at(
         &self,
         shape: &Shape,
@@ -471,8 +473,9 @@ impl Telemetry {
         query_scalar(sql.to_owned()).bind_all(args).fetch_all(&self.pool).await
     }
 
-    /// A page of the traces that pass what is tested in memory. Only numbers are held. Where the list need not be counted it
-    /// is read block by block, no further than the page; else at once, in time in step with its size.
+    /// A page of the traces that match conditions tested in memory. Only numbers are held. If the list need
+    /// not be counted it is read block by block up to the end of the page; otherwise completely, in time
+    /// proportional to its length.
     async fn scan_traces(
         &self,
         (project, tenant): (&ProjectId, i64),
@@ -527,8 +530,8 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// At least the first `wanted` that pass, where they are among the traces next to the beginning: so the scores of a few
-    /// are read, and not all that have the name.
+    /// At least the first `wanted` matches, if they are among the traces next to the start: so the scores of
+    /// few traces are read, and not all scores with the name.
     async fn scan_near(
         &self,
         (project, tenant): (&ProjectId, i64),
@@ -569,7 +572,8 @@ impl Telemetry {
         Ok(is_enough.then_some(scanned))
     }
 
-    /// Those that pass: all of them, or at least the first `wanted`, out of the first `max` of the list or beyond a cursor.
+    /// The matching traces: all of them, or at least the first `wanted`, from the first `max` of the list or
+    /// after a cursor.
     pub(super) async fn scan(
         &self,
         project: &ProjectId,
@@ -586,7 +590,7 @@ impl Telemetry {
         loop {
             let left = max - n_read;
             let block = match n_read {
-                // Nearly all that has such a score passes.
+                // Nearly every trace with such a score matches.
                 0 if shape.way == Way::OneByOne => FEW_MORE + wanted.unwrap_or(0) as u64,
                 0 => FIRST_BLOCK,
                 _ => BLOCK,
@@ -621,8 +625,8 @@ impl Telemetry {
         }
     }
 
-    /// Those of the traces with these numbers that pass what is tested in memory, in order, and how many of them were
-    /// not tested: no more than so many are, and no further than until so many are found.
+    /// Those of the traces with these numbers that match the conditions tested in memory, in order, and the
+    /// number of untested traces: the test stops at a limit of traces or of matches.
     async fn passing_traces(
         &self,
         project: &ProjectId,
@@ -645,7 +649,7 @@ impl Telemetry {
         let mut matching = Vec::new();
         for chunk in numbers.chunks(SCAN) {
             let _turn = self.pool.scan_turn().await?;
-            // Of these traces only numbers are kept.
+            // Only numbers of these traces are kept.
             let _scratch = Scratch::begin();
             let mut traces = self.numbered_traces(chunk).await?;
             if reads_root {
@@ -671,7 +675,7 @@ impl Telemetry {
                 }
             }
             if !searches.is_empty() {
-                // Last, because it looks at contents.
+                // Last, because it reads contents.
                 let found = self.searched(&passing, &searches).await?;
                 passing.retain(|(number, _)| found.contains(number));
             }
@@ -683,7 +687,7 @@ impl Telemetry {
         Ok((matching, n_left))
     }
 
-    /// Those of these traces that still stand, in the order of the numbers.
+    /// The existing ones of these traces, in the order of the numbers.
     pub(super) async fn numbered_traces(
         &self,
         numbers: &[i64],
@@ -702,7 +706,7 @@ impl Telemetry {
         Ok(numbers.iter().filter_map(|number| Some((*number, found.remove(number)?))).collect())
     }
 
-    /// One trace, completed with the content of its root when asked for.
+    /// One trace, with the content of its root if requested.
     pub(super) async fn one_trace(
         &self,
         row: TraceRow,

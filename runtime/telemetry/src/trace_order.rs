@@ -1,7 +1,7 @@
-//! The order of a list of traces, and how it is read from a cursor in either direction.
+//! The order of a list of traces, and reading it from a cursor in either direction.
 //!
-//! Most lists are one run of rows in the order of an index. By a score they are two, one behind the other: the traces
-//! that have it, and the others by time.
+//! Most lists are one run of rows in the order of an index. A list by a score has two runs: the traces with
+//! the score, followed by the others by time.
 
 use perpend_db::{Arg, Sql, query_scalar};
 use perpend_domain::ids::ProjectId;
@@ -15,7 +15,7 @@ use super::scored::OWN_NUMBERS;
 use super::trace_shape::Shape;
 use crate::{Error, Telemetry};
 
-/// A column that orders.
+/// A column of the order.
 #[derive(Clone, Debug)]
 struct Key {
     column: String,
@@ -41,7 +41,7 @@ impl Key {
 struct Run {
     /// `FROM ... WHERE ...`
     from: String,
-    /// Two, or three where a figure comes before the time. The last tells those apart that are equal in the others.
+    /// Two, or three if a figure precedes the time. The last one is unique among rows with equal other keys.
     keys: Vec<Key>,
 }
 
@@ -57,7 +57,7 @@ impl Run {
         format!(" ORDER BY {}", keys.collect::<Vec<_>>().join(", "))
     }
 
-    /// Appends the condition that leaves the rows beyond the cursor.
+    /// Appends the condition for the rows after the cursor.
     fn beyond(&self, cursor: &TraceCursor, backwards: bool, sql: &mut Sql) {
         let at = sql.bind(cursor.at.as_micros().into());
         let condition = match (self.keys.as_slice(), cursor.figure) {
@@ -67,7 +67,7 @@ impl Run {
                     Figure::Real(figure) => figure.into(),
                 });
                 if first.column == TOKENS {
-                    // SQLite takes no index of an expression for columns that are compared together.
+                    // SQLite does not use an index on an expression for a row comparison.
                     let sign = first.sign(backwards);
                     sql.push(&format!(" AND {TOKENS} {sign}= {figure}"));
                 }
@@ -95,9 +95,9 @@ impl Run {
     }
 }
 
-/// As in its index.
+/// The same expression as in its index.
 const TOKENS: &str = "COALESCE(t.total_tokens, 0)";
-/// The number of a trace, which tells traces with equal figures apart.
+/// The number of a trace, the tie breaker of equal figures.
 const NUMBER: &str = "t.number";
 
 const fn column_of(order: &TraceOrder) -> &'static str {
@@ -126,20 +126,20 @@ pub(super) struct Ordered {
     number: &'static str,
 }
 
-/// Which rows of a list are read.
+/// Selects the rows of a list to read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part<'p> {
-    /// Read from here; from the first row, or backwards from the last, where there is none.
+    /// Start of the read; without it the first row, or the last row backwards.
     pub(super) from: Option<&'p TraceCursor>,
     pub(super) backwards: bool,
-    /// Rows passed over first.
+    /// Number of rows to skip.
     pub(super) skip: u64,
-    /// At most so many; all where there is none.
+    /// Maximum number of rows; `None` for all.
     pub(super) limit: Option<u64>,
 }
 
 impl Ordered {
-    /// `sorted`: not in the order of an index.
+    /// `sorted`: whether no index has the order.
     pub(super) fn new(
         shape: &Shape,
         project: &ProjectId,
@@ -156,13 +156,13 @@ impl Ordered {
             ref other => column_of(other).to_owned(),
         };
         let keys = match query.order.is_figure() {
-            // One index serves both directions, and both ends of the list.
+            // One index serves both directions and both ends of the list.
             true => vec![
                 Key::new(column, ascends),
                 Key::new("t.started_at", ascends),
                 Key::new(NUMBER, ascends),
             ],
-            // Most are equal in that.
+            // Most rows have an equal value.
             false if query.order == TraceOrder::Bookmarked => vec![
                 Key::new(column, ascends),
                 Key::new(shape.start, ascends),
@@ -182,8 +182,8 @@ impl Ordered {
         let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
         let (traces, conditions) = (&shape.from_traces, &shape.conditions);
         let sign = if ascends { "<" } else { ">" };
-        // The index that leads to the scores of a trace is the one for the inner questions; a name that is computed
-        // keeps the other away from them.
+        // The index from a trace to its scores is for the subqueries; a computed name makes the other index
+        // unusable for them.
         let scored = format!(
             " FROM scores s CROSS JOIN traces t WHERE s.project_id = {project} AND s.name = {name} AND {OWN_NUMBERS} \
              AND t.trace_id = s.trace_id AND {conditions} AND NOT EXISTS (SELECT 1 FROM scores b \
@@ -212,7 +212,7 @@ impl Ordered {
         }
     }
 
-    /// The run that the cursor is in.
+    /// The run of the cursor.
     fn run_of(&self, cursor: &TraceCursor) -> usize {
         match cursor.figure {
             Some(_) => 0,
@@ -224,7 +224,7 @@ impl Ordered {
         self.runs.len() == 1
     }
 
-    /// The statement that reads the list from its beginning.
+    /// The statement that reads the list from its start.
     #[cfg(test)]
     pub(super) fn first_rows(&self, from: Option<&TraceCursor>) -> Vec<String> {
         let statement = |run: &Run| {
@@ -259,7 +259,7 @@ impl Ordered {
 }
 
 impl Telemetry {
-    /// The numbers of a part of a list, in the order in which it is read.
+    /// The numbers of a part of a list, in the order of the read.
     pub(super) async fn numbers_of(
         &self,
         list: &Ordered,
@@ -292,7 +292,7 @@ impl Telemetry {
                 query_scalar(sql.text).bind_all(&sql.args).fetch_all(&self.pool).await?;
             let is_last = nth + 1 == ways.len();
             if found.is_empty() && 0 < skip && !is_last {
-                // All of the run was passed over.
+                // All rows of the run were skipped.
                 let rows = list.rows(run);
                 skip -= self.counted(&rows, None).await?.n.min(skip);
             } else {
@@ -306,7 +306,7 @@ impl Telemetry {
         Ok(numbers)
     }
 
-    /// How many rows stand beyond the cursor, or in all, counted as far as `max`.
+    /// Number of rows after the cursor, or of all rows, counted up to `max`.
     pub(super) async fn n_beyond(
         &self,
         list: &Ordered,
@@ -332,7 +332,7 @@ impl Telemetry {
         Ok(all)
     }
 
-    /// How many rows there are, counted as far as `max`. `rows`: `FROM ... WHERE ...`.
+    /// Number of rows, counted up to `max`. `rows`: `FROM ... WHERE ...`.
     pub(super) async fn counted(
         &self,
         rows: &Sql,
@@ -348,7 +348,8 @@ impl Telemetry {
         Ok(BoundedCount { n: n.min(most), is_more: most < n })
     }
 
-    /// The cursor of a trace in the order of a list; none in an order without cursors, and for a deleted trace.
+    /// The cursor of a trace in the order of a list; `None` for an order without cursors, and for a deleted
+    /// trace.
     pub(super) async fn cursor_of(
         &self,
         project: &ProjectId,

@@ -1,4 +1,4 @@
-//! How the rows of a list of traces are found: which index leads, and what is left to be tested in memory.
+//! Access path of a list of traces: the index to use, and the conditions that are tested in memory.
 
 use perpend_db::{Arg, Expr, Sql};
 use perpend_domain::filter::{Filter, SetOp};
@@ -11,7 +11,7 @@ use super::read::{Rest, trace_column};
 use super::scored::{Through, push_named, push_scored};
 use crate::rows::scored::needed;
 
-/// SQLite has no statistics that would tell that few traces have errors: `has_errors` says it.
+/// SQLite has no statistics to show that few traces have errors; `has_errors` selects the index.
 fn from_traces(tenant: &str, has_errors: bool) -> String {
     let index = match has_errors {
         true => " INDEXED BY traces_failed",
@@ -20,16 +20,16 @@ fn from_traces(tenant: &str, has_errors: bool) -> String {
     format!(" FROM traces t{index} WHERE t.tenant = {tenant}")
 }
 
-/// Which index may lead.
+/// Restriction of the index to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The one that leaves least.
+    /// The most selective one.
     Any,
-    /// One in the order of time.
+    /// An index in the order of time.
     InTime,
-    /// That of the order of the list: what a mark leaves is too much to be sorted.
+    /// The index in the order of the list: the rows of a mark are too many to be sorted.
     InOrder,
-    /// The same, and the scores of a trace are looked for at each trace: for few of them, of SQLite alone.
+    /// The same, and the scores are looked up per trace: for few traces, on SQLite only.
     OneByOne,
 }
 
@@ -43,34 +43,34 @@ impl Way {
     }
 }
 
-/// What a mark of traces leads to, without the traces and with them.
+/// `FROM` for a mark of traces, without and with the table of traces.
 fn from_marks(tenant: &str, mark: &str) -> [String; 2] {
     let here = format!("WHERE d.tenant = {tenant} AND d.mark = {mark}");
     ["", "JOIN traces t ON t.number = d.trace "]
         .map(|and| format!(" FROM trace_marks d {and}{here}"))
 }
 
-/// How the rows of a list are found.
+/// Access path of a list.
 pub(super) struct Shape {
-    /// `FROM ... WHERE ...`, without the traces where an index beside them tells all.
+    /// `FROM ... WHERE ...`, without the table of traces if another index decides everything.
     pub(super) from: String,
-    /// The same with the traces as `t`.
+    /// The same with the table of traces as `t`.
     pub(super) from_traces: String,
-    /// What a trace `t` meets, its project included, where no index beside the traces leads.
+    /// The conditions on a trace `t`, including its project, if no other index is used.
     pub(super) conditions: String,
-    /// They ask for nothing but environments: the sums kept beside the traces tell how many there are.
+    /// Whether the conditions are on environments only, so that maintained sums have the count.
     pub(super) is_of_environments: bool,
     pub(super) args: Vec<Arg<'static>>,
     pub(super) rest: Rest,
-    /// The number of a trace.
+    /// The expression of the number of a trace.
     pub(super) number: &'static str,
-    /// Its start.
+    /// The expression of its start.
     pub(super) start: &'static str,
     pub(super) has_lead: bool,
-    /// What leads is a mark.
+    /// Whether the list is found by a mark.
     pub(super) is_led_by_mark: bool,
     pub(super) way: Way,
-    /// All that have a score of some name are gathered before the first row is there.
+    /// Whether all traces with a score of some name are collected before the first row is returned.
     pub(super) gathers: bool,
 }
 
@@ -83,7 +83,7 @@ impl Shape {
         way: Way,
     ) -> Self {
         let filter: &Filter = &query.filter;
-        // In the order of a score the scores lead.
+        // In the order of a score the table of scores is the outer one.
         let by_score = matches!(query.order, TraceOrder::Score(_));
         let may_lead = !by_score && !matches!(way, Way::OneByOne | Way::InOrder);
         let lead = lead(filter).filter(|_| may_lead);
@@ -107,7 +107,7 @@ impl Shape {
                 }
                 continue;
             }
-            // A mark tells these of its trace.
+            // A mark has these columns of its trace.
             reads_trace |= !is_about(condition, &["timestamp", "environment"]);
             let column = |id: &str| match id {
                 "timestamp" => Some(Expr::Time(start)),
@@ -116,7 +116,8 @@ impl Shape {
                 id => trace_column(id),
             };
             if is_error(condition) {
-                // The same by a number, which has an index. An index of some rows alone is used where its condition stands.
+                // The same by number, which has an index. A partial index is used only if the statement
+                // contains its condition.
                 let hidden = if is_lead { "" } else { "+" };
                 sql.push(&format!(" AND {hidden}t.n_error > 0"));
                 continue;
@@ -161,7 +162,7 @@ impl Shape {
         Sql { text: self.from.clone(), args: self.args.clone() }
     }
 
-    /// How many rows there are, where environments alone decide.
+    /// The count of rows, if conditions are on environments only.
     pub(super) fn summed(&self) -> Option<Sql> {
         let conditions = &self.conditions;
         self.is_of_environments.then(|| Sql {
@@ -172,13 +173,13 @@ impl Shape {
         })
     }
 
-    /// Whether nothing is left to be tested in memory.
+    /// Whether no condition is tested in memory.
     pub(super) fn is_told_by_columns(&self) -> bool {
         self.rest.is_empty()
     }
 }
 
-/// Appends ` AND ...` over a trace given by its start and its number.
+/// Appends ` AND ...` on a trace given by its start and its number.
 pub(crate) fn push_marks(
     marked: &Marked,
     sql: &mut Sql,

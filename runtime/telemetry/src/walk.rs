@@ -1,4 +1,4 @@
-//! Walking through one trace in pages: what plug-ins do that read traces.
+//! Reading one trace in pages, for plug-ins.
 
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::telemetry::{StoredObservation, TraceWalkQuery};
@@ -8,7 +8,7 @@ use crate::{Error, Telemetry};
 use perpend_db::Sql;
 
 impl Telemetry {
-    /// Observations of one trace by start and id, with content; none when the project has no such trace.
+    /// Observations of one trace by start and id, with content; `None` if the project has no such trace.
     ///
     /// # Errors
     /// When the database fails.

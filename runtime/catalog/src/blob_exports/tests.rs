@@ -1,4 +1,4 @@
-//! What exports promise, on each database.
+//! Guarantees of exports, on each database.
 
 use perpend_domain::ids::PublicKey;
 
@@ -21,7 +21,7 @@ fn organization(n: u8) -> OrganizationId {
     OrganizationId::new(&format!("org-{n}")).unwrap()
 }
 
-/// Two organizations with a project each.
+/// Two organizations with one project each.
 async fn start(store: &Store) {
     for n in [1, 2] {
         let init = Init {

@@ -1,4 +1,4 @@
-//! Dashboards with their tiles.
+//! Dashboards with their placements.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
@@ -9,29 +9,29 @@ use crate::{Catalog, Error};
 use perpend_db::{Arg, Listed, Tx, from_json, in_transaction, query, to_json, value_list};
 use perpend_domain::list::{NumberedPage, Paging};
 
-/// A change of a dashboard; what is absent stays.
+/// A change of a dashboard; absent fields are unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DashboardPatch {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// Another description.
+    /// New description.
     pub description: Option<String>,
-    /// Other conditions.
+    /// New conditions.
     pub filters: Option<Vec<Value>>,
-    /// Other tiles instead of all there are.
+    /// New placements, which replace all existing ones.
     pub placements: Option<Vec<Placement>>,
 }
 
-/// A tile to be.
+/// A placement to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPlacement {
     /// Its id.
     pub id: String,
-    /// What it shows.
+    /// Content of the placement.
     pub content: Content,
     /// First column.
     pub x: i64,
-    /// First row; below all there are when absent.
+    /// First row; below all existing placements if absent.
     pub y: Option<i64>,
     /// Columns.
     pub width: i64,
@@ -143,7 +143,7 @@ fn row<'a>(
     ]
 }
 
-/// Puts tiles on an empty grid.
+/// Inserts placements into an empty grid.
 async fn put_all(
     tx: &mut Tx,
     project: &ProjectId,
@@ -160,7 +160,7 @@ async fn put_all(
 
 const SAME_ID: &str = "the dashboard has a placement with this id";
 
-/// A widget that is not there is not found, like a dashboard that is not.
+/// A missing widget is reported like a missing dashboard.
 fn missing(error: Error) -> Error {
     match error.is_reference() {
         true => Error::NotFound,
@@ -169,10 +169,10 @@ fn missing(error: Error) -> Error {
 }
 
 impl Catalog {
-    /// Stores a new dashboard with its tiles.
+    /// Stores a new dashboard with its placements.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when a tile shows a widget that the project has not.
+    /// [`Error::NotFound`] if a placement has a widget that the project does not have.
     pub async fn create_dashboard(
         &self,
         project: &ProjectId,
@@ -207,7 +207,8 @@ impl Catalog {
     /// Changes a dashboard.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is none, or a tile shows a widget that the project has not.
+    /// [`Error::NotFound`] without the dashboard, or if a placement has a widget that the project does not
+    /// have.
     pub async fn update_dashboard(
         &self,
         project: &ProjectId,
@@ -249,10 +250,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// Deletes a dashboard with its tiles; the widgets stay.
+    /// Deletes a dashboard with its placements; the widgets stay.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is none.
+    /// [`Error::NotFound`] without the dashboard.
     pub async fn delete_dashboard(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
         let args = [project.as_str().into(), id.into()];
         match self.pool.change(DELETE, &args).await? {
@@ -279,7 +280,7 @@ impl Catalog {
         Ok(found.pop())
     }
 
-    /// Dashboards, the last changed first.
+    /// Dashboards, the most recently changed first.
     ///
     /// # Errors
     /// When the database fails.
@@ -300,7 +301,7 @@ impl Catalog {
         Ok(found)
     }
 
-    /// Reads the tiles of these dashboards.
+    /// Reads the placements of these dashboards.
     async fn fill(&self, project: &ProjectId, dashboards: &mut [Dashboard]) -> Result<(), Error> {
         if dashboards.is_empty() {
             return Ok(());
@@ -323,11 +324,11 @@ impl Catalog {
         Ok(())
     }
 
-    /// Puts a tile on a dashboard that has fewer than `max` of them.
+    /// Adds a placement to a dashboard with fewer than `max` of them.
     ///
     /// # Errors
-    /// [`Error::NotFound`] without the dashboard or the widget, [`Error::Conflict`] when a tile has this id
-    /// or there are too many.
+    /// [`Error::NotFound`] without the dashboard or the widget, [`Error::Conflict`] if a placement has this
+    /// id or there are too many.
     pub async fn add_placement(
         &self,
         project: &ProjectId,
@@ -376,10 +377,10 @@ impl Catalog {
         }))
     }
 
-    /// Moves a tile.
+    /// Moves a placement.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the dashboard has no such tile.
+    /// [`Error::NotFound`] if the dashboard has no such placement.
     pub async fn move_placement(
         &self,
         project: &ProjectId,
@@ -400,10 +401,10 @@ impl Catalog {
         self.change_grid(MOVE, &args, now).await
     }
 
-    /// Takes a tile away; what it shows stays.
+    /// Deletes a placement; its widget stays.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the dashboard has no such tile.
+    /// [`Error::NotFound`] if the dashboard has no such placement.
     pub async fn delete_placement(
         &self,
         project: &ProjectId,
@@ -415,7 +416,8 @@ impl Catalog {
         self.change_grid(REMOVE, &args, now).await
     }
 
-    /// Changes one tile, whose first two values name the dashboard, and the time of its dashboard.
+    /// Changes one placement, whose first two values identify the dashboard, and the time of the last change
+    /// of the dashboard.
     async fn change_grid(
         &self,
         sql: &'static str,

@@ -1,9 +1,9 @@
-//! Dashboards: charts, and the grids they stand on.
+//! Dashboards: widgets, and the grids on which they are placed.
 //!
 //! Invariants:
-//! - **A tile shows something.** A widget that is placed cannot be deleted, and none is placed that the
-//!   project does not have; the database's own references say so, whoever comes at the same time.
-//! - **A chart is opaque here.** What it may ask for is checked before it comes; it is stored as JSON.
+//! - **A placement has content.** A placed widget cannot be deleted, and only widgets of the project can be
+//!   placed. Foreign keys of the database guarantee this under concurrent changes.
+//! - **A chart is opaque here.** Its query is checked by the caller; it is stored as JSON.
 
 mod grid;
 #[cfg(test)]
@@ -15,63 +15,63 @@ use serde_json::Value;
 
 pub use grid::{DashboardPatch, NewPlacement};
 
-/// A chart that may stand on any dashboard.
+/// A chart that may be placed on any dashboard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Widget {
     /// Its id.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// For people.
+    /// Description for users.
     pub description: String,
-    /// What it shows and how.
+    /// The chart.
     pub chart: Value,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// A grid of tiles.
+/// A grid of placements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dashboard {
     /// Its id.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// For people.
+    /// Description for users.
     pub description: String,
-    /// Conditions on everything it shows.
+    /// Conditions on everything that the dashboard shows.
     pub filters: Vec<Value>,
-    /// In the order in which they came.
+    /// In the order of their creation.
     pub placements: Vec<Placement>,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// A tile.
+/// Content at a position of the grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Its id, unique on the dashboard.
     pub id: String,
-    /// What it shows.
+    /// The content.
     pub content: Content,
-    /// Where it stands.
+    /// Its position.
     pub tile: Tile,
 }
 
-/// What a tile shows.
+/// Content of a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A widget of the project, by id.
     Widget(String),
-    /// A chart that clients know by this name.
+    /// A chart that is known to clients under this name.
     Preset(String),
 }
 
-/// A place on the grid, in cells.
+/// A rectangle of the grid, in cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
     /// First column.

@@ -12,7 +12,7 @@ const COLUMNS: &str = "id, name, description, chart, created_at, updated_at";
 const INSERT: &str = "
     INSERT INTO dashboard_widgets (project_id, id, name, description, chart, created_at, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
-/// The time of the last change says that nobody came between reading and writing.
+/// The time of the last change detects a concurrent change between reading and writing.
 const UPDATE: &str = "
     UPDATE dashboard_widgets SET name = $3, description = $4, chart = $5, updated_at = $6
      WHERE project_id = $1 AND id = $2 AND updated_at = $7";
@@ -63,10 +63,10 @@ impl Catalog {
         self.pool.change(INSERT, &args).await.map(drop)
     }
 
-    /// Writes a changed widget over the one that was last changed at `seen`.
+    /// Replaces a widget if its last change was at `seen`.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when it is gone or was changed since.
+    /// [`Error::Conflict`] if it was deleted or changed since.
     pub async fn update_widget(
         &self,
         project: &ProjectId,
@@ -89,7 +89,7 @@ impl Catalog {
         }
     }
 
-    /// Deletes a widget that stands on no dashboard.
+    /// Deletes a widget that is not placed on a dashboard.
     ///
     /// # Errors
     /// [`Error::NotFound`], and [`Error::Conflict`] while it is placed.
@@ -117,7 +117,7 @@ impl Catalog {
         rows.pop().map(TryInto::try_into).transpose()
     }
 
-    /// Widgets, the last changed first.
+    /// Widgets, the most recently changed first.
     ///
     /// # Errors
     /// When the database fails.

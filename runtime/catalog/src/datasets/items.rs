@@ -1,4 +1,4 @@
-//! Items: written as versions, read as they are now or were at a moment.
+//! Items: written as versions, read in their current state or as of a time.
 
 use std::collections::HashMap;
 
@@ -14,13 +14,13 @@ use perpend_domain::list::{Cursor, NumberedPage, Paging};
 /// A version of an item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ItemVersion {
-    /// What the item says from then on; for a deletion, what it said last.
+    /// The item in this version; for a deletion, its last state.
     pub item: DatasetItem,
-    /// The item is gone from then on.
+    /// Whether this version is a deletion.
     pub is_deleted: bool,
 }
 
-/// Which items: active ones that meet every condition.
+/// Filter of items: active ones that meet every condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemQuery {
     /// Of this dataset, by its id.
@@ -29,7 +29,7 @@ pub struct ItemQuery {
     pub source_trace_id: Option<String>,
     /// Made from this observation.
     pub source_observation_id: Option<String>,
-    /// As they were at this moment; now when absent.
+    /// As of this time; the current state if absent.
     pub at: Option<Timestamp>,
 }
 
@@ -41,9 +41,9 @@ const FROM: &str = "
 const CHOSEN: &str = "
     FROM dataset_items i
    WHERE i.project_id = $1 AND i.is_deleted = 0 AND i.status = 'ACTIVE'";
-/// Bytes of items that are read in one go. As JSON values they take several times as much.
+/// Bytes of items that are read at a time. As JSON values they take several times as much memory.
 const PART_BYTES: usize = 1 << 20;
-/// Things named in one statement.
+/// Ids per statement.
 const PER_STATEMENT: usize = 100;
 const TAKE_TURN: &str = "
     UPDATE datasets SET items_revision = items_revision + 1
@@ -58,7 +58,7 @@ const INSERT: &str = "
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     ON CONFLICT DO NOTHING";
 
-/// Rows of a page: the page first, from the index; then only its rows with their contents.
+/// Rows of a page: the page is selected by the index first, then only its rows are read with their contents.
 fn page(chosen: &str, limit: u32, offset: u64) -> String {
     format!(
         "SELECT {COLUMNS}
@@ -150,7 +150,7 @@ impl Catalog {
         Ok(NumberedPage { items: items.collect::<Result<_, _>>()?, n_total })
     }
 
-    /// How many active items there are.
+    /// Number of active items.
     ///
     /// # Errors
     /// When the database fails.
@@ -165,8 +165,8 @@ impl Catalog {
         Ok(counted.first().map_or(0, |(n,)| n.unsigned_abs()))
     }
 
-    /// Some of the active items, the newest first: behind a place or an offset, at most `limit`, and no more than have some
-    /// mebibytes together. `true` when there are more though these are less than `limit`.
+    /// Some of the active items, newest first: after a position or an offset, at most `limit`, and up to a
+    /// total size. `true` if there are more although there are fewer than `limit`.
     ///
     /// # Errors
     /// When the database fails.
@@ -189,7 +189,7 @@ impl Catalog {
         Ok((items.collect::<Result<_, _>>()?, is_cut))
     }
 
-    /// Active items of a dataset as they are now, the newest first, after a place in the list.
+    /// Active items of a dataset in their current state, newest first, after a position in the list.
     ///
     /// # Errors
     /// When the database fails.
@@ -211,7 +211,7 @@ impl Catalog {
         rows.into_iter().map(|row| Ok(ItemVersion::try_from(row)?.item)).collect()
     }
 
-    /// The ids of the newest active items of each of these datasets, at most so many of each.
+    /// The ids of the newest active items of each of these datasets, at most `limit` of each.
     ///
     /// # Errors
     /// When the database fails.
@@ -230,7 +230,7 @@ impl Catalog {
         self.pool.texts_of_each(project, dataset_ids, one).await
     }
 
-    /// Items of these ids as they were last, deleted ones too, in no particular order.
+    /// Items with these ids in their last state, including deleted ones, in no particular order.
     ///
     /// # Errors
     /// When the database fails.
@@ -255,9 +255,9 @@ impl Catalog {
     }
 }
 
-/// Writes a version of an item that was checked against the schemas of `schema_revision`, over the version that
-/// began at `seen`, or as the first one, inside the caller's transaction. `false` when either is not so any more:
-/// the caller undoes it.
+/// Writes a version of an item that was checked against the schemas of `schema_revision`, as the successor of
+/// the version that started at `seen`, or as the first one, inside the transaction of the caller. `false` if
+/// either has changed since: the caller rolls back.
 ///
 /// # Errors
 /// When the database fails.

@@ -1,12 +1,12 @@
 //! Datasets, and their items in versions.
 //!
 //! Invariants:
-//! - **Nothing is overwritten.** A change of an item is a further row; so is its deletion. The dataset of a
-//!   moment is what held then.
-//! - **No write undoes another.** What a write does not say stays as it is, also when two write at once.
-//! - **An item meets the schema it was checked against.** A write names the revision of the schemas it was
-//!   checked with and fails when that has passed; a new schema names the revision of the items.
-//! - **Twice is once.** The same item written again changes nothing.
+//! - **Nothing is overwritten.** A change of an item is a new row, and so is its deletion. A dataset as of a
+//!   time consists of the versions valid then.
+//! - **No lost updates.** Fields that a write does not set are unchanged, also under concurrent writes.
+//! - **An item meets the schema it was checked against.** A write contains the revision of the schemas used
+//!   for its check and fails if it is outdated; a new schema contains the revision of the items.
+//! - **Idempotent.** Writing the same item again changes nothing.
 
 mod items;
 mod row;
@@ -25,41 +25,41 @@ use perpend_domain::list::{NumberedPage, Paging};
 pub use items::{ItemQuery, ItemVersion, put_item};
 use row::{DatasetRow, VersionRow};
 
-/// How far schemas and items of a dataset have come.
+/// Revisions of schemas and items of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revisions {
-    /// Changes of the schemas.
+    /// Number of changes of the schemas.
     pub schema: i64,
-    /// Writes to items.
+    /// Number of writes to items.
     pub items: i64,
 }
 
-/// A dataset with what a checked write names.
+/// A dataset with the revisions that a checked write repeats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredDataset {
     /// The dataset.
     pub dataset: Dataset,
-    /// How far it has come.
+    /// Its revisions.
     pub revisions: Revisions,
 }
 
-/// What a dataset said from a moment on.
+/// A version of a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DatasetVersion {
-    /// The moment.
+    /// Start of its validity.
     pub valid_from: Timestamp,
-    /// For people.
+    /// Description for users.
     pub description: Option<String>,
-    /// Anything.
+    /// Arbitrary JSON.
     pub metadata: Value,
-    /// JSON Schema that inputs met.
+    /// JSON Schema of inputs.
     pub input_schema: Option<Value>,
-    /// JSON Schema that expected outputs met.
+    /// JSON Schema of expected outputs.
     pub expected_output_schema: Option<Value>,
 }
 
 impl DatasetVersion {
-    /// The dataset as it was then.
+    /// The dataset in this version.
     #[must_use]
     pub fn of(self, dataset: &Dataset) -> Dataset {
         Dataset {
@@ -98,7 +98,7 @@ fn some_json(value: Option<&Value>) -> Result<Option<String>, Error> {
     value.map(|value| to_json("dataset", value)).transpose()
 }
 
-/// Writes what a dataset says from now on.
+/// Writes a new version of a dataset.
 async fn insert_version(tx: &mut Tx, project: &ProjectId, dataset: &Dataset) -> Result<(), Error> {
     query(INSERT_VERSION)
         .bind(project.as_str())
@@ -151,7 +151,7 @@ impl Catalog {
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
-    /// A page of the datasets of a project, the newest first.
+    /// A page of the datasets of a project, newest first.
     ///
     /// # Errors
     /// When the database fails.
@@ -169,7 +169,7 @@ impl Catalog {
         self.pool.numbered::<DatasetRow, _>(&listed, paging).await
     }
 
-    /// Makes a dataset; `false` when its name is taken.
+    /// Creates a dataset; `false` if its name is taken.
     ///
     /// # Errors
     /// When the database fails.
@@ -198,9 +198,9 @@ impl Catalog {
         }))
     }
 
-    /// Lays what a write says onto the dataset as it stands, whatever others wrote since it was seen;
-    /// gives what it says now. `None` when its schemas have changed since, or, for a change of the
-    /// schemas, its items.
+    /// Applies a write to the current state of a dataset, regardless of other writes since it was read.
+    /// Returns the new state. `None` if its schemas have changed since, or, for a change of the schemas, its
+    /// items.
     ///
     /// # Errors
     /// When the database fails.
@@ -213,7 +213,7 @@ impl Catalog {
     ) -> Result<Option<Dataset>, Error> {
         let mut find = format!("SELECT {COLUMNS} FROM datasets WHERE project_id = $1 AND id = $2");
         if self.pool.is_postgres() {
-            // SQLite has one writer at a time anyway.
+            // SQLite has one writer at a time.
             find.push_str(" FOR UPDATE");
         }
         Ok(in_transaction!(&self.pool, |tx| {
@@ -249,7 +249,7 @@ impl Catalog {
         }))
     }
 
-    /// What the dataset said at a moment. `None` before it was made.
+    /// The dataset as of a time. `None` before its creation.
     ///
     /// # Errors
     /// When the database fails.
@@ -270,7 +270,7 @@ impl Catalog {
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
-    /// Everything a dataset ever said, the newest first.
+    /// All versions of a dataset, newest first.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,4 +1,4 @@
-//! What stored datasets promise, on each database.
+//! Guarantees of stored datasets, on each database.
 
 use perpend_domain::dataset::{DatasetItem, DatasetPatch, ItemPatch, ItemStatus};
 use serde_json::json;
@@ -260,7 +260,7 @@ async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() 
         let other = fresh("other", at(0));
         store.catalog.create_dataset(&home(), &other).await.unwrap();
         for n in 0..25 {
-            // Several of one instant.
+            // Several with the same time.
             let item = DatasetItem::new(format!("i{n:02}"), &of, input(n), at(n / 4));
             assert!(put(&store, item, None, false).await);
         }

@@ -1,4 +1,4 @@
-//! Ids of versions, for those who know name and number.
+//! Ids of prompt versions by name and number.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use perpend_domain::ids::ProjectId;
 use crate::{Catalog, Error};
 use perpend_db::Arg;
 
-/// Versions of one statement.
+/// Versions per statement.
 const PER_STATEMENT: usize = 100;
 
 impl Catalog {
-    /// The ids of these versions, as far as the project has them.
+    /// The ids of the existing ones of these versions.
     ///
     /// # Errors
     /// When the database fails.

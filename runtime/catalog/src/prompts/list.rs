@@ -15,7 +15,7 @@ use crate::{Catalog, Error};
 use perpend_db::{Arg, Scratch, Sql, checked, from_json, value_list};
 use perpend_domain::list::{NumberedPage, Paging};
 
-/// Which prompts: those with a version that meets every condition.
+/// Filter of prompts: those with a version that meets every condition.
 #[derive(Clone, Debug, Default)]
 pub struct PromptQuery {
     /// Exactly this name.
@@ -33,7 +33,7 @@ pub struct PromptQuery {
 }
 
 impl PromptQuery {
-    /// What a filter may look at.
+    /// Columns of the filter.
     pub const COLUMNS: &'static [Column] = &[
         Column::new("id", ColumnKind::Options),
         Column::new("name", ColumnKind::Options),
@@ -68,7 +68,7 @@ pub struct PromptSummary {
     pub labels: Vec<String>,
     /// Its tags.
     pub tags: Vec<String>,
-    /// A version last changed at.
+    /// Time of the last change of a version.
     pub updated_at: Timestamp,
     /// Config of the newest version.
     pub config: Value,
@@ -136,9 +136,9 @@ impl Row for VersionCells {
     }
 }
 
-/// Prompts looked at in one go.
+/// Prompts that are read at a time.
 const PER_READ: usize = 200;
-/// Names in one statement.
+/// Names per statement.
 const PER_STATEMENT: usize = 100;
 
 /// Versions of the prompts named from the second placeholder on.
@@ -155,11 +155,12 @@ fn versions_sql(n_names: usize, config: &str) -> String {
     )
 }
 
-/// The config of the newest version alone: that of the others is not shown.
+/// The config of the newest version only: those of the others are not shown.
 const NEWEST_CONFIG: &str = "CASE WHEN v.version = (SELECT MAX(n.version) FROM prompt_versions n
       WHERE n.project_id = v.project_id AND n.name = v.name) THEN v.config ELSE '' END";
 
-/// The versions of one prompt, ascending, as an entry of the list; with a label only those that have it are listed.
+/// The list entry of one prompt from its versions, ascending; with a label only the versions that have it are
+/// listed.
 fn summary(
     versions: &[VersionCells],
     label: Option<&String>,
@@ -185,7 +186,7 @@ fn summary(
     }))
 }
 
-/// The conditions of a query that SQL tests: a version meets all of them.
+/// The conditions of a query that are tested in SQL: a version meets all of them.
 fn conditions(project: &ProjectId, query: &PromptQuery) -> Sql {
     let mut sql = Sql::default();
     let project = sql.bind_text(project.as_str());
@@ -213,16 +214,15 @@ fn conditions(project: &ProjectId, query: &PromptQuery) -> Sql {
              AND l.name = v.name AND l.version = v.version AND l.label = {label})"
         ));
     }
-    // With a limit SQLite leaves the condition as it is. It would make a join of it otherwise, and then an
-    // offset counts each version that fits instead of each prompt.
+    // The limit keeps SQLite from rewriting the condition as a join, in which an offset would count matching
+    // versions instead of prompts.
     sql.push(" LIMIT 1)");
     sql
 }
 
 impl Catalog {
-    /// A numbered page, from 1, of the prompts of a project, the newest first: the order does not change
-    /// while prompts get versions. Only where a filter or a tag is asked for are prompts looked at that
-    /// are not shown, and never more than some of them held.
+    /// A numbered page, from 1, of the prompts of a project, newest first: new versions do not change the
+    /// order. Prompts outside the page are read only for a filter or a tag, and in bounded batches.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,10 +1,10 @@
 //! Prompts in versions, with labels that move.
 //!
 //! Invariants:
-//! - **A version never changes** but for its labels; a label stands on one version of a prompt.
-//! - **`latest` is where it belongs.** It stands on the version with the highest number, after every write.
-//! - **Nothing included disappears.** A version that others include cannot be deleted.
-//! - **A protected label stays where it is.** Each transaction that moves or deletes labels of prompts or skills calls
+//! - **A version is immutable** except for its labels; a label is on one version of a prompt.
+//! - **`latest` is maintained.** It is on the version with the highest number after every write.
+//! - **Included versions stay.** A version that others include cannot be deleted.
+//! - **Protected labels stay.** Each transaction that moves or deletes labels of prompts or skills calls
 //!   [`refuse_protected`].
 
 mod ids;
@@ -27,7 +27,7 @@ pub use list::{PromptQuery, PromptSummary};
 pub(crate) use write::refuse_protected;
 pub use write::{Deleted, LabelChange, NewPrompt};
 
-/// A version of a prompt, with what belongs to the prompt as a whole.
+/// A version of a prompt, with the fields of the prompt as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
     /// Id of the version.
@@ -38,19 +38,19 @@ pub struct Prompt {
     pub version: i64,
     /// Text or messages.
     pub body: PromptBody,
-    /// Anything a program wants beside it.
+    /// Arbitrary configuration for clients.
     pub config: Value,
-    /// Labels that stand on this version, sorted.
+    /// Labels of this version, sorted.
     pub labels: Vec<String>,
     /// Tags of the prompt.
     pub tags: Vec<String>,
     /// Note about the version.
     pub commit_message: Option<String>,
-    /// Who made the version.
+    /// Author of the version.
     pub created_by: String,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Labels last changed at.
+    /// Time of the last change of labels.
     pub updated_at: Timestamp,
 }
 
@@ -61,7 +61,7 @@ impl Prompt {
         self.body.kind()
     }
 
-    /// What composition looks at.
+    /// The part that composition reads.
     #[must_use]
     pub fn part(&self) -> IncludedPrompt {
         IncludedPrompt {
@@ -128,7 +128,7 @@ impl Catalog {
         read_prompt(&self.pool, project, name.as_str(), selector).await
     }
 
-    /// The version that the text of another prompt names.
+    /// The version to which a reference in another prompt refers.
     ///
     /// # Errors
     /// When the database fails.
@@ -141,7 +141,7 @@ impl Catalog {
         Ok(found.map(|prompt| prompt.part()))
     }
 
-    /// The labels that a project protects, sorted.
+    /// The protected labels of a project, sorted.
     ///
     /// # Errors
     /// When the database fails.

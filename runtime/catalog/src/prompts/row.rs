@@ -23,7 +23,7 @@ perpend_db::record! {
     }
 }
 
-/// Labels come in one text; none of them has a comma.
+/// Labels are stored as one text; none of them has a comma.
 pub(super) fn labels(joined: Option<&str>) -> Vec<String> {
     let mut labels: Vec<String> = joined
         .unwrap_or_default()

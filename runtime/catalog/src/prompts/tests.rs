@@ -1,4 +1,4 @@
-//! What stored prompts promise, on each database.
+//! Guarantees of stored prompts, on each database.
 
 mod filters;
 

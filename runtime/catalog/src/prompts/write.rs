@@ -1,4 +1,4 @@
-//! New versions, labels that move, and what may be deleted.
+//! New versions, moved labels, and deletions.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::{Reference, VersionSelector};
@@ -13,37 +13,37 @@ use perpend_db::in_transaction;
 use perpend_db::{Tx, query, query_scalar};
 use perpend_db::{from_json, to_json};
 
-/// A version to be.
+/// A new version.
 #[derive(Clone, Debug)]
 pub struct NewPrompt {
     /// Id of the version.
     pub id: String,
-    /// Name of the prompt, which the first version makes.
+    /// Name of the prompt, which the first version creates.
     pub name: PromptName,
     /// Text or messages.
     pub body: PromptBody,
-    /// What the body includes.
+    /// References in the body.
     pub references: Vec<Reference>,
-    /// Anything a program wants beside it.
+    /// Arbitrary configuration for clients.
     pub config: Value,
-    /// Labels that move here, `latest` needs no mention.
+    /// Labels to move to this version; `latest` moves without mention.
     pub labels: Vec<String>,
-    /// Tags of the prompt from now on; `None` leaves them.
+    /// New tags of the prompt; `None` keeps the current ones.
     pub tags: Option<Vec<String>>,
     /// Note about the version.
     pub commit_message: Option<String>,
-    /// Who makes it.
+    /// Author of the version.
     pub created_by: String,
 }
 
-/// What became of a wish to delete.
+/// Result of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// Gone.
+    /// The versions were deleted.
     Done,
-    /// Nothing matches.
+    /// No version matches.
     NotFound,
-    /// These versions of other prompts include what should go.
+    /// Versions of other prompts that include a version to be deleted.
     IncludedBy(Vec<(String, i64)>),
 }
 
@@ -70,7 +70,7 @@ perpend_db::record! {
     }
 }
 
-/// Makes the prompt's row, or takes its lock.
+/// Inserts or locks the row of the prompt.
 const LOCK: &str = "
     INSERT INTO prompts (project_id, name, kind, tags, created_at, updated_at)
     VALUES ($1, $2, $3, '[]', $4, $4)
@@ -111,7 +111,7 @@ const PROTECT: &str = "INSERT INTO prompt_protected_labels (project_id, label) V
 
 const PROTECTED: &str = "SELECT label FROM prompt_protected_labels WHERE project_id = $1";
 
-/// Refuses to move or delete labels that the project protects.
+/// Refuses to move or delete protected labels of the project.
 pub(crate) async fn refuse_protected<'l>(
     tx: &mut Tx,
     project: &ProjectId,
@@ -132,16 +132,16 @@ pub(crate) async fn refuse_protected<'l>(
     }
 }
 
-/// Which labels a version gets, and which are taken from it.
+/// Labels to add to and to remove from a version.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LabelChange<'l> {
-    /// Put on the version.
+    /// Labels to add.
     pub added: &'l [String],
-    /// Taken from the version.
+    /// Labels to remove.
     pub removed: &'l [String],
 }
 
-/// Puts labels on a version, taking them from others; both count as changed.
+/// Moves labels to a version; the versions that lose them count as changed too.
 async fn move_labels(
     tx: &mut Tx,
     project: &ProjectId,
@@ -180,7 +180,7 @@ async fn move_labels(
     Ok(())
 }
 
-/// Takes labels from a version that has them. A label by which another prompt includes this one stays.
+/// Removes labels from a version that has them. A label by which another prompt includes this one stays.
 async fn remove_labels(
     tx: &mut Tx,
     project: &ProjectId,
@@ -217,7 +217,7 @@ async fn remove_labels(
     Ok(())
 }
 
-/// Writes the row of a version and what it includes.
+/// Writes the row of a version and its references.
 async fn insert_version(
     tx: &mut Tx,
     project: &ProjectId,
@@ -255,7 +255,7 @@ async fn insert_version(
     Ok(())
 }
 
-/// Which versions go, and which of those that include them stand in the way.
+/// Versions to delete, and versions that include one of them.
 struct Plan {
     gone: Vec<i64>,
     newest_left: Option<i64>,
@@ -284,7 +284,7 @@ impl Plan {
         }
         let takes_latest = gone_labels.iter().any(|label| label == LATEST);
         if newest_left.is_some() {
-            // It moves to another version, and whoever includes it gets that one.
+            // `latest` moves to another version, which including prompts then get.
             gone_labels.retain(|label| label != LATEST);
         }
         let stands = |row: &ReferenceRow| {
@@ -301,10 +301,11 @@ impl Plan {
 }
 
 impl Catalog {
-    /// Makes the next version of a prompt, and the prompt with its first one.
+    /// Creates the next version of a prompt, and the prompt with its first one.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the prompt is of the other kind, [`Error::Forbidden`] when one of the labels is protected.
+    /// [`Error::Conflict`] if the prompt is of the other kind, [`Error::Forbidden`] if one of the labels is
+    /// protected.
     pub async fn create_prompt(
         &self,
         project: &ProjectId,
@@ -348,11 +349,12 @@ impl Catalog {
         }))
     }
 
-    /// Puts labels on a version; other versions of the prompt lose them. Its own stay.
+    /// Moves labels to a version; other versions of the prompt lose them. Existing labels of the version
+    /// stay.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the project has no such version, [`Error::Forbidden`] when a label is protected and on
-    /// another version, or on none.
+    /// [`Error::NotFound`] if the project has no such version, [`Error::Forbidden`] if a label is protected
+    /// and on another version, or on none.
     pub async fn label_prompt(
         &self,
         project: &ProjectId,
@@ -390,11 +392,11 @@ impl Catalog {
         }))
     }
 
-    /// Deletes versions of a prompt: those that `which` names, or all. When the newest goes, `latest`
-    /// moves to the newest that is left.
+    /// Deletes versions of a prompt: those in `which`, or all. When the newest is deleted, `latest` moves to
+    /// the newest remaining version.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] when one of the versions has a protected label.
+    /// [`Error::Forbidden`] if one of the versions has a protected label.
     pub async fn delete_prompt(
         &self,
         project: &ProjectId,

@@ -1,10 +1,10 @@
 //! Skills: folders of text files in numbered versions, with labels that move.
 //!
 //! Invariants:
-//! - **A version never changes** but for its labels; a label stands on one version of a skill.
-//! - **`latest` is no row.** It is the version with the highest number, whatever happens to others.
-//! - **The hash names the text.** Each is stored once per project, and stays when the versions go that named
-//!   it: clients hold hashes.
+//! - **A version is immutable** except for its labels; a label is on one version of a skill.
+//! - **`latest` is not stored.** It is the version with the highest number.
+//! - **The hash identifies the text.** Each text is stored once per project, and stays after the deletion of
+//!   its versions: clients hold hashes.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ use perpend_domain::list::{NumberedPage, Paging};
 
 pub use write::NewSkill;
 
-/// A version of a skill, with what belongs to the skill as a whole.
+/// A version of a skill, with the fields of the skill as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Skill {
     /// Id of the version.
@@ -34,23 +34,23 @@ pub struct Skill {
     pub name: String,
     /// Number of the version, from 1.
     pub version: i64,
-    /// What it is for.
+    /// Purpose of the skill.
     pub description: String,
-    /// The head of its main file.
+    /// Front matter of its main file.
     pub frontmatter: Value,
-    /// Labels that stand on this version, sorted.
+    /// Labels of this version, sorted.
     pub labels: Vec<String>,
     /// Tags of the skill.
     pub tags: Vec<String>,
     /// Note about the version.
     pub commit_message: Option<String>,
-    /// Who made the version.
+    /// Author of the version.
     pub created_by: String,
     /// Its files, by path.
     pub files: Vec<SkillFile>,
-    /// Made at.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Labels last changed at.
+    /// Time of the last change of labels.
     pub updated_at: Timestamp,
 }
 
@@ -59,39 +59,39 @@ pub struct Skill {
 pub struct SkillFile {
     /// Its id.
     pub id: String,
-    /// Where it stands in the folder.
+    /// Path in the folder.
     pub path: String,
     /// Base64 of the SHA-256 of its text.
     pub sha256: String,
-    /// Bytes of its text.
+    /// Size of its text, bytes.
     pub size: u64,
 }
 
-/// A skill in a list: what its newest version says.
+/// List entry of a skill, with fields of its newest version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SkillSummary {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the skill.
     pub description: String,
     /// Its tags.
     pub tags: Vec<String>,
     /// Number of the newest version.
     pub latest: i64,
-    /// The newest version was made at.
+    /// Time of creation of the newest version.
     pub created_at: Timestamp,
-    /// Labels of the newest version last changed at.
+    /// Time of the last change of labels of the newest version.
     pub updated_at: Timestamp,
     /// The version with the label `production`.
     pub production: Option<i64>,
 }
 
-/// Which skills; absent parts ask nothing.
+/// Filter of skills; absent fields match all.
 #[derive(Clone, Debug, Default)]
 pub struct SkillQuery {
     /// Exactly this name.
     pub name: Option<String>,
-    /// Name or description contains this, whatever its case.
+    /// Name or description contains this text, in any case.
     pub search: Option<String>,
     /// The skill has this tag.
     pub tag: Option<String>,
@@ -115,7 +115,7 @@ impl SkillQuery {
     }
 }
 
-/// Texts named in one statement.
+/// Texts per statement.
 const PER_STATEMENT: usize = 100;
 /// `$1` project, `$2` name, `$3` version.
 const GET: &str = "
@@ -132,7 +132,7 @@ const OF_LABEL: &str = "
 const NEWEST: &str = "
     SELECT version FROM skill_versions WHERE project_id = $1 AND name = $2
      ORDER BY version DESC LIMIT 1";
-/// The order does not change while skills get versions: by when a skill was made.
+/// Ordered by the creation of the skill, so that new versions do not change the order.
 const LIST: &str = "
     SELECT s.name, s.tags, v.version, v.description, v.created_at, v.updated_at,
            (SELECT l.version FROM skill_labels l
@@ -166,7 +166,7 @@ impl TryFrom<SkillRow> for Skill {
     type Error = Error;
 
     fn try_from(row: SkillRow) -> Result<Self, Error> {
-        // Labels come in one text; none of them has a comma.
+        // Labels are stored as one text; none of them has a comma.
         let labels = row.labels.unwrap_or_default();
         let labels = labels.split(',').filter(|label| !label.is_empty());
         let mut labels: Vec<String> = labels.map(str::to_owned).collect();
@@ -219,7 +219,7 @@ impl TryFrom<SummaryRow> for SkillSummary {
     }
 }
 
-/// A statement for something about the texts with these hashes.
+/// A statement on the texts with these hashes.
 fn of_hashes<'a>(
     what: &str,
     project: &'a ProjectId,
@@ -267,8 +267,8 @@ impl Catalog {
         rows.pop().map(TryInto::try_into).transpose()
     }
 
-    /// A numbered page of the skills of a project, the newest first. Reads the newest version of each,
-    /// without texts: they are made by people.
+    /// A numbered page of the skills of a project, newest first. Reads the newest version of each, without
+    /// texts: their number is small.
     ///
     /// # Errors
     /// When the database fails.
@@ -288,7 +288,7 @@ impl Catalog {
         Ok(NumberedPage { items: items.collect(), n_total })
     }
 
-    /// The texts with these hashes that the project has, as pairs of hash and text.
+    /// The texts of the project among these hashes, as pairs of hash and text.
     ///
     /// # Errors
     /// When the database fails.
@@ -305,7 +305,7 @@ impl Catalog {
         Ok(found)
     }
 
-    /// How many bytes the texts with these hashes have that the project has, by hash.
+    /// Sizes of the texts of the project among these hashes, by hash.
     ///
     /// # Errors
     /// When the database fails.

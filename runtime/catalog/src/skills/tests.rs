@@ -139,7 +139,7 @@ async fn texts_are_kept_once_per_project_and_outlive_their_versions() {
     .await;
 }
 
-/// Queries for the list, and the names they find.
+/// Queries for the list, with the names of the matches.
 fn queries() -> Vec<(SkillQuery, Vec<&'static str>)> {
     let some = |text: &str| Some(text.to_owned());
     let all = SkillQuery::default();

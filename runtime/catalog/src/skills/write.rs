@@ -1,4 +1,4 @@
-//! New versions, labels that move, tags, and versions that go.
+//! New versions, moved labels, tags, and deletions.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::LATEST;
@@ -13,28 +13,28 @@ use perpend_db::in_transaction;
 use perpend_db::to_json;
 use perpend_db::{Arg, query_scalar};
 
-/// A version to be.
+/// A new version.
 #[derive(Clone, Debug)]
 pub struct NewSkill {
     /// Id of the version.
     pub id: String,
-    /// Name of the skill, which the first version makes.
+    /// Name of the skill, which the first version creates.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the skill.
     pub description: String,
-    /// The head of its main file.
+    /// Front matter of its main file.
     pub frontmatter: Value,
     /// All its files, by path.
     pub files: Vec<SkillFile>,
-    /// Hash and text of those that may be new.
+    /// Hash and text of files that may be new.
     pub contents: Vec<(String, String)>,
     /// Note about the version.
     pub commit_message: Option<String>,
-    /// Who makes it.
+    /// Author of the version.
     pub created_by: String,
 }
 
-/// Makes the skill's row, or takes its lock; the number of the version to be.
+/// Inserts or locks the row of the skill; returns the number of the new version.
 const NEXT: &str = "
     INSERT INTO skills (project_id, name, tags, last_version, created_at, updated_at)
     VALUES ($1, $2, '[]', 1, $3, $3)
@@ -52,10 +52,10 @@ const KEEP: &str = "
 const TOUCH: &str = "UPDATE skills SET updated_at = $3 WHERE project_id = $1 AND name = $2";
 const SET_TAGS: &str = "
     UPDATE skills SET updated_at = $3, tags = $4 WHERE project_id = $1 AND name = $2";
-/// Also says whether there is such a version.
+/// Also checks the existence of the version.
 const CHANGED: &str = "
     UPDATE skill_versions SET updated_at = $4 WHERE project_id = $1 AND name = $2 AND version = $3";
-/// Those that lose a label have changed too.
+/// Versions that lose a label have changed too.
 const ROBBED: &str = "
     UPDATE skill_versions SET updated_at = $4
      WHERE project_id = $1 AND name = $2 AND version <> $5
@@ -70,13 +70,13 @@ const LABEL: &str = "
     ON CONFLICT (project_id, name, label) DO UPDATE SET version = excluded.version";
 const DELETE: &str = "
     DELETE FROM skill_versions WHERE project_id = $1 AND name = $2 AND version = $3";
-/// A skill without versions is none.
+/// Deletes a skill without versions.
 const DELETE_EMPTY: &str = "
     DELETE FROM skills WHERE project_id = $1 AND name = $2
        AND NOT EXISTS (SELECT 1 FROM skill_versions v WHERE v.project_id = $1 AND v.name = $2)";
 
 impl Catalog {
-    /// Makes the next version of a skill, and the skill with its first one.
+    /// Creates the next version of a skill, and the skill with its first one.
     ///
     /// # Errors
     /// When the database fails.
@@ -126,7 +126,7 @@ impl Catalog {
         found.ok_or(Error::NotFound)
     }
 
-    /// Replaces the tags of a skill; its newest version.
+    /// Replaces the tags of a skill; returns its newest version.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such skill.
@@ -144,8 +144,7 @@ impl Catalog {
         self.existing_skill(project, name, &VersionSelector::Label(LATEST.to_owned())).await
     }
 
-    /// Puts these labels and no others on a version; other versions of the skill lose them. `latest` is
-    /// not moved.
+    /// Sets the labels of a version; other versions of the skill lose them. `latest` is not moved.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such version, [`Error::Forbidden`] when a protected label would move.
@@ -184,11 +183,12 @@ impl Catalog {
         self.existing_skill(project, name, &VersionSelector::Version(version)).await
     }
 
-    /// Deletes a version, and the skill with its last one. When the newest goes, the one before it is the
-    /// latest.
+    /// Deletes a version, and the skill with its last one. When the newest is deleted, the version before it
+    /// becomes the latest.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the project has no such version, [`Error::Forbidden`] when it has a protected label.
+    /// [`Error::NotFound`] if the project has no such version, [`Error::Forbidden`] if it has a protected
+    /// label.
     pub async fn delete_skill(
         &self,
         project: &ProjectId,

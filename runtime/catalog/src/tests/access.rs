@@ -23,7 +23,7 @@ async fn a_headless_start_makes_one_project_however_often_it_is_repeated() {
         let made = store.catalog.create_first_project(&init(1, "old key!"), at(0)).await.unwrap();
         assert_eq!(made.id, project("project-1"));
         assert_eq!(made.organization.name, "Acme");
-        // A restart draws other ids.
+        // A restart generates other ids.
         let again = store.catalog.create_first_project(&init(2, "old key!"), at(9)).await.unwrap();
         assert_eq!(again, made);
         assert_eq!(store.catalog.first_project().await.unwrap(), Some(made.clone()));
@@ -31,7 +31,7 @@ async fn a_headless_start_makes_one_project_however_often_it_is_repeated() {
             store.catalog.api_key(&PublicKey::new("old key!").unwrap()).await.unwrap().unwrap();
         assert_eq!(key.made, key_of(1, "old key!"));
         assert!(key.made.secret_hash.matches("any secret: even ünïcode"));
-        // Another key for the same names opens the same project.
+        // Another key with the same names gives access to the same project.
         let other = store.catalog.create_first_project(&init(3, "new key"), at(9)).await.unwrap();
         assert_eq!(other, made);
         assert_eq!(store.catalog.api_keys(&made.id).await.unwrap().len(), 2);
@@ -88,7 +88,7 @@ async fn a_server_secret_is_made_once() {
     .await;
 }
 
-/// The answer for a public key that must not be used again.
+/// Checks the error for a public key that must not be reused.
 fn is_refused<T: std::fmt::Debug>(outcome: Result<T, Error>) {
     let Err(Error::Conflict(why)) = &outcome else {
         unreachable!("{outcome:?}");
@@ -128,7 +128,7 @@ async fn the_public_key_of_a_deleted_pair_comes_back_nowhere() {
             assert_eq!(store.catalog.api_key(key).await.unwrap(), None);
             assert!(store.catalog.is_public_key_used(key).await.unwrap());
         }
-        // A refusal uses up nothing.
+        // A refusal does not reserve the key.
         let unknown = KeyOwner::Project(super::project("none"));
         let fresh = key_of(8, "pk-fresh");
         assert!(store.catalog.create_key(&unknown, &fresh, at(4)).await.is_err());
@@ -146,7 +146,7 @@ async fn the_public_keys_of_a_deleted_project_come_back_nowhere() {
         delete.await.unwrap();
         let again = key_of(9, "pk-1");
         is_refused(store.catalog.create_key(&organization, &again, at(2)).await);
-        // Also when nothing of the project is left.
+        // Also when no row of the project is left.
         store.catalog.empty(&home.id).await.unwrap();
         store.catalog.forget_project(&home.id).await.unwrap();
         is_refused(store.catalog.create_key(&organization, &again, at(401)).await);

@@ -1,4 +1,4 @@
-//! What the catalog promises, on each database; here what its tests are made of.
+//! Guarantees of the catalog, on each database; this module has the shared fixtures.
 
 mod access;
 mod organizations;

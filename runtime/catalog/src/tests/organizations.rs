@@ -1,4 +1,4 @@
-//! What organizations manage: projects, keys of their own, people, and what is left of what they delete.
+//! Objects of organizations: projects, keys, members, and the remains of deletions.
 
 use perpend_domain::ids::UserId;
 
@@ -30,7 +30,7 @@ fn person(id: &str, user_name: &str) -> NewUser {
     }
 }
 
-/// A store with two organizations, `org-1` and `org-2`, and a project in each.
+/// A store with two organizations, `org-1` and `org-2`, with one project each.
 async fn start(store: &Store) {
     for n in [1, 2] {
         let init =
@@ -204,7 +204,7 @@ async fn the_last_active_owner_stays_whichever_way_they_would_go() {
 
         catalog.update_user(&ours, &bob, at(4)).await.unwrap();
         for round in 0..20 {
-            // Each of the two goes in its own way, at once.
+            // Each of the two leaves in a different way, concurrently.
             let (one, other) = tokio::join!(
                 catalog.set_member(&ours, &ada.id, Role::Member, at(5 + round)),
                 catalog.remove_member(&ours, &bob.id, at(5 + round)),
@@ -244,7 +244,7 @@ async fn a_deleted_project_is_closed_at_once_and_then_emptied() {
         assert!(before < store.catalog.catalog_revision().await.unwrap());
         let key = key_of(9, "pk-9");
         not_found(store.catalog.create_api_key(&home, &key, at(11)).await);
-        // The name is free again.
+        // The name is available again.
         let heir = new_project("heir", "Support bot");
         store.catalog.create_project(&ours, &heir, at(11)).await.unwrap();
 

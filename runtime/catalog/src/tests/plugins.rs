@@ -73,7 +73,7 @@ async fn a_first_party_name_means_a_plugin_of_the_server_only() {
         let python = info("perpend/python", "9.0.0");
         let refused = store.catalog.put_plugin(Some(&home), &python, b"trojan", at(0)).await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
-        // One from before the name was reserved.
+        // A plug-in from before the name was reserved.
         let own = info("acme/python", "9.0.0");
         let trojan = store.catalog.put_plugin(Some(&home), &own, b"trojan", at(0)).await;
         let renamed = serde_json::to_string(&python).unwrap();
@@ -93,7 +93,7 @@ async fn a_first_party_name_means_a_plugin_of_the_server_only() {
         let ours = store.catalog.put_plugin(None, &ours, b"ours", at(1)).await.unwrap();
         assert_eq!(find("perpend/python").await, Some(ours));
         assert_eq!(find("perpend/python@9.0.0").await, None);
-        // Evaluators that were made from it hold its digest, and it can be deleted.
+        // Evaluators that use it hold its digest, and it can be deleted.
         let trojan = trojan.unwrap();
         assert_eq!(find(&trojan.to_string()).await, Some(trojan));
         store.catalog.delete_plugin(&home, &trojan).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_deleted_plugin_is_gone_for_its_project_and_its_bytes_stay_for_others(
         assert!(matches!(again, Err(Error::NotFound)), "{again:?}");
         store.catalog.delete_plugin(&foreign, &digest).await.unwrap();
         assert_eq!(store.catalog.component(&digest).await.unwrap(), None);
-        // The name is free again.
+        // The name is available again.
         let other = store.catalog.put_plugin(Some(&home), &tone, b"other", at(1)).await;
         assert_eq!(other.unwrap(), Digest::of(b"other"));
     })
@@ -229,7 +229,7 @@ async fn successors_follow_the_version_that_was_seen_all_of_them_or_none() {
             assert_eq!(found.paused, None);
             found.version.number
         };
-        // One of them was changed since: the other is not either.
+        // One of them was changed since: none is added.
         let late = [successor("a", 2, "a-3"), successor("b", 1, "b-3")];
         let refused = store.catalog.add_successors(&home, &late, at(2)).await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
@@ -238,7 +238,7 @@ async fn successors_follow_the_version_that_was_seen_all_of_them_or_none() {
         let refused = store.catalog.add_successors(&home, &gone, at(2)).await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
 
-        // Of several at the same time, one is first.
+        // Of several concurrent ones, one is first.
         let race = (0..4).map(|n| {
             let (store, home) = (store.clone(), home.clone());
             let next = [successor("a", 2, &format!("a-3-{n}"))];

@@ -1,4 +1,4 @@
-//! Evaluators, rules, and what the engine sees of them.
+//! Evaluators, rules, and their view in the engine.
 
 use super::*;
 
@@ -214,7 +214,7 @@ async fn a_project_has_at_most_500_active_rules() {
         let patch = RulePatch { enabled: Some(true), ..RulePatch::default() };
         let refused = store.catalog.patch_rule(&home, &idle.id, &patch, &at(2)).await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
-        // One that is active already can still be changed, and another project has its own count.
+        // An active rule can still be changed, and another project has its own count.
         let patch = RulePatch { sampling: Some(0.5), ..RulePatch::default() };
         store.catalog.patch_rule(&home, &RuleId::new("r0").unwrap(), &patch, &at(2)).await.unwrap();
         evaluator(&store, &project("other"), "e1", at(0)).await;
@@ -353,7 +353,7 @@ async fn what_belongs_to_another_project_is_not_found() {
             catalog.delete_evaluator(&foreign, &made.id, at(2)).await.err(),
             catalog.patch_rule(&foreign, &rule.id, &RulePatch::default(), &at(2)).await.err(),
             catalog.delete_rule(&foreign, &rule.id).await.err(),
-            // An evaluator of another project cannot be used either.
+            // An evaluator of another project cannot be used.
             catalog.create_rule(&foreign, &rule, &rule.created_at).await.err(),
         ];
         for (n, refusal) in refusals.iter().enumerate() {
@@ -365,7 +365,7 @@ async fn what_belongs_to_another_project_is_not_found() {
     .await;
 }
 
-/// The same rule under another id, but for one change.
+/// The same rule under another id, with one change.
 fn twin(rule: &Rule, id: &str, change: impl FnOnce(&mut Rule)) -> Rule {
     let mut twin = rule.clone();
     twin.id = RuleId::new(id).unwrap();
@@ -390,7 +390,7 @@ async fn a_rule_cannot_become_equal_to_another_one() {
         assert!(matches!(refused, Err(Error::NameTaken(_))), "{refused:?}");
         let kept = store.catalog.rule(&home, &named.id).await.unwrap().unwrap();
         assert_eq!(kept.name, "another");
-        // The same name again is no change.
+        // Setting the same name is no change.
         store.catalog.patch_rule(&home, &first.id, &patch, &at(3)).await.unwrap();
     })
     .await;

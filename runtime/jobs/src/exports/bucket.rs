@@ -12,12 +12,12 @@ use perpend_catalog::blob_exports::{BucketKind, ExportSettings};
 use perpend_domain::ids::ProjectId;
 use perpend_http_client::OutboundClient;
 
-/// What is tried to be written before settings are taken.
+/// The file that is written to check settings before they are saved.
 const PROBE: &str = "perpend-may-write-here.txt";
-/// Longest text shown of what a provider says.
+/// Maximum length of an error text of a provider.
 const MAX_SHOWN: usize = 600;
 
-/// How often a request is repeated that a provider could not answer: never while somebody waits.
+/// Retries of a request that the provider could not answer. None while a user waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retries {
     None,
@@ -35,7 +35,7 @@ fn retries(retries: Retries) -> RetryConfig {
     }
 }
 
-/// Where one is given: with the bucket in the host where its users want it there.
+/// The explicit endpoint, if there is one: with the bucket in the host for virtual-hosted addresses.
 pub fn endpoint_of(settings: &ExportSettings) -> Option<String> {
     let endpoint = settings.endpoint.as_ref()?;
     let has_host = matches!(settings.kind, BucketKind::S3 | BucketKind::S3Compatible);
@@ -49,10 +49,10 @@ pub fn endpoint_of(settings: &ExportSettings) -> Option<String> {
     }
 }
 
-/// Opens it; nothing is sent yet.
+/// Opens a bucket without sending a request.
 ///
 /// # Errors
-/// When the settings or the secret cannot be right.
+/// When the settings or the secret are invalid.
 pub fn open(
     settings: &ExportSettings,
     secret: &str,
@@ -107,10 +107,10 @@ pub fn open(
     })
 }
 
-/// Where a project's files stand.
+/// The path of the files of a project.
 ///
 /// # Errors
-/// When the prefix has parts that no name of a file has.
+/// When the prefix has parts that a file name cannot have.
 pub fn path(
     settings: &ExportSettings,
     project: &ProjectId,
@@ -119,10 +119,10 @@ pub fn path(
     Path::parse(format!("{}{project}/{name}", settings.prefix))
 }
 
-/// Writes a small file, to see whether that may be done.
+/// Writes a small file to check the permission.
 ///
 /// # Errors
-/// When it may not.
+/// When the write fails.
 pub async fn probe(
     settings: &ExportSettings,
     project: &ProjectId,
@@ -133,7 +133,7 @@ pub async fn probe(
     Ok(())
 }
 
-/// What a provider says, for people.
+/// The error text of a provider, shortened for display.
 pub fn shown(text: &str) -> String {
     let clean = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(clean).take(MAX_SHOWN).collect()

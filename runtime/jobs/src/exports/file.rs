@@ -1,4 +1,4 @@
-//! Rows as the bytes of a file.
+//! Serialisation of rows to a file.
 
 use std::io::{self, Write as _};
 
@@ -9,14 +9,14 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// A file in the making: what was made so far is taken out again and again.
+/// A file that is being written; its bytes are taken out in parts.
 #[derive(Debug)]
 pub(super) struct File {
     file_type: FileType,
     columns: Vec<String>,
     bytes: Bytes,
     n_rows: u64,
-    /// Before compression.
+    /// Size before compression.
     pub(super) n_bytes: usize,
 }
 
@@ -39,7 +39,7 @@ impl io::Write for Bytes {
     }
 }
 
-/// How names of such files end.
+/// The file name extension.
 pub(super) fn ending(file_type: FileType, is_compressed: bool) -> &'static str {
     match (file_type, is_compressed) {
         (FileType::Json, false) => "json",
@@ -64,7 +64,7 @@ impl Serialize for Named<'_> {
     }
 }
 
-/// A cell of a table: text as it is, nothing for `null`, all else as JSON.
+/// A CSV cell: text unchanged, empty for `null`, everything else as JSON.
 fn push_cell(line: &mut String, value: &Value) {
     let json;
     let text = match value {
@@ -144,7 +144,7 @@ impl File {
         Ok(())
     }
 
-    /// What was made since it was last asked for.
+    /// The bytes since the last call.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(match &mut self.bytes {
             Bytes::Plain(plain) => plain,

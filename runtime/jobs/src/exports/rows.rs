@@ -1,4 +1,4 @@
-//! How exported rows read: as the API shows them, a column for each field, names with underscores.
+//! Format of exported rows: as in the API, one column per field, names with underscores.
 
 use perpend_api_types::observation::{FieldGroups, FullObservation, GroupedObservation};
 use perpend_api_types::score::ScoreV2;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::state::App;
 
-/// A folder of files.
+/// A table of an export, and the folder of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     Traces,
@@ -20,7 +20,7 @@ pub(super) enum Table {
     Scores,
 }
 
-/// Groups of columns of observations: the older ones, and those of the second version.
+/// Groups of columns of observations: columns of the first version, and of the second version.
 const GROUPS: [(&str, &[&str], &[&str]); 11] = [
     ("core", CORE, CORE),
     (
@@ -129,18 +129,18 @@ fn with_underscores(name: &str) -> String {
     column
 }
 
-/// Rows that follow each other.
+/// A page of rows.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// A value for each column.
+    /// One value per column.
     pub(super) values: Vec<Vec<Value>>,
-    /// The place of the last.
+    /// The position of the last row.
     pub(super) last: Option<ChangeCursor>,
-    /// As many as asked for: there may be more.
+    /// Whether the page is full, so that there may be more rows.
     pub(super) is_full: bool,
 }
 
-/// Which rows.
+/// Range of rows to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
     pub(super) project: &'a ProjectId,
@@ -194,13 +194,13 @@ impl Table {
         fields.into_iter().map(with_underscores).collect()
     }
 
-    /// Whether rows carry what senders put in, which may be long.
+    /// Whether rows have content of senders, which may be long.
     pub(super) fn has_content(self, settings: &ExportSettings) -> bool {
         let fields = self.fields(settings);
         ["input", "metadata"].iter().any(|field| fields.contains(field))
     }
 
-    /// What changed in the window after a place.
+    /// The changed rows of the window after a position.
     ///
     /// # Errors
     /// When the store fails.
@@ -241,7 +241,7 @@ impl Table {
         let last = read.last().map(|(place, _)| place.clone());
         let is_full = is_cut || read.len() == asked.limit as usize;
         let groups = FieldGroups::new(groups().map(str::to_owned).collect(), Vec::new());
-        // Records of traces are no steps; the traces show what they say.
+        // Records of traces are no observations; the traces contain their data.
         let steps = read.into_iter().map(|(_, stored)| stored);
         let steps = steps.filter(|stored| !stored.observation.is_trace_record());
         let steps: Vec<_> = steps.collect();
@@ -250,7 +250,7 @@ impl Table {
         let known = LookedUp::of(catalog, &app.prices, asked.project, named, now).await?;
         let views = steps.into_iter().map(|stored| {
             let tools = json!(stored.observation.called_tools);
-            // Not cut, as it is in lists.
+            // Not shortened, unlike in lists.
             let metadata = json!(stored.observation.content.metadata);
             let named = known.named_by(&stored.observation);
             let mut view = match self {
@@ -268,12 +268,12 @@ impl Table {
     }
 }
 
-/// Rows as the API shows them.
+/// Rows in the form of the API.
 struct Read {
     views: Vec<Value>,
-    /// The place of the last row.
+    /// The position of the last row.
     last: Option<ChangeCursor>,
-    /// There may be more.
+    /// Whether there may be more rows.
     is_full: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What exports work with.
+//! Dependencies of exports.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use perpend_domain::time::Clock;
 use perpend_http_client::{OutboundClient, Vault};
 use perpend_storage::Store;
 
-/// What exports work with; cheap to clone.
+/// Dependencies of exports; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// What is exported, and where to.
+    /// The database.
     pub store: Store,
-    /// Where the time comes from.
+    /// Source of time.
     pub clock: Arc<dyn Clock>,
-    /// Where fresh ids come from.
+    /// Source of ids.
     pub ids: Arc<dyn IdSource>,
     /// Prices of models.
     pub prices: Arc<Prices>,
-    /// Opens the keys of buckets.
+    /// Decrypts the keys of buckets.
     pub vault: Vault,
-    /// The way to the buckets.
+    /// HTTP client for the buckets.
     pub outbound: OutboundClient,
-    /// A file that is larger is followed by another, bytes before compression.
+    /// File size in bytes before compression at which the next file is started.
     pub max_file_bytes: usize,
 }

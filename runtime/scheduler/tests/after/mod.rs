@@ -1,4 +1,4 @@
-//! Rules that wait for others, and rules that scores of people start.
+//! Rules that wait for other rules, and rules that are started by scores of users.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn short(rule: &str, target: TargetKind) -> WrittenFilter {
     WrittenFilter::parse(vec![condition], target.filter_columns()).unwrap()
 }
 
-/// A generation that says this.
+/// A generation with this output.
 fn saying(n: u64, output: &str) -> Observation {
     let mut own = generation(n, n);
     own.content.output = Some(Payload::Text(output.to_owned()));
@@ -44,7 +44,7 @@ fn after<const N: usize>(rules: [&Rule; N]) -> Vec<perpend_domain::ids::RuleId> 
 }
 
 impl World {
-    /// The executions of a rule over a trace and what is in it.
+    /// The executions of a rule over a trace and its observations.
     async fn executions_of(&self, rule: &Rule, n: u64) -> Vec<Execution> {
         let (ledger, trace) = (&self.store.ledger, trace_id(n));
         let all = ledger.trace_executions(&self.project, &trace).await;
@@ -53,7 +53,7 @@ impl World {
         all
     }
 
-    /// What is made for the rule is held from now on.
+    /// Executions of the rule are held from now on.
     async fn hold(&self, rule: &Rule) {
         let pause = Pause {
             reason: Pause::BUDGET_REACHED.to_owned(),
@@ -143,7 +143,7 @@ async fn a_rule_goes_on_whatever_the_one_before_it_came_to() {
         assert_eq!(states(&fails, 1).await, [ExecutionState::Failed]);
         assert_eq!(states(&last, 1).await, [ExecutionState::Completed]);
 
-        // Of a rule that is deleted nothing is left to wait for.
+        // A deleted rule is not waited for.
         let catalog = &world.store.catalog;
         for rule in [&fails, &refuses] {
             catalog.delete_rule(&world.project, &rule.id).await.unwrap();
@@ -228,7 +228,7 @@ async fn killed_anywhere_each_rule_of_a_row_scores_a_target_once() {
             Breakpoint::Finished,
         ];
         let mut number = 0;
-        // Each place is reached once for each rule of the row: the n-th time is the one at which it dies.
+        // Each point is reached once for each rule of the row: the process is killed the n-th time.
         for (at, n_before) in places.into_iter().flat_map(|at| [(at, 0), (at, 1), (at, 2)]) {
             number += 1;
             world.ingest(vec![saying(number, "short")]).await;
@@ -266,7 +266,7 @@ async fn what_ends_without_a_word_is_found_by_a_later_look() {
         world.ingest(vec![generation(1, 1)]).await;
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.executions_of(&second, 1).await, []);
-        // Its executions are cancelled, which tells nobody.
+        // Its executions are cancelled without a wake-up.
         let catalog = &world.store.catalog;
         catalog.delete_rule(&world.project, &first.id).await.unwrap();
         let why = perpend_domain::evaluation::AttemptFailure::new(
@@ -323,12 +323,12 @@ async fn a_score_of_a_person_starts_a_rule_that_reads_scores_once() {
             assert_eq!(n_made().await, [1, 1, 1], "{id}");
         }
         assert_eq!(world.executions_of(&parts, 2).await, []);
-        // One on the trace says nothing about its parts.
+        // A score on the trace does not affect its parts.
         world.thumb("third", Subject::Trace(trace_id(2))).await;
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.executions_of(&parts, 2).await, []);
         assert_eq!(world.executions_of(&whole, 2).await.len(), 1);
-        // Rules that do not read scores were not asked again.
+        // Rules that do not read scores were not decided again.
         assert_eq!(world.counts(&other).await.get("duplicate"), None);
     })
     .await;
@@ -470,7 +470,7 @@ async fn an_audit_takes_a_share_of_what_scores_alone_refuse_and_marks_it() {
         let step = explained.unwrap().step;
         assert!(matches!(step, Step::Taken { is_audit: true, .. }), "{step:?}");
 
-        // Without it nothing of the kind is taken.
+        // Without the audit no such target is taken.
         let patch = RulePatch { audit: Some(0.0), ..RulePatch::default() };
         let (catalog, now) = (&world.store.catalog, world.clock.now());
         catalog.patch_rule(&world.project, &dear.id, &patch, &now).await.unwrap();

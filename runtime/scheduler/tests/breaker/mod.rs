@@ -1,4 +1,4 @@
-//! Rules that kept failing are paused, and tried again by themselves.
+//! Rules that keep failing are paused and probed automatically.
 
 use perpend_domain::payload::Payload;
 use perpend_scheduler::Scheduler;
@@ -14,7 +14,7 @@ async fn paused(world: &World, rule: &Rule) -> Option<Pause> {
     rule.unwrap().unwrap().paused
 }
 
-/// A rule that is paused after 20 of 50 executions have failed, and what fails.
+/// A rule that is paused after 20 of 50 executions have failed, with its evaluator.
 async fn broken(store: Store) -> (World, Rule, Arc<FakeEvaluate>, Scheduler) {
     let world = World::new(store).await;
     let rule = world.rule("r", OBSERVATION, |_| {}).await;
@@ -68,7 +68,7 @@ async fn failures_that_depend_on_the_target_pause_the_rule_too_when_there_is_not
 async fn a_rule_that_kept_failing_is_tried_with_one_execution_and_goes_on_when_it_succeeds() {
     on_each_database(|store| async move {
         let (world, rule, failing, scheduler) = broken(store).await;
-        // Tried after 15 minutes, then after 30 and 60.
+        // Probes after 15 minutes, then after 30 and 60.
         for (minutes, n_calls) in [(14, 20), (1, 21), (29, 21), (1, 22), (59, 22), (1, 23)] {
             world.clock.advance(minutes * MINUTE_MS);
             scheduler.run_until_idle().await.unwrap();
@@ -118,7 +118,7 @@ async fn a_rule_that_fails_more_often_than_not_is_paused_though_it_never_fails_t
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let rule = world.rule("r", OBSERVATION, |_| {}).await;
-        // The output says how it ends: of three the third succeeds.
+        // The output determines the result: of three the third succeeds.
         let failing = FakeEvaluate::new(|call, _| {
             let output = call.item.output.as_ref().unwrap().to_value();
             match output.as_str().unwrap().ends_with('2') {

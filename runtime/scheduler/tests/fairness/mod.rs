@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! Fairness between queues.
 
 use std::sync::Arc;
 

@@ -60,7 +60,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
         world.clock.advance(LEASE_MS);
         world.store.catalog.pause_rule(&world.project, &paused, &pause, None).await.unwrap();
 
-        // The pause is taken back after it was read, and before anything is held for it.
+        // The pause is removed after it was read, and before any execution is held for it.
         let stay = StayAt::at(Breakpoint::Sorted);
         let evaluate = FakeEvaluate::length();
         let scheduler = world.scheduler_with(evaluate, Some(stay.clone()), Options::default());
@@ -71,7 +71,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
         stay.arrived().await;
         let now = world.clock.now();
         world.store.catalog.patch_rule(&world.project, &paused, &enabled(), &now).await.unwrap();
-        // The other half of one scheduler: it sees the new catalog before anything is held.
+        // Another part of the same scheduler: it sees the new catalog before any execution is held.
         scheduler.run_until_idle().await.unwrap();
         stay.let_go();
         working.await.unwrap().unwrap();
@@ -81,7 +81,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
     .await;
 }
 
-/// Calls that wait for a place for ever, unless they are withdrawn.
+/// Calls that wait for a place forever, unless they are withdrawn.
 #[derive(Debug)]
 struct Queued {
     called: Semaphore,
@@ -101,7 +101,7 @@ impl Evaluate for Queued {
     }
 }
 
-/// Has one call of a rule wait, makes the change, and gives the execution as it is when it waits no more.
+/// Lets one call of a rule wait, makes the change, and returns the execution when it waits no longer.
 async fn after_change(world: &World, change: impl AsyncFnOnce(&World, &Rule)) -> Execution {
     let rule = world.rule("r", OBSERVATION, |_| {}).await;
     let queued = Arc::new(Queued { called: Semaphore::new(0) });

@@ -1,8 +1,8 @@
-//! Processes that are killed inside their transactions, again and again, on one database.
+//! Processes that are killed repeatedly inside their transactions, on one database.
 //!
-//! The test starts itself as another process, which ingests, matches, evaluates and finishes, and aborts at a named
-//! place: nothing is rolled back by hand, and no destructor runs. What was acknowledged before must be there, and at
-//! the end each target has one execution and one score.
+//! The test starts itself as another process, which ingests, matches, evaluates and finishes, and aborts at a
+//! named point: no transaction is rolled back explicitly, and no destructor runs. Acknowledged data must
+//! exist afterwards, and at the end each target has one execution and one score.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -24,9 +24,9 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::support::{FakeEvaluate, StopInside, World, child_of, generation, generations_only};
 
 const N_KILLS: u32 = 200;
-/// Requests that a process sends before it works.
+/// Requests that a process sends before it runs the scheduler.
 const N_REQUESTS: u32 = 2;
-/// Set for the process that is killed: its number, the place, how often that is passed before, the database.
+/// Set for the process to be killed: its number, the point, how often that is passed before, the database.
 const ORDER: &str = "PERPEND_TEST_KILL";
 const NAME: &str = "kills::two_hundred_kills_lose_nothing_and_score_nothing_twice";
 /// Longer than a lease.
@@ -40,7 +40,7 @@ const OUTSIDE: [(&str, Breakpoint); 6] = [
     ("finished", Breakpoint::Finished),
 ];
 
-/// Ends the process when the place is reached for the time that was ordered.
+/// Ends the process when the point is reached for the given time.
 #[derive(Debug)]
 struct Abort {
     at: String,
@@ -64,7 +64,7 @@ impl Breakpoints for Abort {
     }
 }
 
-/// What the process of this number sends.
+/// The requests of the process with this number.
 fn requests(process: u32) -> Vec<Vec<Observation>> {
     let first = u64::from(process * N_REQUESTS) + 1;
     let request = |n: u64| {
@@ -81,7 +81,8 @@ async fn world(store: Store, process: u32) -> World {
     world
 }
 
-/// Sends its requests, saying which were acknowledged, and those of the one before again; then works.
+/// Sends its requests, reports the acknowledged ones, repeats those of the previous process, and runs the
+/// scheduler.
 async fn process(order: &str) {
     let mut parts = order.splitn(4, '|');
     let mut part = || parts.next().unwrap();
@@ -110,7 +111,7 @@ async fn process(order: &str) {
     scheduler.run_until_idle().await.unwrap();
 }
 
-/// Runs the process of this order; which requests it acknowledged, and whether it was killed.
+/// Runs the process of this order; returns the acknowledged requests, and whether it was killed.
 fn run(number: u32, at: &str, n_before: u32, url: &str) -> (Vec<usize>, bool) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([NAME, "--exact", "--nocapture"])
@@ -128,7 +129,7 @@ fn run(number: u32, at: &str, n_before: u32, url: &str) -> (Vec<usize>, bool) {
     (acknowledged, !child.wait().unwrap().success())
 }
 
-/// Whatever was acknowledged is there, before anybody sends it again.
+/// Acknowledged observations exist before they are sent again.
 async fn ensure_kept(world: &World, acknowledged: &[Observation]) {
     for own in acknowledged {
         let found = world
@@ -141,7 +142,7 @@ async fn ensure_kept(world: &World, acknowledged: &[Observation]) {
     }
 }
 
-/// Each observation has one execution, which has its one score.
+/// Each observation has one execution with one score.
 async fn ensure_once(world: &World, sent: &[Observation]) {
     let mut expected = BTreeSet::new();
     let traces: BTreeSet<_> = sent.iter().map(|own| &own.trace_id).collect();

@@ -1,4 +1,4 @@
-//! What becomes of a batch that begins after its lease has ended.
+//! Batches that start after their lease has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use perpend_storage::testing::on_each_database;
 
 use crate::support::{FakeEvaluate, Gate, TestClock, World, generation, trace_id};
 
-/// Lets the lease of what was just made pass, once.
+/// Lets the lease of the inserted executions expire, once.
 #[derive(Debug)]
 struct Late {
     clock: Arc<TestClock>,
@@ -36,7 +36,7 @@ async fn a_batch_that_begins_after_its_lease_asks_nobody_and_uses_up_no_attempt(
         let (gate, other) = (Gate::new(), FakeEvaluate::length());
         let first = world.scheduler_with(gate.clone(), Some(late.clone()), Options::default());
         let second = world.scheduler(other.clone());
-        // While whoever asked first waits for the answer, another process takes what is under no lease.
+        // While the first caller waits for the result, another process claims executions without a lease.
         let meanwhile = async {
             gate.called().await;
             second.run_until_idle().await.unwrap();

@@ -1,11 +1,11 @@
-//! No evaluation of evaluations: each of the two checks behind the entry stops one alone.
+//! No evaluation of evaluations: each of the two checks after ingest is sufficient alone.
 
 use perpend_domain::evaluation::OWN_ENVIRONMENT;
 use perpend_domain::observation::Observation;
 
 use super::*;
 
-/// A trace that the server wrote of an execution of its own.
+/// A trace that the server wrote for an execution.
 fn own(n: u64) -> Observation {
     Observation { environment: OWN_ENVIRONMENT.to_owned(), ..generation(n, n) }
 }
@@ -36,7 +36,7 @@ async fn a_target_that_turns_out_to_be_the_servers_own_is_not_evaluated() {
         let evaluate = FakeEvaluate::length();
         let killed = world.scheduler_with(evaluate.clone(), Some(stop), Options::default());
         killed.run_until_idle().await.unwrap_err();
-        // The execution is made: the check of the matcher is behind it.
+        // The execution is made: the check of the matcher is bypassed.
         let richer = Observation { attribute_count: 2, ..own(1) };
         world.ingest(vec![richer]).await;
         world.clock.advance(LEASE_MS);

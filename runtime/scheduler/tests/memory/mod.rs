@@ -19,7 +19,7 @@ use crate::support::{FakeEvaluate, World, generation, together};
 
 const MIB: usize = 1 << 20;
 
-/// Counts the bytes of the items of all calls that have no answer yet.
+/// Counts the bytes of the items of all unanswered calls.
 #[derive(Debug)]
 struct Counting {
     n_bytes: AtomicUsize,
@@ -33,7 +33,7 @@ impl Evaluate for Counting {
         let now = self.n_bytes.fetch_add(n_bytes, Ordering::SeqCst) + n_bytes;
         self.most.fetch_max(now, Ordering::SeqCst);
         let results = async move {
-            // Whatever else can run does so first.
+            // Lets all other tasks run first.
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
@@ -123,7 +123,7 @@ async fn large_targets_wait_for_memory_and_all_are_scored() {
     .await;
 }
 
-/// Gives each call a score with a comment of so many bytes.
+/// Returns for each call a score with a comment of this number of bytes.
 #[derive(Debug)]
 struct Verbose(usize);
 

@@ -1,4 +1,4 @@
-//! What must be true when everything is quiet.
+//! Conditions that must hold when everything is quiet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
@@ -23,7 +23,7 @@ const ROUND_MS: i64 = 15 * 60_000;
 const MAX_ROUNDS: usize = 100;
 const EXPLAINED_EACH: usize = 17;
 
-/// How much a history had in it.
+/// Coverage of a history.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     observations: usize,
@@ -32,7 +32,7 @@ pub(super) struct Seen {
     failed: usize,
     cancelled: usize,
     rescored: usize,
-    /// Over sessions, of rules that wait for others, and of rules that a person's score starts.
+    /// Executions over sessions, of rules that wait for others, and of rules that a score of a user starts.
     of_sessions: usize,
     waited: usize,
     started: usize,
@@ -41,7 +41,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Whether each end came about: else the histories are too tame to show anything.
+    /// Whether each outcome occurred: otherwise the histories cover too little.
     pub(super) fn has_everything(&self) -> bool {
         let all = [
             self.observations,
@@ -85,7 +85,7 @@ fn ensure(is_true: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
     }
 }
 
-/// Lets everything come to an end, then holds what stands against the model.
+/// Runs everything to its end, then compares the stored state with the model.
 pub(super) async fn at_the_end(history: &mut History<'_>) -> Result<Seen, String> {
     let executions = quiet(history).await?;
     let mut seen = Seen {
@@ -127,7 +127,7 @@ pub(super) async fn at_the_end(history: &mut History<'_>) -> Result<Seen, String
     Ok(seen)
 }
 
-/// Works until nothing waits: rules are let go on, and the clock passes every wait.
+/// Runs until nothing waits: paused rules resume, and the clock passes every wait.
 async fn quiet(history: &mut History<'_>) -> Result<Vec<Execution>, String> {
     history.work().await?;
     let standing = history.rules.iter().filter(|(_, known)| !known.is_deleted);
@@ -144,7 +144,7 @@ async fn quiet(history: &mut History<'_>) -> Result<Vec<Execution>, String> {
     for _ in 0..MAX_ROUNDS {
         history.world.clock.advance(ROUND_MS);
         history.save_connection().await;
-        // With room for batches: a scheduler without any only makes executions.
+        // With places for batches: a scheduler without places only makes executions.
         let options = perpend_scheduler::Options {
             n_failures_to_pause: u32::MAX,
             ..perpend_scheduler::Options::default()
@@ -182,7 +182,7 @@ async fn all_executions(history: &History<'_>) -> Vec<Execution> {
     all
 }
 
-/// The part of a target that the evaluator is asked about.
+/// The part of a target that the evaluator uses.
 fn item(target: &Target) -> &str {
     match target {
         Target::Observation(_, id) => id.as_str(),
@@ -190,7 +190,7 @@ fn item(target: &Target) -> &str {
     }
 }
 
-/// The end follows from the item, or from what happened to the execution.
+/// The outcome follows from the item, or from the events of the execution.
 fn explained(execution: &Execution) -> Result<(), String> {
     use ExecutionState::{Cancelled, Completed, Failed, Skipped};
     let class = execution.error_class.map_or("", EndReason::as_str);
@@ -235,10 +235,10 @@ fn identities(history: &History<'_>, executions: &[Execution]) -> Result<(), Str
     Ok(())
 }
 
-/// The newest completed generation has exactly its score, and nothing else has one.
+/// The newest completed generation has exactly its score, and no other execution has one.
 async fn scores(history: &History<'_>, executions: &[Execution]) -> Result<(), String> {
     let mut newest: BTreeMap<_, &Execution> = BTreeMap::new();
-    // An evaluator that has nothing to say any more takes the place of its earlier scores too.
+    // An evaluator without scores supersedes its earlier scores too.
     let judged = |each: &&Execution| {
         matches!(each.state, ExecutionState::Completed | ExecutionState::Skipped)
     };
@@ -293,13 +293,13 @@ fn of_observations(known: &Known, executions: &[&Execution]) -> Result<(), Strin
     })
 }
 
-/// Whether a person's score starts it.
+/// Whether a score of a user starts it.
 fn reads_thumbs(rule: &Rule) -> bool {
     let mut sent = rule.filter.sent().iter();
     sent.any(|condition| condition["key"] == THUMB)
 }
 
-/// The target for the rule that an observation is, or is in.
+/// The target of the rule that an observation is, or belongs to.
 fn target_of(history: &History<'_>, rule: &Rule, own: &Observation) -> Option<Target> {
     match rule.target {
         TargetKind::Trace => Some(Target::Trace(own.trace_id.clone())),
@@ -308,7 +308,7 @@ fn target_of(history: &History<'_>, rule: &Rule, own: &Observation) -> Option<Ta
     }
 }
 
-/// Whether a person does not like the target: for a trace, anything in it.
+/// Whether the target has a thumbs-down: for a trace, any of its observations.
 fn is_thumbed(history: &History<'_>, target: &Target) -> bool {
     history.thumbs.iter().any(|thumbed| match target {
         Target::Trace(trace) => thumbed.trace() == Some(trace),
@@ -316,7 +316,7 @@ fn is_thumbed(history: &History<'_>, target: &Target) -> bool {
     })
 }
 
-/// Whether the rule takes the target in the end.
+/// Whether the rule finally takes the target.
 fn takes(history: &History<'_>, rule: &Rule, target: &Target, own: &Observation) -> bool {
     let salt = match rule.sampling_independent {
         true => rule.id.as_str(),
@@ -332,8 +332,8 @@ fn takes(history: &History<'_>, rule: &Rule, target: &Target, own: &Observation)
     is_in_sample && !is_own && is_matched
 }
 
-/// Generations follow each other, and one of late spans is made only where the rule says so. A rule that stood as it was
-/// made has taken what came after it, and nothing that it refuses.
+/// Generations are consecutive, and one for late spans is made only if the rule is configured so. A rule that
+/// was never edited has taken all later targets, and none that it refuses.
 fn of_untouched(
     history: &History<'_>,
     known: &Known,
@@ -358,7 +358,7 @@ fn of_untouched(
         return Ok(());
     }
     let observations = history.observations.values();
-    // The root of a trace says which session it is of: what is in it counts where it came first.
+    // The root of a trace has its session: its observations count where they arrived first.
     let is_new = |own: &&Observation| known.traces.contains(&own.trace_id);
     let old: BTreeSet<Target> = observations
         .clone()
@@ -382,8 +382,8 @@ fn of_untouched(
     Ok(())
 }
 
-/// What was seen is what was refused for a counted reason, what stands already, and what was made; what was
-/// made has ended.
+/// Seen targets are the sum of counted refusals, existing executions and made executions; made executions
+/// have ended.
 async fn counters(
     history: &History<'_>,
     known: &Known,
@@ -402,7 +402,7 @@ async fn counters(
     ensure(ends.iter().sum::<u64>() == n_ends as u64, || {
         format!("{}: {ends:?} counted of {n_ends} ends", known.rule.id)
     })?;
-    // Tries that are made again, or wait, are counted too, and are no end.
+    // Retries and waits are counted too, and are no outcome.
     take("delayed");
     take("held");
     if known.rule.target == TargetKind::Observation && !history.waits {
@@ -416,7 +416,7 @@ async fn counters(
     Ok(())
 }
 
-/// `explain` knows the executions of a target.
+/// `explain` returns the executions of a target.
 async fn explanations(
     history: &History<'_>,
     known: &Known,
@@ -427,7 +427,7 @@ async fn explanations(
     }
     let world = &history.world;
     let scheduler = world.scheduler(history.evaluate.clone());
-    // Each question is some ten statements: a few of all pairs are asked.
+    // Each call takes about ten statements: only a sample of all pairs is checked.
     for own in history.observations.values().step_by(EXPLAINED_EACH) {
         let Some(target) = target_of(history, &known.rule, own) else {
             continue;

@@ -1,17 +1,19 @@
-//! Random histories against a model: whatever happens in whatever order, each target of each rule ends in
-//! exactly one explained state, with exactly its scores.
+//! Random histories compared with a model: in any order of events, each target of each rule ends in exactly
+//! one explained state, with exactly its scores.
 //!
-//! A history ingests, delivers twice, edits rules, moves the clock, and lets schedulers work that die at
-//! named places, lose workers and give calls back; providers fail in each way that is tried again, holds or pauses, and
-//! budgets are spent. The model knows which rules have seen which observation,
-//! and so what must stand in the ledger, in the scores and in the counters once everything is quiet.
+//! A history ingests, delivers twice, edits rules, moves the clock, and runs schedulers that are killed at
+//! named points, lose workers and release calls; providers fail in each way that is retried, holds or pauses,
+//! and budgets are exhausted. The model tracks which rules have seen which observation, and so the expected
+//! executions, scores and counters once everything is quiet.
 //!
-//! Configuration also changes between two reads of a scheduler, and something arrives then.
+//! Configuration also changes between two reads of a scheduler, followed by new data.
 //!
-//! In every other history rules also wait for others, and people's scores start rules. What is looked at again then is asked of
-//! edited rules too: of these the model knows only what an untouched rule must have made in the end.
+//! In every other history rules also wait for others, and scores of users start rules. Targets that are
+//! examined again are decided by edited rules too: for these the model has only the executions that a rule
+//! without edits must have made in the end.
 //!
-//! A history is its seed: `PERPEND_MODEL_SEED=7 cargo test -p perpend-scheduler model` runs that one alone.
+//! A history is determined by its seed: `PERPEND_MODEL_SEED=7 cargo test -p perpend-scheduler model` runs
+//! that one alone.
 
 mod check;
 mod plant;
@@ -44,61 +46,61 @@ use crate::support::{
 };
 use plant::Plant;
 
-/// Of 250 steps each, on each of two databases.
+/// Histories of 250 steps each, on each of two databases.
 const N_HISTORIES: u64 = 20;
 const N_STEPS: usize = 250;
 const N_AT_A_TIME: usize = 4;
-/// Touched rows that one pass takes at most: after so many requests the schedulers work.
+/// Maximum of change rows of one pass: after this number of requests the schedulers run.
 const MAX_UNSEEN: usize = 30;
 const MAX_RULES: usize = 8;
 const N_SESSIONS: u64 = 6;
-/// Until a spent budget is renewed.
+/// Until an exhausted budget is renewed.
 const BUDGET_MS: i64 = 30 * 60_000;
 
-/// What the model knows of a rule.
+/// Expectations about a rule.
 #[derive(Debug)]
 struct Known {
     rule: Rule,
     is_deleted: bool,
-    /// It is as it was made, and was never paused.
+    /// Whether the rule was never edited and never paused.
     is_untouched: bool,
-    /// How often it must have been counted under a reason.
+    /// Expected counters by reason.
     counted: BTreeMap<&'static str, u64>,
-    /// Executions that must have been made over observations.
+    /// Expected executions over observations.
     made: BTreeSet<(ObservationId, String)>,
-    /// Traces that began after the rule was made.
+    /// Traces that started after the rule was made.
     traces: BTreeSet<TraceId>,
 }
 
-/// A history under way.
+/// The state of a history.
 struct History<'d> {
     database: &'d TempDatabase,
     world: World,
     random: StdRng,
     evaluate: Arc<FakeEvaluate>,
     rules: BTreeMap<RuleId, Known>,
-    /// Observations as they were sent last.
+    /// Observations as they were last sent.
     observations: BTreeMap<ObservationId, Observation>,
-    /// Every request, to be delivered again.
+    /// Every request, for repeated delivery.
     requests: Vec<Vec<Observation>>,
-    /// Ended observations that no scheduler has seen since they came.
+    /// Ended observations that no scheduler has seen since they arrived.
     unseen: BTreeSet<ObservationId>,
     n_unseen_requests: usize,
     n_made: u64,
     requeued: Vec<ExecutionId>,
-    /// Whether rules wait for others, and people score.
+    /// Whether rules wait for others, and users score.
     waits: bool,
-    /// What people gave a thumb down.
+    /// Targets with a thumbs-down by a user.
     thumbs: BTreeSet<Target>,
     stop: StopInside,
-    /// Places inside transactions where something died.
+    /// Points inside transactions at which a process was killed.
     died_at: BTreeSet<&'static str>,
     plant: Option<Plant>,
-    /// What was done, for whoever has to understand a failure.
+    /// Log of the history, for the diagnosis of a failure.
     log: Vec<String>,
 }
 
-/// What the evaluator makes of an item when it is asked for the `n`-th time.
+/// Result of the evaluator for the `n`-th call with an item.
 fn answer(item: &str, n_before: u32) -> Result<f64, FailureClass> {
     let number = number_of(item);
     match number % 32 {
@@ -124,12 +126,12 @@ fn number_of(item: &str) -> u64 {
     u64::from_str_radix(&item[item.len() - 8..], 16).unwrap()
 }
 
-/// Whether a provider, or a budget, has a part in the end of this item.
+/// Whether a provider or a budget determines the outcome of this item.
 fn asks_a_provider(item: &str) -> bool {
     (16..23).contains(&(number_of(item) % 32))
 }
 
-/// Fails as the server notes it of a provider: of a worker nothing of the kind is believed.
+/// Fails as the server records it for a provider: a worker cannot report such a failure.
 fn as_noted(call: &EvaluationCall, class: FailureClass, now: Timestamp) -> FailureClass {
     if asks_a_provider(&call.item.id)
         && let Some(origin) = &call.origin
@@ -274,7 +276,7 @@ impl<'d> History<'d> {
         own
     }
 
-    /// What changes nothing is not looked at again, whatever has come since.
+    /// A repetition does not cause another examination, whatever has arrived since.
     async fn deliver_again(&mut self) {
         let Some(request) = self.requests.choose(&mut self.random).cloned() else {
             return;
@@ -290,7 +292,7 @@ impl<'d> History<'d> {
         self.arrive(request).await;
     }
 
-    /// Without the death of a server.
+    /// Without a kill of the server.
     async fn arrive(&mut self, request: Vec<Observation>) {
         for own in &request {
             let mut before = self.requests.iter().flatten();
@@ -310,7 +312,8 @@ impl<'d> History<'d> {
         self.world.ingest(request).await;
     }
 
-    /// The server is killed inside the transaction: nothing of the request is there, and its client sends it again.
+    /// The server is killed inside the transaction: no part of the request is stored, and its client sends it
+    /// again.
     async fn die_during_ingest(&mut self, request: Vec<Observation>) {
         let at = *StopInside::INGEST.choose(&mut self.random).unwrap();
         self.note(|| format!("die at {at}"));
@@ -375,7 +378,8 @@ impl<'d> History<'d> {
         }
     }
 
-    /// Rules that a new one may wait for: those that wait for none, of its targets or of parts of them.
+    /// Rules for which a new one may wait: those that wait for none, with the same kind of target or its
+    /// parts.
     fn others(&mut self, target: TargetKind) -> Vec<RuleId> {
         if !self.waits || self.one_in(2) {
             return Vec::new();
@@ -404,7 +408,7 @@ impl<'d> History<'d> {
         }
     }
 
-    /// A rule that stands.
+    /// An existing rule.
     fn any_rule(&mut self) -> Option<RuleId> {
         let standing = self.rules.iter().filter(|(_, known)| !known.is_deleted);
         let standing: Vec<_> = standing.map(|(id, _)| id.clone()).collect();
@@ -460,11 +464,12 @@ impl<'d> History<'d> {
         self.rules.get_mut(&id).unwrap().is_deleted = true;
     }
 
-    /// Mostly on, by as much as a wait or a lease takes; sometimes back, as when a clock is set.
+    /// Mostly forward, by the length of a wait or a lease; sometimes backward, as after a clock correction.
     fn move_clock(&mut self) {
         let all = [1, 100, 10_000, 61_000, 200_000, 3_700_000, -1, -5_000];
         let ms = *all.choose(&mut self.random).unwrap();
-        // What came in the future is looked at when it is past, by the rules of then: more than the model knows.
+        // Data with a future time is examined later by the rules of that time, which the model does not
+        // cover.
         if ms < 0 && !self.unseen.is_empty() {
             return;
         }
@@ -485,7 +490,7 @@ impl<'d> History<'d> {
         self.requeued.push(id);
     }
 
-    /// Somebody saves the connection that a provider refused: what it paused goes on.
+    /// A user saves the connection that a provider refused, which resumes the paused evaluators.
     async fn save_connection(&mut self) {
         self.note(|| "save the connection".to_owned());
         let (catalog, project) = (&self.world.store.catalog, &self.world.project);
@@ -512,7 +517,7 @@ impl<'d> History<'d> {
         self.world.scheduler_with(self.evaluate.clone(), breakpoints, options)
     }
 
-    /// A scheduler has looked at everything that came.
+    /// A scheduler has examined everything that arrived.
     fn all_seen(&mut self) {
         let unseen = std::mem::take(&mut self.unseen);
         self.n_unseen_requests = 0;
@@ -525,8 +530,8 @@ impl<'d> History<'d> {
         }
     }
 
-    /// The server starts again. One that died has looked at what came, or at none of it: it does so in one
-    /// transaction. Closing waits for the one that was under way: it may still be committed.
+    /// Restarts the server. A killed one has examined all changes or none of them, in one transaction.
+    /// Closing waits for a running transaction: it may still be committed.
     async fn start_again(&mut self) {
         self.world.store.close().await;
         self.world.store = self.stop.open(self.database).await;
@@ -555,7 +560,7 @@ impl<'d> History<'d> {
         Ok(())
     }
 
-    /// A scheduler is killed at a named place, or finds nothing to die of.
+    /// A scheduler is killed at a named point, or does not reach it.
     async fn die(&mut self) -> Result<(), String> {
         let all = [
             Breakpoint::Read,
@@ -576,7 +581,7 @@ impl<'d> History<'d> {
         Ok(())
     }
 
-    /// A scheduler is killed inside a transaction, or comes to no such place.
+    /// A scheduler is killed inside a transaction, or does not reach the point.
     async fn die_inside(&mut self) -> Result<(), String> {
         let at = *StopInside::WORK.choose(&mut self.random).unwrap();
         self.note(|| format!("die at {at}"));
@@ -593,7 +598,7 @@ impl<'d> History<'d> {
         Ok(())
     }
 
-    /// A scheduler is gone while its workers have calls.
+    /// A scheduler is dropped while its workers have calls.
     async fn die_during_a_call(&mut self) {
         self.note(|| "die during a call".to_owned());
         let gate = Gate::new();
@@ -608,7 +613,7 @@ impl<'d> History<'d> {
 }
 
 impl Known {
-    /// The order of evaluation.md 1.5, written down a second time.
+    /// The order of evaluation.md 1.5, implemented a second time.
     fn sees(&mut self, own: &Observation) {
         let rule = &self.rule;
         if self.is_deleted {
@@ -657,7 +662,7 @@ fn short(id: &str) -> &str {
     id.trim_start_matches('0')
 }
 
-/// A history of this seed; what it found wrong.
+/// Runs the history of this seed; returns what it found wrong.
 async fn run(
     database: &TempDatabase,
     seed: u64,

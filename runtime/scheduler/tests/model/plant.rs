@@ -1,4 +1,4 @@
-//! Bugs that the model must find: each does to the database what a fault in the engine would.
+//! Bugs that the model must find: each changes the database as a fault of the engine would.
 
 use perpend_domain::time::Clock as _;
 use perpend_executions::{Lease, MatchBatch, Share};
@@ -8,7 +8,7 @@ use crate::support::World;
 /// A bug.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Plant {
-    /// What came is forgotten, and nothing is made of it.
+    /// Changes are dropped without making executions.
     LosesWhatCame,
     /// An execution is claimed and never finished.
     NeverFinishes,

@@ -1,4 +1,4 @@
-//! Configuration that changes while a scheduler is at work.
+//! Configuration changes while a scheduler is running.
 
 use futures_util::future::{Either, select};
 use perpend_scheduler::Breakpoint;
@@ -9,8 +9,8 @@ use super::{History, shown};
 use crate::support::StayAt;
 
 impl History<'_> {
-    /// While a scheduler is between its reads, or between them and its commit, the configuration changes, and then
-    /// something arrives: it meets the configuration of then.
+    /// The configuration changes while a scheduler is between its reads, or between them and its commit. Then
+    /// data arrives and meets the new configuration.
     pub(super) async fn race(&mut self) -> Result<(), String> {
         let request = self.request();
         self.arrive(request).await;
@@ -25,7 +25,8 @@ impl History<'_> {
             Either::Right((_, working)) => {
                 self.note(|| format!("a scheduler is at {at:?}"));
                 self.configure().await;
-                // Only what is new: the end of an observation that the pass has read as touched is decided in both passes.
+                // Only new observations: the end of an observation that the pass has already read is decided
+                // in both passes.
                 let own = self.new_observation();
                 self.note(|| format!("ingest {}", shown(std::slice::from_ref(&own))));
                 self.observations.insert(own.id.clone(), own.clone());
@@ -40,7 +41,7 @@ impl History<'_> {
         Ok(())
     }
 
-    /// Changes what rules and evaluators are.
+    /// Changes the configuration of rules and evaluators.
     async fn configure(&mut self) {
         match self.random.random_range(0..8) {
             0..3 => self.make_rule().await,
@@ -54,7 +55,7 @@ impl History<'_> {
         }
     }
 
-    /// An evaluator gets another version.
+    /// Adds a version to an evaluator.
     async fn add_version(&mut self) {
         let Some(id) = self.any_rule() else { return };
         self.note(|| format!("another version of the evaluator of {id}"));

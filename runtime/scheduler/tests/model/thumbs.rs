@@ -1,4 +1,4 @@
-//! What people say of what came.
+//! Scores of users on ingested targets.
 
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{SessionId, TraceId};
@@ -10,7 +10,7 @@ use rand::seq::IndexedRandom as _;
 use super::History;
 
 impl History<'_> {
-    /// A person gives a thumbs-down to an observation, its trace or its session.
+    /// A user gives a thumbs-down to an observation, its trace or its session.
     pub(super) async fn thumb(&mut self) {
         let ended = self.observations.values().filter(|own| own.end.is_some());
         let ended: Vec<&Observation> = ended.collect();
@@ -35,7 +35,7 @@ impl History<'_> {
         self.thumbs.insert(target);
     }
 
-    /// The session of a trace: its root names it.
+    /// The session of a trace, from its root.
     pub(super) fn session_of(&self, trace: &TraceId) -> Option<SessionId> {
         let mut steps = self.observations.values();
         let named =

@@ -1,4 +1,4 @@
-//! Scores that point at an observation: at one of the trace that was scored, or their call fails.
+//! Scores that point at an observation of the evaluated trace, or else fail their call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use perpend_storage::testing::on_each_database;
 
 use crate::support::{FakeEvaluate, World, child_of, generation, together, trace_id};
 
-/// Points each score at what the output of its item says.
+/// Points each score at the observation in the output of its item.
 #[derive(Debug)]
 struct PointsAtOutput(Arc<FakeEvaluate>);
 
@@ -48,7 +48,7 @@ fn id(n: u64) -> String {
     format!("{n:016x}")
 }
 
-/// Observations of this project and of another, and what the first ones point at.
+/// Observations of this project and of another, with the targets of the pointers.
 async fn ingest(world: &World, pointers: &BTreeMap<u64, String>) {
     let root = generation(1, 1);
     let says = |n: &u64| match n {

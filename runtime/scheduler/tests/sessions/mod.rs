@@ -21,7 +21,7 @@ use crate::{LEASE_MS, OBSERVATION};
 
 const QUIET_MS: i64 = 1_800_000;
 
-/// A turn of a conversation: what was said before comes along.
+/// A turn of a conversation, with the previous messages in its input.
 fn turn(n: u64, session: &str, before: &[&str], reply: &str) -> Observation {
     let mut own = generation(n, n);
     own.session_id = Some(session.to_owned());
@@ -46,7 +46,7 @@ impl World {
     }
 }
 
-/// Asks for sessions that a person does not like.
+/// Restricts the rule to sessions with a thumbs-down by a user.
 fn reads_thumbs(rule: &mut Rule) {
     let condition = json!({
         "type": "booleanObject", "column": "score_booleans", "key": "thumb", "operator": "=",
@@ -56,7 +56,7 @@ fn reads_thumbs(rule: &mut Rule) {
     rule.filter = WrittenFilter::parse(vec![condition], columns).unwrap();
 }
 
-/// More than so many traces.
+/// Sessions with more than this number of traces.
 fn more_traces_than(n: u32) -> WrittenFilter {
     let condition =
         json!({ "type": "number", "column": "traceCount", "operator": ">", "value": n });
@@ -202,7 +202,7 @@ async fn a_session_waits_for_rules_of_what_is_in_it_and_for_rules_of_its_own() {
         };
         let (ran, ()) = tokio::join!(scheduler.run_until_idle(), during_the_calls);
         ran.unwrap();
-        // The trace settles for ten seconds, and only then its rule has looked at it.
+        // The trace settles for ten seconds, and only then its rule has examined it.
         world.clock.advance(9_999);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(explain(&first).await, waits_for(&traces));
@@ -250,7 +250,7 @@ async fn a_thumb_that_comes_with_a_turn_is_seen_when_the_session_is_quiet() {
         let scheduler = world.scheduler(FakeEvaluate::length());
         world.ingest(vec![turn(1, "talk", &["Hi"], "Hello")]).await;
         scheduler.run_until_idle().await.unwrap();
-        // The watch of the session stands: both move it in one pass.
+        // The watch of the session exists: both move it in one pass.
         world.clock.advance(1_000);
         world.ingest(vec![turn(2, "talk", &["Bye"], "Ciao")]).await;
         world.thumb("thumb", Subject::Session("talk".to_owned())).await;
@@ -294,7 +294,7 @@ async fn a_session_that_came_before_the_rule_is_scored_when_it_goes_on_and_expla
  {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        // Without a rule of sessions none is watched.
+        // Without a rule of sessions no session is watched.
         world.rule("other", TargetKind::Session, |_| {}).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         world.ingest(vec![turn(1, "talk", &["Hi"], "Hello")]).await;

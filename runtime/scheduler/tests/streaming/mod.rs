@@ -1,4 +1,4 @@
-//! Results are written as they come.
+//! Results are written as they arrive.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A project with rules on a temporary database, a clock and ids of the test's own, and evaluators that
-//! are closures.
+//! A project with rules on a temporary database, with a test clock, test ids, and evaluators that are
+//! closures.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -67,7 +67,7 @@ impl IdSource for TestIds {
 
 type Answer = dyn Fn(&EvaluationCall, u32) -> Result<f64, FailureClass> + Send + Sync;
 
-/// Gives one score per call, or a failure; counts calls by item.
+/// Returns one score per call, or a failure; counts calls by item.
 pub struct FakeEvaluate {
     answer: Box<Answer>,
     pub calls: Mutex<BTreeMap<String, u32>>,
@@ -80,14 +80,14 @@ impl fmt::Debug for FakeEvaluate {
 }
 
 impl FakeEvaluate {
-    /// `answer` gets the call and how often this item was asked about before.
+    /// `answer` gets the call and the number of earlier calls for this item.
     pub fn new(
         answer: impl Fn(&EvaluationCall, u32) -> Result<f64, FailureClass> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self { answer: Box::new(answer), calls: Mutex::default() })
     }
 
-    /// The length of the output.
+    /// The length of the output as the score.
     pub fn length() -> Arc<Self> {
         Self::new(|call, _| {
             let output = call.item.output.as_ref().ok_or(FailureClass::InvalidInput)?;
@@ -100,7 +100,7 @@ impl FakeEvaluate {
     }
 }
 
-/// Results that come together, in the order of their calls. As with workers, whoever asks on after the last
+/// Results that arrive together, in the order of their calls. As with workers, polling after the last one
 /// panics.
 pub fn together<'r>(
     results: impl Future<Output = Vec<CallResult>> + Send + 'r,
@@ -118,7 +118,7 @@ impl Evaluate for FakeEvaluate {
 
 impl FakeEvaluate {
     pub async fn results(&self, calls: Vec<EvaluationCall>) -> Vec<CallResult> {
-        // Others get a turn in between, as with real workers.
+        // Lets other tasks run in between, as with real workers.
         tokio::task::yield_now().await;
         let answer = |call: EvaluationCall| {
             let n_before = {
@@ -177,7 +177,7 @@ impl Gate {
         })
     }
 
-    /// Ends when the first calls have come.
+    /// Completes when the first calls have arrived.
     pub async fn called(&self) {
         drop(self.called.acquire().await.unwrap());
     }
@@ -201,7 +201,7 @@ impl Evaluate for Gate {
     }
 }
 
-/// Stops at a place once, when it has been passed so often.
+/// Stops at a breakpoint once, after it has been passed a number of times.
 #[derive(Debug)]
 pub struct StopOnce(Mutex<Option<(Breakpoint, u32)>>);
 
@@ -229,12 +229,13 @@ impl Breakpoints for StopOnce {
     }
 }
 
-/// Ends a transaction once, at a named place inside it.
+/// Ends a transaction once, at a named point inside it.
 #[derive(Clone, Debug, Default)]
 pub struct StopInside(Arc<Mutex<Option<&'static str>>>);
 
 impl StopInside {
-    /// The places, outside the rooms that have them: a name that none has is never reached, and noticed by that.
+    /// The points, listed apart from the crates that define them: an unknown name is never reached, which the
+    /// tests detect.
     pub const INGEST: [&'static str; 3] =
         ["ingest: numbered", "ingest: applied", "ingest: written"];
     pub const WORK: [&'static str; 5] = [
@@ -245,17 +246,17 @@ impl StopInside {
         "finishing: counted",
     ];
 
-    /// From now on the first transaction that comes there ends there.
+    /// From now on the first transaction that reaches the point ends there.
     pub fn arm(&self, at: &'static str) {
         *self.0.lock().unwrap() = Some(at);
     }
 
-    /// Whether one came.
+    /// Whether a transaction has reached it.
     pub fn disarm(&self) -> bool {
         self.0.lock().unwrap().take().is_none()
     }
 
-    /// A database whose transactions end so.
+    /// A database with these breakpoints.
     pub async fn open(&self, database: &TempDatabase) -> Store {
         let armed = self.clone();
         let options = perpend_db::Options {
@@ -269,7 +270,7 @@ impl StopInside {
     }
 }
 
-/// Delays the scheduler at a place until it is told to go on.
+/// Delays the scheduler at a breakpoint until it is released.
 #[derive(Debug)]
 pub struct StayAt {
     place: Breakpoint,
@@ -282,7 +283,7 @@ impl StayAt {
         Arc::new(Self { place, arrived: Notify::new(), may_go: Semaphore::new(0) })
     }
 
-    /// Ends when the place is reached for the first time.
+    /// Completes when the breakpoint is reached for the first time.
     pub async fn arrived(&self) {
         self.arrived.notified().await;
     }
@@ -307,7 +308,7 @@ impl Breakpoints for StayAt {
     }
 }
 
-/// The score that a thumb is.
+/// Name of the score of a thumb.
 pub const THUMB: &str = "thumb";
 
 pub struct World {
@@ -318,7 +319,7 @@ pub struct World {
     info: PluginInfo,
 }
 
-/// Of a plug-in whose only evaluator makes up the names of its scores.
+/// Description of a plug-in whose only evaluator chooses the names of its scores.
 fn info(name: &str) -> PluginInfo {
     let all = ItemParts {
         input: true,
@@ -376,7 +377,7 @@ impl World {
         })
     }
 
-    /// From now on evaluators are made of this plug-in, `change`d.
+    /// From now on evaluators use this plug-in, `change`d.
     pub async fn use_plugin(&mut self, name: &str, change: impl FnOnce(&mut EvaluatorInfo)) {
         let mut info = info(name);
         change(&mut info.evaluators[0]);
@@ -400,7 +401,7 @@ impl World {
         }
     }
 
-    /// Adds a version to the evaluator that [`World::rule`] made for this rule.
+    /// Adds a version to the evaluator that [`World::rule`] created for this rule.
     pub async fn add_version(&self, rule: &RuleId) {
         let (catalog, evaluator) = (&self.store.catalog, format!("ev-{rule}").parse().unwrap());
         let version = self.version(&TestIds::new().uuid().to_string());
@@ -409,7 +410,7 @@ impl World {
         added.await.unwrap();
     }
 
-    /// A rule with one evaluator of its own, changed by `change`, saved.
+    /// A saved rule with its own evaluator, changed by `change`.
     pub async fn rule(&self, id: &str, target: TargetKind, change: impl FnOnce(&mut Rule)) -> Rule {
         let new = NewEvaluator {
             id: format!("ev-{id}").parse().unwrap(),
@@ -467,7 +468,7 @@ impl World {
         self.store.telemetry.scores(&self.project, &query, None, 100_000).await.unwrap().items
     }
 
-    /// A person gives a thumbs-down.
+    /// A user gives a thumbs-down.
     pub async fn thumb(&self, id: &str, subject: Subject) {
         let score = NewScore {
             id: id.parse().unwrap(),
@@ -499,7 +500,7 @@ impl World {
     }
 }
 
-/// Conditions of a rule of observations.
+/// Conditions of an observation rule.
 pub fn conditions(sent: Vec<Value>) -> WrittenFilter {
     WrittenFilter::parse(sent, TargetKind::Observation.filter_columns()).unwrap()
 }

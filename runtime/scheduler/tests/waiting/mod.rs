@@ -1,4 +1,4 @@
-//! When targets count as complete, and what comes after that.
+//! Completeness of targets, and changes after it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -104,7 +104,8 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
             })
             .collect();
         assert_eq!(seen, [("ignores", 0, 1), ("rescores", 0, 0), ("rescores", 1, 0)]);
-        // One score of each rule is listed: what the second judgement took the place of is kept by its execution.
+        // One score of each rule is listed: scores that the second evaluation superseded are kept with their
+        // execution.
         let id = |n: usize| all[n].made.id.clone();
         let listed = world.scores().await;
         let mut listed: Vec<_> = listed.iter().filter_map(|s| s.written.origin.as_ref()).collect();
@@ -143,7 +144,7 @@ async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_score
     on_each_database(|store| async move {
         let world = World::new(store).await;
         world.rule("rescores", TargetKind::Trace, |rule| rule.late = Late::Rescore).await;
-        // The first judgement fails, and is asked for once more when the second has ended.
+        // The first evaluation fails, and is retried when the second has ended.
         let fails_first = FakeEvaluate::new(|_, n_before| match n_before {
             0 => Err(FailureClass::InvalidInput),
             n => Ok(f64::from(n)),
@@ -176,7 +177,7 @@ async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_score
         let origins: Vec<_> = listed.iter().filter_map(|s| s.written.origin.as_ref()).collect();
         assert_eq!(origins.len(), 1);
         assert_eq!(origins[0].execution_id, new.made.id);
-        // They go with their trace.
+        // They are deleted with their trace.
         let (trace, old) = (Target::Trace(trace_id(1)), old.made.id.clone());
         let n_aside = async || {
             let aside = world.store.telemetry.superseded_scores(&world.project, &trace, &old);
@@ -206,7 +207,7 @@ async fn a_settling_rule_waits_for_the_last_change_and_scores_once() {
         world.ingest(vec![first.clone()]).await;
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.scores().await.len(), 1);
-        // A change starts the wait anew.
+        // A change restarts the wait.
         world.clock.advance(6_000);
         let mut second = first.clone();
         second.attribute_count = 2;
@@ -215,7 +216,7 @@ async fn a_settling_rule_waits_for_the_last_change_and_scores_once() {
         world.clock.advance(6_000);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.scores().await.len(), 1);
-        // Due and touched in one pass: one execution, called once.
+        // Due and changed in one pass: one execution, called once.
         world.clock.advance(6_000);
         let mut third = second;
         third.attribute_count = 3;
@@ -245,7 +246,7 @@ async fn late_spans_of_an_old_trace_are_waited_for_like_those_of_a_new_one() {
         world.ingest(vec![root.clone()]).await;
         world.clock.advance(10_000);
         scheduler.run_until_idle().await.unwrap();
-        // A day later a conversation goes on, over some seconds.
+        // A day later a conversation continues for some seconds.
         world.clock.advance(86_400_000);
         for n in 2..6 {
             world.ingest(vec![child_of(&root, n, ObservationKind::Tool)]).await;
@@ -257,7 +258,7 @@ async fn late_spans_of_an_old_trace_are_waited_for_like_those_of_a_new_one() {
         world.clock.advance(7_000);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(n_made().await, 2);
-        // One that never settles is scored after the longest wait all the same.
+        // A session that never settles is evaluated after the longest wait.
         let mut open = child_of(&root, 7, ObservationKind::Tool);
         open.end = None;
         world.ingest(vec![open]).await;
@@ -301,7 +302,7 @@ async fn a_rule_that_has_scored_goes_by_its_own_waits_while_another_still_waits(
         wait(0).await;
         wait(3_600_000).await;
         assert_eq!((made(&short).await, made(&long).await), ((1, 0), (0, 0)));
-        // Nothing came: nothing is asked again.
+        // Without new data nothing is decided again.
         wait(3_600_000).await;
         assert_eq!((made(&short).await, made(&long).await), ((1, 0), (0, 0)));
         open.end = Some(open.start);
@@ -317,7 +318,7 @@ async fn a_rule_that_has_scored_goes_by_its_own_waits_while_another_still_waits(
     .await;
 }
 
-/// Observations of traces of one name.
+/// Observations of traces with this name.
 fn of_the_trace_named(name: &str) -> WrittenFilter {
     conditions(vec![
         json!({ "type": "string", "column": "traceName", "operator": "=", "value": name }),
@@ -350,7 +351,7 @@ async fn a_rule_that_asks_for_the_trace_of_an_observation_waits_for_the_root() {
         let waits = Target::Observation(trace_id(1), "0000000000000002".parse().unwrap());
         let explained = scheduler.explain(&world.project, &rule, &waits).await;
         assert!(matches!(explained.unwrap().step, Step::NotComplete { complete_at: Some(_) }));
-        // One of those that wait changes in the same pass: it is decided once.
+        // One of the waiting ones changes in the same pass: it is decided once.
         world.ingest(vec![root.clone()]).await;
         let mut changed = child_of(&root, 2, ObservationKind::Tool);
         changed.attribute_count = 2;
@@ -364,7 +365,7 @@ async fn a_rule_that_asks_for_the_trace_of_an_observation_waits_for_the_root() {
             assert_eq!((counts, again), expected, "{}", rule.name);
         };
         expect(&rule, 3, 0).await;
-        // What comes after the root need not wait. The root once more is looked at itself, and no other.
+        // Observations after the root need not wait. A repeated root causes an examination of itself only.
         world.ingest(vec![child_of(&root, 4, ObservationKind::Tool)]).await;
         root.attribute_count = 2;
         world.ingest(vec![root]).await;

@@ -1,4 +1,4 @@
-//! What traces become that were stored before steps without a price were counted.
+//! Migration of traces that were stored before observations without a price were counted.
 
 use perpend_db::{Arg, Older, Options, Pool, STEPS, migrate};
 
@@ -23,7 +23,7 @@ async fn steps_with_and_without_a_price_are_counted_in_traces_of_before() {
         let pool = Pool::open(database.url(), &Options::default()).await;
         let store = Store::over(pool.unwrap());
         migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate).await.unwrap();
-        // Nothing, zero, unpriced calls, mixed, and what an aggregate alone gave.
+        // Nothing, zero, unpriced calls, mixed, and a sum from an aggregate alone.
         for (number, total) in [(1, 0.0), (2, 0.0), (3, 0.0), (4, 0.5), (5, 0.75)] {
             let id = format!("t{number}");
             let args = [Arg::Int(Some(number)), id.as_str().into(), Arg::Float(Some(total))];

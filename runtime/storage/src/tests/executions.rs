@@ -1,4 +1,4 @@
-//! The ledger on each database.
+//! Executions on each database.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -59,7 +59,7 @@ fn new_execution(n: u32) -> Making {
     Making { project: project(), kind: KIND, is_leased: false, execution }
 }
 
-/// Takes up to `n` of each queue.
+/// The end of a lease without rules that others wait for.
 fn ending(fence: i64, started_at: Timestamp, now: Timestamp) -> Ending<'static> {
     static NONE: LazyLock<HashSet<RuleId>> = LazyLock::new(HashSet::new);
     Ending { fence, started_at, now, awaited: &NONE }
@@ -83,7 +83,7 @@ async fn make(store: &Store, n: u32, n_leased: usize) -> Vec<Option<i64>> {
     written(made.unwrap())
 }
 
-/// The numbers of what a matcher wrote.
+/// The numbers of the executions that a matcher wrote.
 fn written(matched: Matched) -> Vec<Option<i64>> {
     match matched {
         Matched::Made(made) => made,
@@ -155,7 +155,7 @@ async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
         assert_eq!((one.len(), two.len()), (6, 4));
         assert!(claim(&store, 6, lease(13, 60_000), at(2)).await.is_empty());
         let seqs: Vec<i64> = two.iter().map(|each| each.seq).collect();
-        // Only its own: the others stay under the lease they have, whatever the fence.
+        // Only its own: the others stay under their lease, whatever the fence.
         let others: Vec<i64> = one.iter().map(|each| each.seq).collect();
         store.ledger.renew_lease(lease(12, 90_000), &seqs).await.unwrap();
         store.ledger.renew_lease(lease(12, 90_000), &others).await.unwrap();
@@ -223,7 +223,7 @@ async fn leases_of_a_former_server_are_given_back_without_counting_an_attempt() 
         let taken = claim(&store, 9, lease(12, 60_000), at(2)).await;
         assert_eq!(taken.len(), 5);
         assert!(taken.iter().all(|each| each.attempts == 0));
-        // The fence of the former one opens nothing any more.
+        // The fence of the former lease is no longer valid.
         let seqs: Vec<i64> = former.iter().map(|each| each.seq).collect();
         let given_back = Release::GivenBack;
         let late = store.ledger.release_executions(11, &seqs, given_back, at(3)).await;
@@ -277,7 +277,7 @@ async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
             assert!(0.5 < reserved(at(59_999)).await);
             // The process is gone and renews no lease.
             assert!(reserved(at(60_000)).await <= 0.0);
-            // One that starts alone on the database ends the leases of the former one.
+            // A process that starts as the only user of the database ends the leases of the former one.
             assert_eq!(ledger.give_back_all_leases(at(2)).await.unwrap(), 2);
             assert!(reserved(at(2)).await <= 0.0);
             let next = claim(&store, 2, lease(12, 60_000), at(2)).await;

@@ -44,7 +44,7 @@ fn trace(n: i64) -> TraceId {
     TraceId::new(&format!("trace {n:03}")).unwrap()
 }
 
-/// The span that stands for an item of an experiment, in a trace of its own.
+/// The span of an item of an experiment, in a trace of its own.
 fn item_span(experiment: &str, n: i64) -> Observation {
     let id = ObservationId::new(&format!("span {n:03}")).unwrap();
     let mut patch = Patch::new("e".to_owned(), at(n), false, PatchSubject::Observation(id));
@@ -62,7 +62,7 @@ fn item_span(experiment: &str, n: i64) -> Observation {
     span
 }
 
-/// A span of the same experiment that stands for no item.
+/// A span of the same experiment that is no item.
 fn inner_span(experiment: &str, n: i64) -> Observation {
     let mut span = item_span(experiment, n);
     span.id = ObservationId::new(&format!("inner {n:03}")).unwrap();
@@ -111,7 +111,7 @@ async fn experiments_are_found_by_their_spans_however_many_there_are_of_each() {
             SpanQuery { experiment_ids: vec!["b".to_owned()], limit: 100, ..SpanQuery::default() };
         let (spans, next) = store.telemetry.experiment_spans(&p, &query).await.unwrap();
         assert_eq!((spans.len(), next), (20, None));
-        // What was recorded before the run was deleted is not shown, what comes later is.
+        // Spans recorded before the deletion of the run are not shown, later ones are.
         store.telemetry.delete_dataset_run(&p, "a", at(30)).await.unwrap();
         let found = store.telemetry.span_experiments(&p, &["a"], all).await.unwrap();
         assert_eq!((found[0].start, found[0].n_items), (at(33), 9));
@@ -152,7 +152,7 @@ async fn a_link_to_a_trace_with_a_span_for_the_item_says_nothing_new() {
         }
         let expected: Vec<String> = (10..25).rev().map(|n| format!("item {n}")).collect();
         assert_eq!(shown, expected);
-        // The other way round for the items of a run: there the link speaks for both.
+        // For the items of a run the link takes precedence over the span.
         let run = store.telemetry.dataset_run(&p, &run).await.unwrap().unwrap();
         let entries = store.telemetry.run_entries(&p, &run, None).await.unwrap();
         assert_eq!(entries.n_total, 25);

@@ -1,4 +1,5 @@
-//! What traces become that were stored before the kinds, models and prompts of their steps were marks of theirs.
+//! Migration of traces that were stored before the types, models and prompts of their observations became
+//! marks.
 
 use perpend_db::{Arg, Older, Options, Pool, STEPS, migrate};
 
@@ -76,7 +77,7 @@ async fn traces_of_before_are_marked_by_what_their_steps_are_and_use() {
                 "steps": ["kGENERATION", "kTOOL", "olarge \"x\"", "pgreet"],
             })
         );
-        // A trace that changes, and one that goes, take their marks along.
+        // A changed trace and a deleted one update their marks.
         let later =
             "UPDATE traces SET started_at = 9, detail = '{\"steps\":[\"kTOOL\"]}' WHERE number = 2";
         store.pool.change(later, &[]).await.unwrap();

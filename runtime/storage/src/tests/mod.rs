@@ -1,4 +1,4 @@
-//! What databases of before become.
+//! Migration of databases of older versions.
 
 mod costs;
 mod executions;
@@ -28,7 +28,7 @@ const TRACE: &str = "
 const SHOWN: &str = "
     SELECT s.name, t.release, t.version FROM scores s JOIN traces t ON t.trace_id = s.trace_id";
 
-/// Characters of three bytes that no compression makes shorter.
+/// Characters of three bytes that compression does not make shorter.
 fn noise(n_chars: usize) -> String {
     let mut state = 1_u32;
     let mut next = || {
@@ -54,7 +54,7 @@ async fn an_older_schema_beside_a_server_is_refused_and_left_as_it_is() {
         let found: i64 = query_scalar(CURRENT).fetch_one(&pool).await.unwrap();
         assert_eq!(found, KNOWN - 1);
         pool.close().await;
-        // The server does what it says.
+        // Opening by the server migrates.
         for open in [Store::open, Store::open_beside_server] {
             open(database.url(), &options).await.unwrap().close().await;
         }
@@ -90,7 +90,7 @@ async fn a_database_from_before_checksums_gets_those_of_its_steps() {
         let store = database.open().await;
         store.pool.change(FORGET, &[]).await.unwrap();
         store.close().await;
-        // Beside a server that may know none, it is left as it is.
+        // A process next to a server that may not know the schema does not migrate.
         let beside = Store::open_beside_server(database.url(), &options).await;
         beside.unwrap().close().await;
         let store = database.open().await;

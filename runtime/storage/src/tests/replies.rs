@@ -1,4 +1,4 @@
-//! Stored replies of models: whose they are, how long, and how many.
+//! Stored replies of models: isolation, retention and limits.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
@@ -23,7 +23,7 @@ async fn put(store: &Store, project: &ProjectId, n: u8, time: i64) {
     stored.await.unwrap();
 }
 
-/// Which replies a project has.
+/// The replies of a project.
 async fn left(store: &Store, project: &ProjectId) -> Vec<u8> {
     let mut left = Vec::new();
     for n in 0..20 {
@@ -53,7 +53,7 @@ async fn what_goes_beyond_the_size_of_a_project_goes_oldest_first_and_of_no_othe
         assert_eq!(left(&store, &full).await, [2, 8, 9]);
         assert_eq!(left(&store, &other).await, [3]);
         assert_eq!(store.ledger.sweep_replies(at(0), 4_000).await.unwrap(), 0);
-        // Past their time they go whosever they are.
+        // Expired replies of all projects are deleted.
         assert_eq!(store.ledger.sweep_replies(at(108), 4_000).await.unwrap(), 2);
         assert_eq!(left(&store, &full).await, [2, 9]);
         store.ledger.forget_replies(&full, "another").await.unwrap();
@@ -76,7 +76,7 @@ async fn a_reply_is_read_by_its_project_alone_and_not_past_its_time() {
             let found = store.ledger.stored_reply(project, &key, at(since));
             assert_eq!(found.await.unwrap().is_some(), is_there, "{project} {since}");
         }
-        // It goes with its project.
+        // They are deleted with their project.
         store.ledger.empty(&ours).await.unwrap();
         assert_eq!(left(&store, &ours).await, [0_u8; 0]);
     })

@@ -1,4 +1,4 @@
-//! Traces that a project keeps for some days only, and those of deleted projects.
+//! Traces beyond the retention of their project, and traces of deleted projects.
 
 use perpend_catalog::datasets::ItemVersion;
 use perpend_catalog::{Init, NewApiKey, ProjectPatch, Rights, SecretHash};
@@ -49,7 +49,7 @@ fn batch(observations: Vec<Observation>) -> Batch {
     Batch { observations, ..Batch::default() }
 }
 
-/// A project of the organization, with a trace that began on each of these days.
+/// A project of the organization, with a trace that started on each of these days.
 async fn start(store: &Store, id: &str, days: &[i64]) -> ProjectId {
     let init = Init {
         organization_id: organization(),
@@ -92,7 +92,7 @@ async fn start(store: &Store, id: &str, days: &[i64]) -> ProjectId {
     project(id)
 }
 
-/// The days whose traces are there, with their scores.
+/// The days with existing traces, with their scores.
 async fn days(store: &Store, project: &ProjectId, of: &[i64]) -> Vec<i64> {
     let mut there = Vec::new();
     for day in of {
@@ -139,7 +139,7 @@ async fn a_deleted_project_leaves_no_row_of_telemetry() {
         let left: Vec<(i64,)> = store.pool.select(LEFT, &[]).await.unwrap();
         assert_eq!(left, [(4,)], "those of the other project");
         assert_eq!(days(&store, &theirs, &[0]).await, [0]);
-        // A request that began with a key of the project ends after the first sweep.
+        // A request that started with a key of the project ends after the first sweep.
         let late = batch(vec![span(99, 1)]);
         store.telemetry.write_batch(&ours, late, at(1)).await.unwrap();
         assert_eq!(store.sweep(at(150_000)).await.unwrap().n_gone, 0);
@@ -174,7 +174,7 @@ async fn media_past_their_retention_are_asked_for_again_and_those_that_items_sho
             bytes.await.unwrap();
             assert!(telemetry.announce_media(&ours, &new, at(0)).await.unwrap());
         }
-        // An item that was made from the trace and shows one of them.
+        // An item that was made from the trace and refers to one of them.
         let shown = "see @@@langfuseMedia:type=image/png|id=medium-2|source=bytes@@@";
         let dataset = Dataset {
             id: "d".to_owned(),

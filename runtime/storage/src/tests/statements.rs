@@ -1,4 +1,4 @@
-//! Every SQL constant of the rooms, prepared on each database: one that no test runs cannot be wrong unseen.
+//! Prepares every SQL constant on each database, so that a constant that no test runs cannot be wrong.
 
 use std::path::Path;
 
@@ -8,13 +8,14 @@ use crate::testing::on_each_database;
 
 const ROOMS: [&str; 5] = ["catalog", "executions", "db", "storage", "telemetry"];
 const VERBS: [&str; 5] = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"];
-/// Beginnings of statements, whose columns or lists follow. Tests of their own run them on each database.
+/// Prefixes of statements that are completed with columns or lists. They have tests of their own on each
+/// database.
 const BEGINNINGS: [&str; 5] =
     ["CLAIM_SQLITE", "CLAIM_POSTGRES", "OF_TRACES", "FIND_STORED", "FIND_ANNOUNCED"];
-/// There are more; a reader that sees none of them would find nothing wrong.
+/// Lower bound of the number of constants: a parser that finds none would report no error.
 const AT_LEAST: usize = 150;
 
-/// A constant as it stands in the source.
+/// A constant in the source.
 #[derive(Debug)]
 struct Constant {
     place: String,

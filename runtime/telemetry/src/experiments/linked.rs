@@ -1,5 +1,5 @@
-//! Links of runs as they are shown: beside the spans that stand for items, and apart from those whose
-//! trace has such a span.
+//! Links of runs as they are displayed: together with the spans of items, and without the links whose trace
+//! has such a span.
 
 use super::spans::{about, link_of, push_list, push_not_deleted, push_period};
 use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
@@ -12,10 +12,10 @@ use crate::{Error, Telemetry};
 use perpend_db::Sql;
 use perpend_domain::list::{Cursor, NumberedPage, Paging};
 
-/// Runs named in one statement.
+/// Runs per statement.
 const PER_STATEMENT: usize = 100;
 
-/// The trace of link `l` has a span that stands for an item of its run; `$2` is the project's number.
+/// The trace of link `l` has a span of an item of its run; `$2` is the number of the project.
 const HAS_SPAN: &str = "EXISTS (SELECT 1 FROM traces t JOIN observations o ON o.trace = t.number
      WHERE t.tenant = $2 AND t.trace_id = l.trace_id AND o.experiment_id = l.run_id";
 
@@ -29,7 +29,7 @@ perpend_db::record! {
 }
 
 perpend_db::record! {
-    /// A link, or a span where `detail` says so.
+    /// A link, or a span if `detail` is set.
     struct EntryRow {
         id: String,
         item_id: String,
@@ -73,8 +73,9 @@ perpend_db::record! {
 }
 
 impl Telemetry {
-    /// The linked runs of a dataset, or of every dataset, by id, each with when it was made and when it
-    /// was last linked in a time; those without a link then are left out unless the time is unlimited.
+    /// The linked runs of a dataset, or of every dataset, by id, each with its creation time and the time of
+    /// its last link in a period. Runs without a link in the period are left out unless the period is
+    /// unlimited.
     ///
     /// # Errors
     /// When the database fails.
@@ -107,7 +108,7 @@ impl Telemetry {
         Ok(activity.map(|(id, made, newest)| (id, time(made), time(newest))).collect())
     }
 
-    /// The linked runs of these ids, in no particular order.
+    /// The linked runs with these ids, in no particular order.
     ///
     /// # Errors
     /// When the database fails.
@@ -133,7 +134,7 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// What the links of these runs, made in a time, say together; in no particular order.
+    /// Totals of the links of these runs that were made in a period; in no particular order.
     ///
     /// # Errors
     /// When the database fails.
@@ -173,8 +174,8 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// Links made in a time whose trace has no span for the item, with their runs: the newest first, after
-    /// a place in the list. Of any run where none is named.
+    /// Links that were made in a period and whose trace has no span of the item, with their runs: newest
+    /// first, after a position in the list. Links of all runs if none is given.
     ///
     /// # Errors
     /// When the database fails.
@@ -227,8 +228,8 @@ impl Telemetry {
         rows.into_iter().map(parts).collect()
     }
 
-    /// The items of a run, the newest first: its links, and the spans whose trace no link leads to. All of
-    /// them, or a page.
+    /// The items of a run, newest first: its links, and the spans whose trace has no link. All of them, or a
+    /// page.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,8 +1,8 @@
-//! Experiments: runs over datasets whose items are linked to traces, and the spans that stand for items.
+//! Experiments: runs over datasets whose items are linked to traces, and spans that represent items.
 //!
 //! Invariants:
-//! - **Twice is once.** The same link of a run written again changes nothing.
-//! - **Deleted is gone.** Spans that were recorded for a run before it was deleted are not shown.
+//! - **Idempotent.** Writing the same link of a run again changes nothing.
+//! - **Deleted runs stay deleted.** Spans that were recorded for a run before its deletion are not shown.
 
 mod linked;
 mod row;

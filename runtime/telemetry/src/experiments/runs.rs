@@ -1,4 +1,4 @@
-//! Runs over datasets, and what was recorded for each item.
+//! Runs over datasets, and the links of their items.
 
 use perpend_domain::telemetry::NewLink;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ const LINK_COLUMNS: &str =
 const LINK_FROM: &str = "
     FROM dataset_run_items l JOIN dataset_runs r ON r.project_id = l.project_id AND r.id = l.run_id
    WHERE l.project_id = $1";
-/// The same again changes nothing; absent parts keep what stands.
+/// Idempotent; absent fields keep their stored values.
 const PUT_RUN: &str = "
     INSERT INTO dataset_runs
         (project_id, id, dataset_id, name, description, metadata, created_at, updated_at)
@@ -46,8 +46,8 @@ const REMEMBER_DELETION: &str = "
 const DELETE_RUN: &str = "DELETE FROM dataset_runs WHERE project_id = $1 AND id = $2";
 
 impl Telemetry {
-    /// Records what was done for an item of a run. Doing it again changes nothing but the description
-    /// and the metadata of the run, when it says others.
+    /// Links an item of a run to a trace. Repeating it changes only the description and the metadata of the
+    /// run, if they differ.
     ///
     /// # Errors
     /// When the database fails.
@@ -92,7 +92,7 @@ impl Telemetry {
         rows.into_iter().next().ok_or(Error::NotFound)?.try_into()
     }
 
-    /// The run of this id.
+    /// The run with this id.
     ///
     /// # Errors
     /// When the database fails.
@@ -107,7 +107,7 @@ impl Telemetry {
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
-    /// The newest linked runs over any dataset, the newest first.
+    /// The newest linked runs over any dataset, newest first.
     ///
     /// # Errors
     /// When the database fails.
@@ -126,7 +126,7 @@ impl Telemetry {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// The names of the newest linked runs of each of these datasets, at most so many of each.
+    /// The names of the newest linked runs of each dataset, at most `limit` of each.
     ///
     /// # Errors
     /// When the database fails.
@@ -146,8 +146,8 @@ impl Telemetry {
         self.pool.texts_of_each(project, dataset_ids, one).await
     }
 
-    /// Deletes a run with its links; what clients recorded for it as spans until now is not shown as a
-    /// run any more.
+    /// Deletes a run with its links. Spans that clients have recorded for it so far are no longer shown as a
+    /// run.
     ///
     /// # Errors
     /// When the database fails.

@@ -1,7 +1,7 @@
-//! Experiments that clients recorded as spans: the spans that stand for their items.
+//! Experiments that clients recorded as spans: the spans that represent their items.
 //!
-//! A span that stands for an item has `experiment_id`, which leads to it. Those that were recorded for a
-//! run before it was deleted are not shown.
+//! A span of an item has `experiment_id`, which leads to its experiment. Spans that were recorded for a run
+//! before its deletion are not shown.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::ExperimentLink;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::{Error, Telemetry};
 use perpend_db::{Sql, checked, from_json};
 
-/// Experiments named in one statement.
+/// Experiments per statement.
 const PER_STATEMENT: usize = 100;
 
 /// Appends ` AND ...` for a column of microseconds.
@@ -37,14 +37,14 @@ perpend_db::record! {
     }
 }
 
-/// The only part of the text beside the columns that is looked at here.
+/// The only part of the detail text that is read here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Detail {
     experiment: Option<ExperimentLink>,
 }
 
-/// What a span says about its experiment.
+/// The experiment of a span.
 pub(super) fn link_of(detail: &str) -> Result<ExperimentLink, Error> {
     let detail: Detail = from_json("observation", detail)?;
     Ok(detail.experiment.unwrap_or_default())
@@ -82,7 +82,7 @@ pub(super) fn push_list<'a>(sql: &mut Sql, texts: impl Iterator<Item = &'a str>)
     sql.push(&format!(" IN ({})", places.join(", ")));
 }
 
-/// Appends ` AND ...` for spans `o` that no deletion of their run has gone over; `$1` is the project.
+/// Appends ` AND ...` for spans `o` that are not covered by a deletion of their run; `$1` is the project.
 pub(super) fn push_not_deleted(sql: &mut Sql) {
     sql.push(
         " AND NOT EXISTS (SELECT 1 FROM dataset_run_deletions d WHERE d.project_id = $1 \
@@ -90,7 +90,7 @@ pub(super) fn push_not_deleted(sql: &mut Sql) {
     );
 }
 
-/// A statement whose first placeholder is the project, and whose second its number.
+/// A statement whose first placeholder is the project and whose second one is its number.
 pub(super) fn about(project: &ProjectId, tenant: i64) -> Sql {
     let mut sql = Sql::default();
     sql.bind_text(project.as_str());
@@ -99,8 +99,7 @@ pub(super) fn about(project: &ProjectId, tenant: i64) -> Sql {
 }
 
 impl Telemetry {
-    /// Spans that stand for items of experiments, the newest start first; the cursor says whether there
-    /// may be more.
+    /// Spans of items of experiments, by start descending. The cursor is present if there may be more.
     ///
     /// # Errors
     /// When the database fails.
@@ -147,8 +146,8 @@ impl Telemetry {
         Ok((spans.collect::<Result<_, _>>()?, next))
     }
 
-    /// The experiments that have spans started in a time, by id, each with its newest start then. From
-    /// one experiment to the next in their index, however many items they have.
+    /// The experiments with spans that started in a period, by id, each with its newest start in the period.
+    /// Skips from one experiment to the next in their index, so that the number of items does not matter.
     ///
     /// # Errors
     /// When the database fails.
@@ -181,7 +180,7 @@ impl Telemetry {
         Ok(activity.map(|(id, newest)| (id, Timestamp::from_micros(newest))).collect())
     }
 
-    /// What the spans of these experiments, started in a time, say together; in no particular order.
+    /// Totals of the spans of these experiments that started in a period; in no particular order.
     ///
     /// # Errors
     /// When the database fails.
@@ -215,7 +214,7 @@ impl Telemetry {
             );
             let rows: Vec<ExperimentRow> = self.pool.select(&sql.text, &sql.args).await?;
             for row in rows {
-                // Of several newest ones the first says it.
+                // Of several newest spans the first one counts.
                 if found.last().is_some_and(|last| last.id == row.id) {
                     continue;
                 }

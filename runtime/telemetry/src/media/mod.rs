@@ -1,12 +1,12 @@
-//! Media that clients upload: announced, sent, and read back.
+//! Media that clients upload: announced, uploaded, and read back.
 //!
 //! Invariants:
-//! - **The hash names the bytes.** Bytes are stored only under the digest they have, once per project; an
-//!   id is the beginning of that digest.
-//! - **Readable means there.** A medium is shown when its bytes are stored, whatever a client reports.
-//! - **Asked for again is new again.** Who links a medium makes it young in the same transaction, and what takes
-//!   old media away looks at their age once more when it has waited for them: a link that it could not see
-//!   yet keeps its bytes.
+//! - **The hash names the bytes.** Bytes are stored only under their digest, once per project; an id is the
+//!   prefix of that digest.
+//! - **Readable means stored.** A medium is shown when its bytes are stored, whatever a client reports.
+//! - **A new link resets the age.** Linking a medium updates its time in the same transaction, and the
+//!   deletion of old media checks the age again after it has waited for the row. So a link that the deletion
+//!   could not see yet keeps the bytes.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use crate::{Error, Telemetry};
 use perpend_db::in_transaction;
 use perpend_db::{Arg, Tx, query, query_scalar, value_list};
 
-/// What a client wants to upload.
+/// An upload that a client announces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMedia {
     /// First 22 characters of the URL-safe base64 of `sha256`.
@@ -30,20 +30,20 @@ pub struct NewMedia {
     pub sha256: [u8; 32],
     /// MIME type.
     pub content_type: String,
-    /// Their number.
+    /// Number of bytes.
     pub content_length: i64,
-    /// Where it stands.
+    /// The object that refers to the medium.
     pub place: MediaPlace,
     /// `input`, `output`, `metadata` or `expectedOutput`.
     pub field: String,
 }
 
-/// Where a medium stands.
+/// The object that refers to a medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MediaPlace {
-    /// In a trace, and perhaps in one observation of it.
+    /// A trace, and optionally one of its observations.
     Trace(String, Option<String>),
-    /// In an item of a dataset: ids of the dataset and the item.
+    /// An item of a dataset: ids of the dataset and the item.
     Item(String, String),
 }
 
@@ -58,18 +58,18 @@ pub struct Medium {
     pub content_type: String,
     /// Number of its bytes.
     pub content_length: i64,
-    /// When the bytes came; absent while they are not there.
+    /// When the bytes arrived; absent until then.
     pub uploaded_at: Option<Timestamp>,
 }
 
-/// What a client says about its upload.
+/// Report of a client about its upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadReport {
-    /// The status it was answered with.
+    /// Status code of the response to the upload.
     pub http_status: i64,
-    /// What went wrong.
+    /// Error message.
     pub http_error: Option<String>,
-    /// How long it took.
+    /// Duration of the upload, milliseconds.
     pub time_ms: Option<i64>,
 }
 
@@ -99,15 +99,15 @@ impl From<MediumRow> for Medium {
 const MAX_MEDIA: usize = 300;
 const MAX_MEDIA_ID: usize = 200;
 
-/// Half a day in microseconds. Projects keep their data for days: a younger medium is in no danger, and its
-/// row, which holds the bytes, is not written anew.
+/// Half a day in microseconds. Projects keep their data for days: a younger medium is not deleted, and its
+/// row, which holds the bytes, need not be rewritten.
 macro_rules! young {
     () => {
         "43200000000"
     };
 }
 
-/// What happens to bytes that are there when they come again.
+/// Handling of stored bytes that arrive again.
 macro_rules! renewed {
     () => {
         concat!(
@@ -133,7 +133,7 @@ const ANNOUNCE: &str = concat!(
            OR media_uploads.created_at < excluded.created_at - ",
     young!()
 );
-/// A medium that is linked at `$3`, so that it is not taken away as old.
+/// Renews a medium that is linked at `$3`, so that it is not deleted as old.
 const RENEW: &str = concat!(
     "
     UPDATE media SET created_at = $3
@@ -162,9 +162,9 @@ const ARRIVED: &str = "
 const REPORT: &str = "
     UPDATE media_uploads SET http_status = $3, http_error = $4, time_ms = $5
      WHERE project_id = $1 AND id = $2";
-/// Media named in one statement.
+/// Media per statement.
 const PER_STATEMENT: usize = 100;
-/// Media that came inside payloads were never announced.
+/// Media inside payloads are never announced.
 const FIND_STORED: &str = "
     SELECT m.id, m.sha256, m.content_type, CAST(length(m.bytes) AS BIGINT) AS content_length, m.created_at AS uploaded_at
       FROM media m
@@ -177,8 +177,8 @@ const BYTES: &str = "
      WHERE tenant = (SELECT number FROM tenants WHERE project_id = $1) AND id = $2";
 
 impl Telemetry {
-    /// Notes that a client wants to upload a medium, and where it stands. `true` when its bytes are
-    /// there already.
+    /// Records the announcement of an upload and the object that refers to it. `true` if the bytes are
+    /// already stored.
     ///
     /// # Errors
     /// When the database fails.
@@ -225,10 +225,10 @@ impl Telemetry {
             .is_some_and(|medium| medium.uploaded_at.is_some() && medium.sha256 == new.sha256))
     }
 
-    /// Stores the bytes of an announced medium; the caller has held them against their digest.
+    /// Stores the bytes of an announced medium. The caller has verified their digest.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when nothing was announced under this id.
+    /// [`Error::NotFound`] if no medium was announced under this id.
     pub async fn store_media(
         &self,
         project: &ProjectId,
@@ -259,7 +259,7 @@ impl Telemetry {
         }
     }
 
-    /// Notes what a client says about its upload.
+    /// Records the report of a client about its upload.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such medium.
@@ -285,7 +285,7 @@ impl Telemetry {
         }
     }
 
-    /// A medium, announced or there.
+    /// A medium, announced or stored.
     ///
     /// # Errors
     /// When the database fails.
@@ -301,7 +301,7 @@ impl Telemetry {
         Ok(there.into_iter().next().map(Medium::from).or(announced))
     }
 
-    /// Those of these media whose bytes are there, by id.
+    /// The stored media among these, by id.
     ///
     /// # Errors
     /// When the database fails.
@@ -315,7 +315,7 @@ impl Telemetry {
             let list = value_list(some.len(), 2);
             let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
             args.extend(some.iter().map(|id| Arg::from(*id)));
-            // What came inside payloads was never announced; what was announced says more.
+            // Media inside payloads are never announced; an announcement has more columns.
             for sql in [
                 format!("{FIND_STORED} IN ({list})"),
                 format!("{FIND_ANNOUNCED} IN ({list}) AND uploaded_at IS NOT NULL"),
@@ -340,8 +340,8 @@ impl Telemetry {
     }
 }
 
-/// Links the media that an item of a dataset refers to, inside the transaction that writes the item: what it shows
-/// outlives the trace that it was made from.
+/// Links the media to which an item of a dataset refers, inside the transaction that writes the item, so that
+/// they outlive the trace from which it was made.
 ///
 /// # Errors
 /// When the database fails.
@@ -365,7 +365,7 @@ pub async fn link_item(tx: &mut Tx, project: &ProjectId, item: &DatasetItem) -> 
     Ok(())
 }
 
-/// The media that an item refers to, by field.
+/// The media to which an item refers, by field.
 fn media_of(item: &DatasetItem) -> Vec<(&'static str, &str)> {
     let fields = [
         ("input", &item.input),
@@ -374,7 +374,7 @@ fn media_of(item: &DatasetItem) -> Vec<(&'static str, &str)> {
     ];
     let ids = fields.into_iter().flat_map(|(field, value)| {
         let ids = media_ids(value).into_iter();
-        // Longer ones are of no medium.
+        // Longer texts are no ids of media.
         ids.filter(|id| id.len() <= MAX_MEDIA_ID).map(move |id| (field, id))
     });
     ids.take(MAX_MEDIA).collect()

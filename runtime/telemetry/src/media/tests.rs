@@ -1,4 +1,4 @@
-//! What stored media promise, on each database.
+//! Guarantees of stored media, on each database.
 
 use super::*;
 use crate::testing::Store;
@@ -68,7 +68,7 @@ async fn a_medium_is_readable_when_its_bytes_are_there_and_not_before() {
 
 const DAY: i64 = 86_400;
 
-/// A medium whose bytes came at the beginning of time.
+/// A medium whose bytes arrived at time zero.
 async fn stored(store: &Store) -> NewMedia {
     let new = new(MediaPlace::Trace("t".to_owned(), None));
     store.telemetry.announce_media(&home(), &new, at(0)).await.unwrap();
@@ -77,7 +77,7 @@ async fn stored(store: &Store) -> NewMedia {
     new
 }
 
-/// Takes the links away, and then what is older than the thirtieth day and linked nowhere.
+/// Removes the links, and then deletes unlinked media older than day 30.
 async fn expire_unlinked(store: &Store) {
     for sql in ["DELETE FROM media_links", "DELETE FROM media_item_links"] {
         store.pool.change(sql, &[]).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_medium_is_as_old_as_the_last_time_it_was_linked() {
 async fn what_is_linked_while_it_is_taken_away_stays() {
     for database in TempDatabase::each().await {
         let store = database.open().await;
-        // SQLite has one writer: one of the two waits for the other from its beginning.
+        // SQLite has one writer: one of the two transactions waits for the other from the start.
         let Engine::Postgres(pool) = store.pool.engine() else {
             store.close().await;
             continue;

@@ -1,4 +1,4 @@
-//! Questions that columns can answer, as SQL.
+//! Metric queries that columns can answer, as SQL.
 
 use perpend_domain::filter::{Condition, Filter, Test};
 use perpend_domain::ids::ProjectId;
@@ -16,7 +16,7 @@ use crate::{Error, Telemetry};
 use perpend_db::{Arg, As, Cell, Row, query};
 use perpend_db::{Expr, Sql};
 
-/// Columns of a row beside its bucket.
+/// Columns of a row in addition to its bucket.
 pub(super) struct Fetched {
     pub(super) n_texts: usize,
     pub(super) n_numbers: usize,
@@ -29,11 +29,11 @@ pub(super) struct FetchedRow {
     pub(super) numbers: Vec<Option<f64>>,
 }
 
-/// How a view is read.
+/// Source of a view.
 struct Source {
-    /// Tables with their aliases, the one with the rows first.
+    /// Tables with their aliases, the table with the rows first.
     from: &'static str,
-    /// The column of time.
+    /// The time column.
     time: &'static str,
     column: fn(&str) -> Option<Expr>,
 }
@@ -50,7 +50,7 @@ const SCORES: Source = Source {
     time: "s.timestamp",
     column: score_column,
 };
-/// Where nothing of the others is asked for.
+/// If no other table is needed.
 const SCORES_ALONE: &str = "scores s";
 const OBSERVATIONS_ALONE: &str = "observations o";
 
@@ -90,7 +90,7 @@ fn score_column(id: &str) -> Option<Expr> {
     })
 }
 
-/// A date from microseconds, cut to so many characters.
+/// A date from microseconds, cut to a number of characters.
 fn date(column: &str, n_chars: usize, is_postgres: bool) -> String {
     match is_postgres {
         true => format!(
@@ -100,8 +100,8 @@ fn date(column: &str, n_chars: usize, is_postgres: bool) -> String {
     }
 }
 
-/// All tags as one text, in their order; null where there are none. A NUL that JSON can spell is no text
-/// of PostgreSQL.
+/// All tags as one text, in their order; null if there are none. PostgreSQL has no text with a NUL, which
+/// JSON can contain.
 fn tags(detail: &str, is_postgres: bool) -> String {
     match is_postgres {
         true => format!(
@@ -124,7 +124,7 @@ fn detail(path: &str, is_postgres: bool) -> String {
     }
 }
 
-/// A dimension as text; none when it takes the whole row.
+/// A dimension as text; `None` if it needs the whole row.
 fn dimension(view: MetricView, name: &str, is_postgres: bool) -> Option<String> {
     let text = match (view, name) {
         (MetricView::Observations, "traceRelease") => "t.release",
@@ -177,7 +177,7 @@ fn dimension(view: MetricView, name: &str, is_postgres: bool) -> Option<String> 
     Some(format!("NULLIF({text}, '')"))
 }
 
-/// A measure as a number or, where it has none, as text.
+/// A measure as a number, or as text for a measure without one.
 fn measure(view: MetricView, metric: &Metric) -> Option<&'static str> {
     Some(match (view, metric.measure.name) {
         (_, "count") => "1",
@@ -223,7 +223,7 @@ fn measure(view: MetricView, metric: &Metric) -> Option<&'static str> {
     })
 }
 
-/// Appends a condition on the tags of a score's trace or on the score's metadata; false for any other.
+/// Appends a condition on the tags of a score's trace or on the metadata of the score; `false` for any other.
 fn score_condition(sql: &mut Sql, condition: &Condition, tenant: &str, is_postgres: bool) -> bool {
     let is_on = |id: &str| condition.column.is_some_and(|column| column.id == id);
     if is_on("tags") && condition.test == Test::IsNull {
@@ -231,7 +231,7 @@ fn score_condition(sql: &mut Sql, condition: &Condition, tenant: &str, is_postgr
     } else if is_on("tags") && condition.test == Test::IsNotNull {
         sql.push(" AND t.number IS NOT NULL");
     } else if let (true, Some(marked)) = (is_on("tags"), Marked::of(condition)) {
-        // A score without a trace has no list of tags, which is not an empty one.
+        // A score without a trace has no list of tags, which differs from an empty one.
         sql.push(" AND t.number IS NOT NULL");
         push_marks(&marked, sql, tenant, ("t.started_at", "t.number"));
     } else if is_on("metadata") {
@@ -242,7 +242,7 @@ fn score_condition(sql: &mut Sql, condition: &Condition, tenant: &str, is_postgr
     true
 }
 
-/// Which scores a view has.
+/// The condition on the data types of a view.
 fn of_type(question: &MetricQuery) -> String {
     let condition = match question.view {
         MetricView::ScoresNumeric if question.with_booleans => {
@@ -263,7 +263,7 @@ fn bucket(granularity: Granularity, time: &str, is_postgres: bool) -> String {
     let floor =
         |step: i64, shift: i64| format!("{time} - (({time} + {shift}) % {step} + {step}) % {step}");
     match granularity {
-        // The epoch was a Thursday; weeks begin on Mondays.
+        // The epoch was a Thursday; weeks start on Mondays.
         Granularity::Week => floor(7 * DAY, 3 * DAY),
         Granularity::Month if is_postgres => format!(
             "CAST(EXTRACT(EPOCH FROM date_trunc('month', to_timestamp({time} / 1000000.0) \
@@ -276,7 +276,7 @@ fn bucket(granularity: Granularity, time: &str, is_postgres: bool) -> String {
     }
 }
 
-/// How many columns a metric takes where the database adds up.
+/// Number of columns of a metric if the database aggregates.
 const fn n_sums(metric: &Metric) -> usize {
     match (metric.aggregation, metric.measure.is_number) {
         (Aggregation::Uniq, _) | (_, false) => 1,
@@ -284,7 +284,7 @@ const fn n_sums(metric: &Metric) -> usize {
     }
 }
 
-/// What the database adds up for a metric.
+/// The aggregate expressions of a metric.
 fn sums(metric: &Metric, sql: &str) -> Vec<String> {
     let value = match metric.measure.is_number {
         true => format!("CAST({sql} AS DOUBLE PRECISION)"),
@@ -292,7 +292,7 @@ fn sums(metric: &Metric, sql: &str) -> Vec<String> {
     };
     let number = |what: String| format!("CAST({what} AS DOUBLE PRECISION)");
     match (metric.aggregation, metric.measure.is_number) {
-        // The number of a trace tells as much as its id, and stands nearer.
+        // The number of a trace is as selective as its id and is in the same table.
         (Aggregation::Uniq, _) if sql == "t.trace_id" => {
             vec![number("COUNT(DISTINCT o.trace)".to_owned())]
         }
@@ -302,7 +302,7 @@ fn sums(metric: &Metric, sql: &str) -> Vec<String> {
     }
 }
 
-/// What orders groups by a metric.
+/// The expression by which a metric orders groups.
 fn size(metric: &Metric, sql: &str) -> Option<String> {
     Some(match metric.aggregation {
         Aggregation::Sum => format!("SUM({sql})"),
@@ -329,7 +329,7 @@ fn put_sums(value: &mut Accumulator, metric: &Metric, numbers: &[Option<f64>]) {
     }
 }
 
-/// What is selected: a bucket, dimensions, and the expression of each metric.
+/// Selected expressions: a bucket, dimensions, and the expression of each metric.
 struct Selected {
     bucket: String,
     dimensions: Vec<String>,
@@ -355,7 +355,7 @@ impl Selected {
         })
     }
 
-    /// Bucket, dimensions, and these.
+    /// Bucket, dimensions, and the given expressions.
     fn columns(&self, numbers: &[String]) -> String {
         let mut all = vec![self.bucket.as_str()];
         all.extend(self.dimensions.iter().map(String::as_str));
@@ -363,21 +363,21 @@ impl Selected {
         all.join(", ")
     }
 
-    /// What the database adds up for the metrics that need no single values.
+    /// The aggregates of the metrics that need no single values.
     fn sums(&self, question: &MetricQuery) -> Vec<String> {
         let metrics = question.metrics.iter().zip(&self.measures);
         let summed = metrics.filter(|(metric, _)| !metric.aggregation.needs_values());
         summed.flat_map(|(metric, sql)| sums(metric, sql)).collect()
     }
 
-    /// The values of the metrics that need each.
+    /// The values of the metrics that need single values.
     fn values(&self, question: &MetricQuery) -> Vec<String> {
         let metrics = question.metrics.iter().zip(&self.measures);
         let single = metrics.filter(|(metric, _)| metric.aggregation.needs_values());
         single.map(|(_, sql)| format!("CAST({sql} AS DOUBLE PRECISION)")).collect()
     }
 
-    /// `ORDER BY` and `LIMIT` where the largest groups are enough.
+    /// `ORDER BY` and `LIMIT` if the largest groups are enough.
     fn largest(&self, question: &MetricQuery) -> Option<String> {
         let top = question.top.filter(|_| question.granularity.is_none())?;
         if question.metrics.iter().any(|metric| metric.aggregation.needs_values()) {
@@ -385,14 +385,14 @@ impl Selected {
         }
         let size = size(question.metrics.get(top.metric)?, self.measures.get(top.metric)?)?;
         let mut order = vec![format!("{size} DESC NULLS LAST")];
-        // Absent ones first: that is how groups are ordered here.
+        // Absent values first, as everywhere in the order of groups.
         order.extend((2..2 + self.dimensions.len()).map(|at| format!("{at} NULLS FIRST")));
         Some(format!(" ORDER BY {} LIMIT {}", order.join(", "), top.n))
     }
 }
 
 impl Telemetry {
-    /// Hands the rows of a statement of metrics on, one after the other.
+    /// Passes the rows of a metric statement on one at a time.
     pub(super) async fn each_metric_row(
         &self,
         sql: &str,
@@ -417,7 +417,7 @@ impl Telemetry {
         rows.each(&self.pool, put).await
     }
 
-    /// Adds the rows of a question where columns can answer it; false where they cannot.
+    /// Adds the rows of a query if columns can answer it; `false` otherwise.
     pub(super) async fn add_columns(
         &self,
         project: &ProjectId,
@@ -502,7 +502,7 @@ impl Telemetry {
         self.each_metric_row(&sql, args, &fetched, put).await
     }
 
-    /// `FROM` and `WHERE` of a question with their values; none when a condition needs the whole row.
+    /// `FROM` and `WHERE` of a query with their values; `None` if a condition needs the whole row.
     fn rows_of(
         &self,
         project: &ProjectId,
@@ -516,7 +516,8 @@ impl Telemetry {
         let number = sql.bind(tenant.into());
         let is_about_scores =
             !matches!(question.view, MetricView::Observations | MetricView::Traces);
-        // Each value is named, so that PostgreSQL can tell its type where no condition needs it.
+        // Each value occurs in the statement, so that PostgreSQL can derive its type even if no condition
+        // uses it.
         sql.push(&match question.view {
             MetricView::Observations => {
                 format!(" AND o.tenant = {number} AND CAST({own} AS TEXT) <> ''")

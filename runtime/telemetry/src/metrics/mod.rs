@@ -1,13 +1,14 @@
-//! Answers to questions about many rows at once.
+//! Metric queries: aggregates over many rows.
 //!
-//! Three ways lead to the same groups, tried in this order:
+//! Three sources lead to the same groups, tried in this order:
 //! 1. **Rollups** (`rollup`): sums by hour, for whole hours and narrow dimensions.
-//! 2. **Columns** (`columns`): the database groups and adds up, and gives single values, one after the
-//!    other, where a percentile needs them.
-//! 3. **Rows** (`rows`): what only the whole observation or trace can tell is read and added up here.
+//! 2. **Columns** (`columns`): the database groups and aggregates, and returns single values one at a time if
+//!   a percentile needs them.
+//! 3. **Rows** (`rows`): conditions and dimensions that need the whole observation or trace are evaluated
+//!   here.
 //!
-//! Memory is bounded in each: by groups, by single values, and by whole rows. A question that needs more
-//! is refused, and told what would need less.
+//! Memory is bounded in each of them: by groups, by single values, and by whole rows. A query that needs more
+//! is refused with an error that names a smaller one.
 
 mod columns;
 mod rollup;
@@ -27,20 +28,20 @@ use crate::{Error, Telemetry};
 
 pub(crate) use rollup::column as rollup_column;
 
-/// Groups held at a time; a question with more is refused.
+/// Groups that are held at a time; a query with more is refused.
 pub const MAX_GROUPS: usize = 100_000;
 
 /// Bytes of the groups, with a value for each metric.
 const MAX_GROUP_BYTES: usize = 64 << 20;
-/// What a group takes in memory besides its values and the texts of its dimensions.
+/// Memory of a group in addition to its values and the texts of its dimensions.
 const GROUP_BYTES: usize = 128;
 
-/// Single values held at a time, for percentiles and histograms.
+/// Single values that are held at a time, for percentiles and histograms.
 const MAX_VALUES: usize = 4_000_000;
-/// Whole rows read for one question.
+/// Whole rows that are read for one query.
 const MAX_ROWS: usize = 1_000_000;
 
-/// What a question is refused with.
+/// Error of a refused query.
 const TOO_MANY: &str = "the question has more than 100000 groups; use fewer dimensions, a filter, or \
     config.row_limit with orderBy on a metric, descending";
 const TOO_LARGE: &str = "the question has too many groups for so many metrics; use fewer metrics or dimensions, a filter, \
@@ -52,7 +53,7 @@ const TOO_MANY_ROWS: &str = "tags, tools, types of cost and usage, metadata and 
 
 type Key = (Option<Timestamp>, Vec<Option<String>>);
 
-/// Groups in the making.
+/// Groups during aggregation.
 #[derive(Debug, Default)]
 struct Groups {
     by_key: BTreeMap<Key, Vec<Accumulator>>,
@@ -70,14 +71,14 @@ fn hold(held: &mut usize, n_bytes: usize) -> Result<(), Error> {
 }
 
 impl Groups {
-    /// The accumulators of a group, one for each metric.
+    /// The accumulators of a group, one per metric.
     fn of(
         &mut self,
         question: &MetricQuery,
         at: Option<Timestamp>,
         dimensions: Vec<Option<String>>,
     ) -> Result<&mut Vec<Accumulator>, Error> {
-        // Weeks and months are made of days.
+        // Weeks and months consist of days.
         let at = match (question.granularity, at) {
             (Some(granularity), Some(at)) => Some(granularity.start(at)),
             _ => None,
@@ -98,17 +99,17 @@ impl Groups {
         }
     }
 
-    /// Refuses a question whose groups take too many bytes.
+    /// Refuses a query whose groups take too many bytes.
     fn hold(&mut self, n_bytes: usize) -> Result<(), Error> {
         hold(&mut self.n_bytes, n_bytes)
     }
 
-    /// What is charged to the request.
+    /// Bytes that are charged to the request.
     const fn n_charged(&self) -> usize {
         self.n_bytes + self.n_values * size_of::<f64>()
     }
 
-    /// Refuses a question with too many single values.
+    /// Refuses a query with too many single values.
     fn count_values(&mut self, n: usize) -> Result<(), Error> {
         self.n_values += n;
         charge(n * size_of::<f64>())?;
@@ -118,7 +119,7 @@ impl Groups {
         }
     }
 
-    /// Refuses a question about too many whole rows.
+    /// Refuses a query with too many whole rows.
     fn count_rows(&mut self, n: usize) -> Result<(), Error> {
         self.n_rows += n;
         match self.n_rows > MAX_ROWS {
@@ -134,12 +135,11 @@ impl Groups {
 }
 
 impl Telemetry {
-    /// The groups of a question, by time and dimensions. Without dimensions and time it is one group, or
-    /// none where no row passes.
+    /// The groups of a query, by time and dimensions. Without dimensions and time there is one group, or none
+    /// if no row matches.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the question has too many groups or a filter that cannot be applied to
-    /// scores; the text says so.
+    /// [`Error::Conflict`] if the query has too many groups or a filter that cannot be applied to scores.
     pub async fn metrics(
         &self,
         project: &ProjectId,
@@ -149,7 +149,7 @@ impl Telemetry {
         let mut groups = Groups::default();
         let is_about_scores =
             !matches!(question.view, MetricView::Observations | MetricView::Traces);
-        // Scores may come before anything else does.
+        // Scores may arrive before any other data.
         let tenant = match tenant {
             None if !is_about_scores => return Ok(Vec::new()),
             tenant => tenant.unwrap_or(0),
@@ -158,14 +158,14 @@ impl Telemetry {
             for (from, to) in [(question.from, from), (to, question.to)] {
                 if from < to {
                     let mut edge = question.clone();
-                    // The largest groups are those of the sums: here all are added up.
+                    // The largest groups are determined by the totals: here all are added.
                     (edge.from, edge.to, edge.top) = (from, to, None);
                     self.add_columns(project, tenant, &edge, &mut groups).await?;
                 }
             }
             return Ok(groups.finish());
         }
-        // What traces say is asked from here on.
+        // From here on the traces must be folded.
         self.fresh_tenant(project).await?;
         let by_columns = self.add_columns(project, tenant, question, &mut groups);
         if !by_columns.await? {

@@ -11,7 +11,7 @@ use crate::rollup::HOUR;
 use crate::{Error, Telemetry};
 use perpend_db::{Expr, Sql};
 
-/// What filters see of the rollups.
+/// The rollup column of a filter column.
 pub(crate) fn column(id: &str) -> Option<Expr> {
     Some(match id {
         "environment" => Expr::Text("r.environment"),
@@ -32,7 +32,7 @@ fn dimension(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The column that ends so holds the measure; empty for the count of rows.
+/// Suffix of the column of the measure; empty for the count of rows.
 fn measure(metric: &Metric) -> Option<&'static str> {
     use perpend_domain::metrics::Aggregation::{Avg, Count, Sum};
     if !matches!(metric.aggregation, Sum | Avg | Count) {
@@ -52,7 +52,7 @@ fn measure(metric: &Metric) -> Option<&'static str> {
     })
 }
 
-/// The whole hours of a question.
+/// The whole hours of a query.
 fn hours(question: &MetricQuery) -> Option<(i64, i64)> {
     let up = |at: Timestamp| {
         let micros = at.as_micros();
@@ -63,8 +63,8 @@ fn hours(question: &MetricQuery) -> Option<(i64, i64)> {
 }
 
 impl Telemetry {
-    /// Adds the whole hours of the question where the rollups can answer it; gives the part of time that
-    /// has been added.
+    /// Adds the whole hours of the query if the rollups can answer it. Returns the range of time that was
+    /// added.
     pub(super) async fn add_rollups(
         &self,
         tenant: i64,
@@ -129,7 +129,7 @@ impl Telemetry {
     }
 }
 
-/// Appends the conditions; false when the rollups do not have all of their columns.
+/// Appends the conditions; `false` if the rollups lack one of their columns.
 fn conditions(sql: &mut Sql, filter: &Filter, is_postgres: bool) -> bool {
     where_of(sql, filter, column, is_postgres).is_empty()
 }

@@ -1,4 +1,4 @@
-//! Questions that need whole observations or traces: metadata, tags, tools, costs by type.
+//! Metric queries that need whole observations or traces: metadata, tags, tools, costs by type.
 
 use std::borrow::Cow;
 
@@ -15,14 +15,14 @@ use perpend_domain::telemetry::{
 };
 use perpend_domain::trace_list::TraceQuery;
 
-/// Rows read at a time.
+/// Rows that are read at a time.
 const PAGE: u32 = 4_000;
-/// Bytes of their contents, likewise.
+/// Bytes of contents that are read at a time.
 const PAGE_BYTES: usize = 8 << 20;
 
 const SEARCH: &str = "traces cannot be measured by the column text: ask about observations";
 
-/// What stands only in the content of an observation.
+/// Columns that exist only in the content of an observation.
 const IN_CONTENT: [&str; 3] = ["toolNames", "toolDefinitions", "toolCalls"];
 
 fn within(question: &MetricQuery) -> Filter {
@@ -34,7 +34,7 @@ fn within(question: &MetricQuery) -> Filter {
     filter
 }
 
-/// Values of a dimension: several for a list, each of which makes a group of its own.
+/// Values of a dimension: several for a list, each of which makes its own group.
 fn dimension(row: &dyn Row, stored: &Whole<'_>, name: &'static str) -> Vec<Option<String>> {
     let month = |at: Timestamp| vec![Some(at.to_string().chars().take(7).collect())];
     let own = |text: Option<&String>| vec![text.cloned().filter(|text| !text.is_empty())];
@@ -49,7 +49,7 @@ fn dimension(row: &dyn Row, stored: &Whole<'_>, name: &'static str) -> Vec<Optio
             let prompt = stored.observation.prompt.as_ref();
             vec![prompt.and_then(|prompt| prompt.version).map(|v| v.to_string())]
         }
-        // Tags group as a whole.
+        // The tags of a row are one group value.
         ("tags", _) => match row.cell(name) {
             Cell::List(tags) if !tags.is_empty() => vec![Some(tags.join(","))],
             _ => vec![None],
@@ -67,7 +67,7 @@ fn cell(cell: Cell<'_>) -> Vec<Option<String>> {
     }
 }
 
-/// A row as it is stored.
+/// A stored row.
 enum Whole<'s> {
     Observation(&'s StoredObservation),
     Trace(&'s StoredTrace),
@@ -82,7 +82,7 @@ impl Whole<'_> {
     }
 }
 
-/// What a metric sees of a row.
+/// The value of a metric in a row.
 enum Seen<'r> {
     Number(f64),
     Text(Cow<'r, str>),
@@ -133,7 +133,7 @@ fn measured<'r>(
     }
 }
 
-/// Types of cost or usage with their amounts; one nameless where the question does not ask by type.
+/// Types of cost or usage with their amounts; one entry without a name if the query does not group by type.
 fn types(question: &MetricQuery, stored: &Whole<'_>) -> Vec<(Option<String>, f64)> {
     let asks = |name: &str| question.dimensions.iter().any(|one| one.name == name);
     let Whole::Observation(stored) = stored else {
@@ -152,7 +152,7 @@ fn types(question: &MetricQuery, stored: &Whole<'_>) -> Vec<(Option<String>, f64
     }
 }
 
-/// Adds one row to all groups it belongs to.
+/// Adds one row to all its groups.
 fn add(
     question: &MetricQuery,
     groups: &mut Groups,
@@ -198,9 +198,9 @@ fn add(
     Ok(())
 }
 
-/// Adds what a metric sees; the bytes that this takes in memory.
+/// Adds a value; returns its bytes in memory.
 fn put(value: &mut Accumulator, metric: &Metric, seen: &Seen<'_>) -> usize {
-    /// Of a text in a set, besides its characters.
+    /// Overhead of a text in a set.
     const TEXT_BYTES: usize = 48;
     let n_before = value.n_different();
     match seen {
@@ -217,7 +217,7 @@ fn put(value: &mut Accumulator, metric: &Metric, seen: &Seen<'_>) -> usize {
 }
 
 impl Telemetry {
-    /// Adds the rows of a question one by one.
+    /// Adds the rows of a query one at a time.
     pub(super) async fn add_rows(
         &self,
         project: &ProjectId,
@@ -255,12 +255,13 @@ impl Telemetry {
         };
         loop {
             perpend_db::check_deadline()?;
-            // Of the rows only sums are kept.
+            // Only sums of the rows are kept.
             let mut scratch = Scratch::begin();
             let n_before = groups.n_charged();
             let page = self.observations(project, &query).await?;
             groups.count_rows(page.items.len())?;
-            // In the second half of its time a search gives up early. Here it goes on until the deadline.
+            // In the second half of its time limit a search stops early. Here it continues until the
+            // deadline.
             if page.scan_limit.is_some() && !perpend_db::is_half_over() {
                 return Err(Error::Conflict(super::TOO_MANY_ROWS));
             }

@@ -1,4 +1,4 @@
-//! What metrics promise, on each database: three ways, one answer.
+//! Guarantees of metrics, on each database: all sources return the same result.
 
 use perpend_domain::batch::Batch;
 use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, TRACES, Test, find};
@@ -70,7 +70,7 @@ fn question(view: MetricView, dimensions: &[&str], metrics: &[(Aggregation, &str
     }
 }
 
-/// A condition that every row passes and that no column can test.
+/// Adds a condition that every row matches and that no column can test.
 fn for_whole_rows(question: &MetricQuery) -> MetricQuery {
     let mut whole = question.clone();
     whole.filter.conditions.push(Condition {
@@ -80,14 +80,14 @@ fn for_whole_rows(question: &MetricQuery) -> MetricQuery {
     whole
 }
 
-/// With a metric that no sums can answer, which is left out of what is compared.
+/// Adds a metric that sums cannot answer, which is left out of the comparison.
 fn for_columns(question: &MetricQuery) -> MetricQuery {
     let mut by_columns = question.clone();
     by_columns.metrics.push(metric(question.view, Aggregation::P50, "latency"));
     by_columns
 }
 
-/// Rows of an answer with the results of the first metrics.
+/// Rows of a result with the first metrics.
 async fn answer(store: &Store, question: &MetricQuery, n_metrics: usize) -> Vec<Value> {
     let groups = store.telemetry.metrics(&project(), question).await.unwrap();
     let row = |group: MetricGroup| {
@@ -124,7 +124,7 @@ fn score(id: &str, value: ScoreValue, subject: Subject) -> NewScore {
     }
 }
 
-/// What stands for a trace.
+/// The record of a trace.
 fn record(n: i64) -> Observation {
     let about = PatchSubject::Trace(TraceId::new(&format!("t{n}")).unwrap());
     merge([&Patch::new("e".to_owned(), at(n * HOUR_MS), false, about)]).unwrap()
@@ -149,7 +149,7 @@ async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_writte
     on_each_database(|store| async move {
         write(&store, (1..60).map(observation).collect()).await;
         write(&store, (0..5).map(record).collect()).await;
-        // Repeats, and versions that replace others: another model, another hour, another cost.
+        // Repetitions, and versions that replace others: another model, another hour, another cost.
         write(&store, (1..20).map(observation).collect()).await;
         let changed = (1..30).step_by(4).map(|n| {
             let mut changed = observation(n);
@@ -174,7 +174,7 @@ async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_writte
                 assert_same(&store, &asked).await;
             }
         }
-        // The largest groups of the edges need not be those of the whole: nothing of them is left out.
+        // The largest groups of the edges need not be those of the whole: none may be left out.
         let mut largest =
             question(MetricView::Observations, &["name", "environment", "level"], SUMS);
         (largest.from, largest.to) = (at(90 * 60_000), at(11 * HOUR_MS + 600_000));

@@ -1,4 +1,4 @@
-//! Blocks of contents: JSON texts side by side, compressed together.
+//! Blocks of contents: several JSON texts, compressed together.
 
 use std::cell::RefCell;
 
@@ -9,10 +9,10 @@ use perpend_db::Error;
 
 /// A block is closed when its texts reach this size: reading one content unpacks the whole block.
 pub const FULL_BYTES: usize = 48 << 10;
-/// Fast and good enough: blocks of one trace are full of repetition.
+/// Fast and sufficient: blocks of one trace are very repetitive.
 const LEVEL: i32 = 1;
-/// No block is larger when unpacked, so that a broken one cannot ask for any amount of memory. One
-/// observation may exceed [`FULL_BYTES`] on its own.
+/// Maximum size of an unpacked block, so that a corrupt one cannot demand arbitrary memory. One observation
+/// may exceed [`FULL_BYTES`] on its own.
 const MAX_BYTES: usize = 256 << 20;
 
 fn wrong(detail: impl ToString) -> Error {
@@ -27,10 +27,10 @@ pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(wrong)
 }
 
-/// Packs texts; [`unpack`] finds each by its place.
+/// Packs texts; [`unpack`] returns them by their position.
 pub fn pack(texts: &[&str]) -> Result<Vec<u8>, Error> {
     thread_local! {
-        // A context costs more to make than a block to compress.
+        // A context costs more to create than a block to compress.
         static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> =
             const { RefCell::new(None) };
     }
@@ -44,10 +44,10 @@ pub fn pack(texts: &[&str]) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// The longest head of a packed block.
+/// Maximum size of the head of a packed block.
 pub const HEAD_BYTES: usize = 18;
 
-/// How long a block is unpacked, by its head. One that does not say so cannot be unpacked either.
+/// The unpacked size of a block, by its head; `usize::MAX` if the head is invalid.
 pub fn size(head: &[u8]) -> usize {
     let size = zstd::zstd_safe::get_frame_content_size(head).ok().flatten();
     size.and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX)
@@ -80,7 +80,7 @@ impl Block {
         at_place(&self.texts()?, place)
     }
 
-    /// All texts, for whoever wants several of them.
+    /// All texts, for callers that need several of them.
     pub fn texts(&self) -> Result<Vec<&str>, Error> {
         postcard::from_bytes(&self.0).map_err(wrong)
     }

@@ -1,4 +1,4 @@
-//! Stored rows as the filter language sees them in memory.
+//! Stored rows as rows for filters in memory.
 
 use std::borrow::Cow;
 
@@ -13,19 +13,19 @@ use perpend_domain::telemetry::{StoredObservation, StoredTrace};
 
 use crate::rows::row;
 
-/// Columns of a trace that its observations are read for.
+/// Columns of a trace that need its observations.
 pub const COST_COLUMNS: &[&str] = &["inputCost", "outputCost"];
-/// Columns made of content.
+/// Columns that are part of the content.
 pub const CONTENT_COLUMNS: &[&str] =
     &["text", "input", "output", "metadata", "toolNames", "toolCalls"];
 
-/// An observation with the scores that are about it.
+/// An observation with its scores.
 pub struct ObservationCells<'a> {
     pub stored: &'a StoredObservation,
     pub scores: &'a [Score],
 }
 
-/// A trace with the scores that are about it.
+/// A trace with its scores.
 pub struct TraceCells<'a> {
     pub stored: &'a StoredTrace,
     pub scores: &'a [Score],
@@ -47,14 +47,14 @@ fn payload(payload: Option<&Payload>) -> Cell<'_> {
     payload.map_or(Cell::Null, |payload| Cell::Texts(vec![CellText::Payload(payload)]))
 }
 
-/// Those that are not empty.
+/// The non-empty texts.
 fn texts<'a>(plain: impl Iterator<Item = &'a str>, content: [&'a Option<Payload>; 2]) -> Cell<'a> {
     let content = content.into_iter().flatten().map(CellText::Payload);
     let all = plain.map(CellText::Plain).chain(content);
     Cell::Texts(all.filter(|text| !text.as_str().is_empty()).collect())
 }
 
-/// Text of its own, else of the trace; empty is absent.
+/// The value of the observation, or else of its trace; empty is absent.
 fn own_or<'a>(own: Option<&'a str>, of_trace: Option<&'a str>) -> Cell<'a> {
     Cell::text(own.filter(|text| !text.is_empty()).or(of_trace))
 }
@@ -185,7 +185,7 @@ impl Row for TraceCells<'_> {
         match column {
             "id" => Cell::text(Some(trace.id.as_str())),
             "name" => Cell::text(trace.name.as_deref()),
-            // Without its observations: `search` looks at each of them.
+            // Without its observations: `search` tests each of them.
             "text" => texts(
                 [trace.id.as_str()].into_iter().chain(trace.name.as_deref()),
                 [&trace.input, &trace.output],
@@ -226,7 +226,7 @@ impl Row for TraceCells<'_> {
     }
 }
 
-/// Whether a score is about this observation, or for `None` about the trace itself.
+/// Whether a score is on this observation, or for `None` on the trace itself.
 pub fn is_about(score: &Score, observation: Option<&str>) -> bool {
     match (&score.written.subject, observation) {
         (Subject::Trace(_), None) => true,

@@ -1,4 +1,4 @@
-//! Which condition of a filter of traces leads to its rows.
+//! Selects the condition of a trace filter that is answered by an index.
 
 use perpend_db::Expr;
 use perpend_domain::filter::{Condition, Filter, Order, Test, TextOp};
@@ -6,7 +6,7 @@ use perpend_domain::observation::Level;
 
 use crate::rows::marks::Marked;
 
-/// Columns with an index of their own in the order of time, or with marks: the most selective first, as a rule.
+/// Columns with an index of their own in the order of time, or with marks: usually the most selective first.
 const LEADS: [&str; 13] = [
     "id",
     "sessionId",
@@ -22,7 +22,8 @@ const LEADS: [&str; 13] = [
     "kinds",
     "environment",
 ];
-/// A column out of the reach of its index: SQLite has no statistics and might choose it. None for those without an index.
+/// Makes the index of a column unusable: SQLite has no statistics and might choose it. `None` for columns
+/// without an index.
 #[must_use]
 pub fn unled(id: &str) -> Option<Expr> {
     Some(match id {
@@ -37,7 +38,7 @@ pub fn unled(id: &str) -> Option<Expr> {
     })
 }
 
-/// Whether the test leaves the rows of one value.
+/// Whether the test restricts the column to one value.
 fn is_one_value(test: &Test) -> bool {
     match test {
         Test::Text(TextOp::Equal, value) => !value.is_empty(),
@@ -46,13 +47,13 @@ fn is_one_value(test: &Test) -> bool {
     }
 }
 
-/// Whether the condition is about one of these columns.
+/// Whether the condition is on one of these columns.
 #[must_use]
 pub fn is_about(condition: &Condition, ids: &[&str]) -> bool {
     condition.column.is_some_and(|column| ids.contains(&column.id))
 }
 
-/// Whether the condition leaves the traces with errors.
+/// Whether the condition restricts the list to traces with errors.
 #[must_use]
 pub fn is_error(condition: &Condition) -> bool {
     let is_error = |level: &str| level == Level::Error.as_str();
@@ -64,7 +65,7 @@ pub fn is_error(condition: &Condition) -> bool {
         }
 }
 
-/// The condition that leaves least, as far as one can tell without looking: its rank and its place.
+/// The most selective condition, estimated without reading data: its rank and its index.
 #[must_use]
 pub fn lead(filter: &Filter) -> Option<(usize, usize)> {
     let rank = |condition: &Condition| {
@@ -82,11 +83,11 @@ pub fn lead(filter: &Filter) -> Option<(usize, usize)> {
     conditions.filter_map(|(at, condition)| Some((rank(condition)?, at))).min()
 }
 
-/// More than the mean of a few thousand numbers is off by, as a part of it.
+/// Upper bound of the relative rounding error of the mean of a few thousand numbers.
 const ROUNDED: f64 = 1e-9;
 
-/// What at least one of some numbers meets whose mean meets this test: a mean is below another number only where one of them is,
-/// but for what adding them up rounds.
+/// A test that at least one of several numbers passes if their mean passes this test: a mean is below another
+/// number only if one of them is, except for rounding errors.
 #[must_use]
 pub fn bound(test: &Test) -> Option<(&'static str, f64)> {
     match test {

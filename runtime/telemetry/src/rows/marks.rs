@@ -1,6 +1,6 @@
-//! Tags and metadata of traces, and the kinds, models and prompts of their steps, as the marks that triggers keep
-//! beside them (see the migrations `0019_narrow_lists` and `0044_marks_of_steps`): what few traces have is found without
-//! a look at the others.
+//! Tags and metadata of traces, and the types, models and prompts of their observations, as marks that
+//! triggers maintain in a separate table (see the migrations `0019_narrow_lists` and `0044_marks_of_steps`):
+//! rare values are found without reading other traces.
 
 use perpend_db::Sql;
 use perpend_domain::filter::{Condition, SetOp, Test, TextOp};
@@ -10,20 +10,20 @@ use crate::rows::row::STEP_MARKS;
 
 /// Longer texts have no mark.
 const MAX_CHARS: usize = 200;
-/// Members of a trace's metadata that come from the content of its root and not from the trace.
+/// Members of the metadata of a trace that come from the content of its root and not from the trace.
 const OF_ROOT: [&str; 3] = ["attributes", "resourceAttributes", "scope"];
 
-/// What a condition says of the marks of a trace.
+/// A condition in terms of marks.
 #[derive(Debug)]
 pub struct Marked {
-    /// How the marks of the trace stand to these.
+    /// How the marks of the trace compare with these.
     pub op: SetOp,
-    /// At least one.
+    /// Not empty.
     pub marks: Vec<String>,
 }
 
 impl Marked {
-    /// The condition in marks, where they decide it.
+    /// The condition in marks, if marks decide it.
     #[must_use]
     pub fn of(condition: &Condition) -> Option<Self> {
         let column = condition.column?.id;
@@ -45,7 +45,7 @@ impl Marked {
         (!marks.is_empty() && marks.len() <= 100).then_some(Self { op, marks })
     }
 
-    /// A mark that every trace has which passes.
+    /// A mark that every matching trace has.
     #[must_use]
     pub fn lead(&self) -> Option<&str> {
         match (self.op, self.marks.as_slice()) {
@@ -56,11 +56,11 @@ impl Marked {
 }
 
 fn is_short(text: &str) -> bool {
-    // PostgreSQL holds no NUL, and what stands for it is another text.
+    // PostgreSQL text has no NUL; its replacement is another text.
     text.chars().nth(MAX_CHARS).is_none() && !text.contains('\0')
 }
 
-/// How the marks of a list begin.
+/// Prefix of the marks of a list.
 #[derive(Clone, Copy, Debug)]
 struct OfList(char);
 
@@ -82,7 +82,7 @@ impl OfList {
     }
 }
 
-/// A key with dots may stand for a member of a member.
+/// A key with dots may denote a nested member.
 fn is_plain(key: &str) -> bool {
     is_short(key) && !key.contains(['=', '.']) && !OF_ROOT.contains(&key)
 }
@@ -91,8 +91,8 @@ fn of_key(key: &str) -> Option<String> {
     is_plain(key).then(|| format!("s{key}"))
 }
 
-/// Texts, truths and whole numbers have marks. A text that some other kind of value could be written as
-/// is not decided by them.
+/// Texts, booleans and integers have marks. A text that equals the text form of another type is not decided
+/// by marks.
 fn of_member(key: &str, value: &str) -> Option<String> {
     const WHOLE: u64 = 1_000_000_000_000_000_000;
     let has_mark = match serde_json::from_str::<Value>(value) {
@@ -103,7 +103,7 @@ fn of_member(key: &str, value: &str) -> Option<String> {
     (has_mark && is_plain(key) && is_short(value)).then(|| format!("m{key}={value}"))
 }
 
-/// Whether the condition asks what only the content of the root tells.
+/// Whether the condition needs the content of the root.
 #[must_use]
 pub fn asks_root(condition: &Condition) -> bool {
     let is_metadata = condition.column.is_some_and(|column| column.id == "metadata");
@@ -111,7 +111,8 @@ pub fn asks_root(condition: &Condition) -> bool {
     is_metadata && head.is_none_or(|head| OF_ROOT.contains(&head))
 }
 
-/// Appends what every trace meets that has the member a condition asks for, so that fewer are looked at.
+/// Appends a condition that every trace with the member of the condition meets, so that fewer traces are
+/// read.
 pub fn push_prefilter(sql: &mut Sql, condition: &Condition, is_postgres: bool) {
     let needs_member = matches!(
         condition.test,

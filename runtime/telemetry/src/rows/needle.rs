@@ -1,4 +1,4 @@
-//! Rules out rows before their content is parsed, by a text that each row that passes must contain.
+//! Excludes rows before their content is parsed, by a text that each matching row must contain.
 
 use perpend_domain::filter::{Condition, Test, TextOp};
 
@@ -8,18 +8,18 @@ pub fn is_on(condition: &Condition, id: &str) -> bool {
     condition.column.is_some_and(|column| column.id == id)
 }
 
-/// A text that a row must contain to pass a condition.
+/// A text that a matching row must contain.
 #[derive(Debug)]
 pub struct Needle {
-    /// In lower case where `in_any_case`.
+    /// In lower case if `in_any_case`.
     text: String,
     in_any_case: bool,
-    /// The id or the name may contain it instead of the content.
+    /// Whether the id or the name may contain it instead of the content.
     is_search: bool,
 }
 
 impl Needle {
-    /// `None` where the condition has no text, or one of characters that JSON may have to escape.
+    /// `None` if the condition has no text, or a text with characters that JSON may escape.
     #[must_use]
     pub fn of(condition: &Condition) -> Option<Self> {
         let literal = |text: &str| !text.is_empty() && text.chars().all(is_literal);
@@ -59,7 +59,7 @@ impl Needle {
         }
     }
 
-    /// Whether a row with this content, in the form it is stored in, may pass.
+    /// Whether a row with this content, in its stored form, may match.
     #[must_use]
     pub fn may_be_in(&self, id: &str, name: &str, content: &str) -> bool {
         let is_in_row = self.is_search && (self.is_in(id) || self.is_in(name));
@@ -71,8 +71,8 @@ const fn is_literal(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ')
 }
 
-/// Whether a character of needles, in either case, may be written as its code in the JSON of a payload. The code of a
-/// backslash counts too: in JSON inside a string, it begins another one.
+/// Whether a character of needles, in either case, may be written as an escape in the JSON of a payload. The
+/// escape of a backslash counts too: in JSON inside a string it starts another escape.
 fn has_escaped_literal(content: &str) -> bool {
     content.match_indices("\\u").any(|(at, _)| {
         let code = content.get(at + 2..at + 6).unwrap_or_default();

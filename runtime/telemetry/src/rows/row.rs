@@ -19,12 +19,12 @@ use serde_json::{Map, Value};
 use perpend_db::{Arg, Error};
 use perpend_domain::telemetry::{Activity, StoredObservation, StoredTrace, TraceAttributes};
 
-/// What is stored cannot be what was written.
+/// The stored data cannot have been written by this code.
 pub fn wrong(what: &'static str, detail: impl ToString) -> Error {
     Error::Inconsistent { what, detail: detail.to_string() }
 }
 
-/// What no query compares: one JSON text beside the columns. Absent and empty parts are left out.
+/// Fields that no query compares, as one JSON text next to the columns. Absent and empty fields are left out.
 #[derive(Debug, Serialize)]
 struct DetailRef<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -76,7 +76,7 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// What [`DetailRef`] writes.
+/// The parsed form of [`DetailRef`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Detail {
@@ -104,7 +104,7 @@ struct Detail {
     has_content: bool,
 }
 
-/// The JSON text beside the columns of an observation.
+/// The detail text of an observation.
 pub fn detail(observation: &Observation) -> Result<String, Error> {
     serde_json::to_string(&DetailRef {
         tags: &observation.tags,
@@ -133,14 +133,14 @@ pub fn detail(observation: &Observation) -> Result<String, Error> {
     .map_err(|error| wrong("observation", error))
 }
 
-/// Columns written, in the order of [`push_args`].
+/// Columns that are written, in the order of [`push_args`].
 pub const COLUMNS: &str = "seq, tenant, trace, payload, place, created_at, updated_at, detail, \
     id, parent_id, kind, name, started_at, ended_at, first_token_at, level, status_message, \
     environment, release, version, user_id, session_id, model, is_root, prompt_name, prompt_version, \
     input_tokens, output_tokens, total_tokens, input_cost, output_cost, total_cost, experiment_id";
 pub const N_COLUMNS: usize = 33;
 
-/// Where a row belongs and where its content stands.
+/// Trace of a row and position of its content.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub seq: i64,
@@ -231,7 +231,7 @@ pub fn push_args<'a>(
     ]);
 }
 
-/// The experiment of an observation that stands for one of its items.
+/// The experiment of an observation that represents one of its items.
 fn experiment_of_item(observation: &Observation) -> Option<&str> {
     let link = observation.experiment.as_ref()?;
     let is_item = link.item_root_observation_id.as_deref() == Some(observation.id.as_str());
@@ -239,7 +239,7 @@ fn experiment_of_item(observation: &Observation) -> Option<&str> {
     (is_item && !id.is_empty() && fits(id)).then_some(id)
 }
 
-/// Columns read, as [`OwnRow`] names them, from `observations o`.
+/// Columns that are read from `observations o`, in the order of [`OwnRow`].
 macro_rules! own_columns {
     () => {
         "o.seq, o.trace, o.payload, o.place, o.created_at, o.updated_at, o.detail, o.id, o.parent_id, \
@@ -250,7 +250,7 @@ macro_rules! own_columns {
 }
 pub const READ_OWN: &str = own_columns!();
 
-/// Columns read, as [`ObservationRow`] names them, from `observations o JOIN traces t`.
+/// Columns that are read from `observations o JOIN traces t`, in the order of [`ObservationRow`].
 pub const READ: &str = concat!(
     own_columns!(),
     ", t.trace_id, t.name AS trace_name, t.user_id AS trace_user, t.session_id AS trace_session, \
@@ -258,7 +258,7 @@ pub const READ: &str = concat!(
 );
 
 perpend_db::record! {
-    /// An observation without its trace.
+    /// An observation without columns of its trace.
     #[derive(Debug)]
     pub struct OwnRow {
         pub seq: i64,
@@ -289,7 +289,7 @@ perpend_db::record! {
 }
 
 perpend_db::record! {
-    /// An observation and what it shows of its trace.
+    /// An observation with columns of its trace.
     #[derive(Debug)]
     pub struct ObservationRow {
         pub own: OwnRow,
@@ -369,7 +369,7 @@ impl OwnRow {
         })
     }
 
-    /// With what it shows of its trace, which many rows share.
+    /// With the columns of its trace, which many rows share.
     pub fn stored(
         &self,
         trace_id: TraceId,
@@ -406,11 +406,11 @@ impl ObservationRow {
     }
 }
 
-/// What no query compares of a trace.
+/// Fields of a trace that no query compares.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct TraceDetail {
-    /// The first member, where it is written: the filter on bookmarks compares how the text begins.
+    /// The first member if present: the filter on bookmarks compares the prefix of the text.
     #[serde(skip_serializing_if = "is_false")]
     bookmarked: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -421,7 +421,7 @@ struct TraceDetail {
     tags: Vec<String>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     metadata: Map<String, Value>,
-    /// As marks, which triggers keep beside the trace.
+    /// As marks, which triggers copy to a separate table.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     steps: Vec<String>,
     root: Option<ObservationId>,
@@ -435,7 +435,7 @@ struct TraceDetail {
     last_end: i64,
 }
 
-/// How marks of kinds of steps begin, those of models, and those of names of prompts.
+/// Prefixes of the marks of observation types, of models, and of prompt names.
 pub const STEP_MARKS: [char; 3] = ['k', 'o', 'p'];
 
 fn step_marks(names: &ObservationNames) -> Vec<String> {
@@ -457,7 +457,7 @@ fn from_detail(text: &str) -> Result<TraceDetail, Error> {
     serde_json::from_str(text).map_err(|error| wrong("trace", error))
 }
 
-/// The JSON text beside the columns of a trace.
+/// The detail text of a trace.
 pub fn trace_detail(trace: &Trace) -> Result<String, Error> {
     serde_json::to_string(&TraceDetail {
         bookmarked: trace.bookmarked,
@@ -501,7 +501,7 @@ pub const TRACE_COMPUTED: [&str; 21] = [
     "n_unpriced",
 ];
 
-/// Appends the computed columns, and the detail after them.
+/// Appends the computed columns, followed by the detail.
 pub fn push_trace_args<'a>(args: &mut Vec<Arg<'a>>, trace: &'a Trace, detail: &'a str) {
     let [debug, default, warning, error] = trace.n_by_level.map(i64::from);
     let level = match (error, warning, default) {
@@ -536,7 +536,7 @@ pub fn push_trace_args<'a>(args: &mut Vec<Arg<'a>>, trace: &'a Trace, detail: &'
     ]);
 }
 
-/// Columns read, as [`TraceRow`] names them, from `traces t`.
+/// Columns that are read from `traces t`, in the order of [`TraceRow`].
 pub const READ_TRACE: &str = "t.number, t.trace_id, t.first_seen, \
     t.last_seen, t.root_ended_at, t.n_open, t.has_marker, t.name, t.started_at, t.user_id, \
     t.session_id, t.release, t.version, t.environment, t.is_public, t.n_observations, t.n_debug, \

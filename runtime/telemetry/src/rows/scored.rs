@@ -1,4 +1,4 @@
-//! What conditions on scores say of the scores themselves, so that a list finds its rows by them.
+//! Conditions on scores as conditions on the names of scores, by which a list finds its rows.
 
 use perpend_domain::filter::{Condition, SCORE_COLUMNS, SCORE_NAMES, SetOp, Test};
 
@@ -7,7 +7,7 @@ use crate::rows::leads::is_about;
 /// More names are tested in memory.
 const MAX_NAMES: usize = 100;
 
-/// Names of scores: a row that passes has one of them. None where it may pass without.
+/// Names of scores of which each matching row has at least one. `None` if a row may match without.
 #[must_use]
 pub fn needed(condition: &Condition) -> Vec<&str> {
     if !is_about(condition, &SCORE_COLUMNS) {
@@ -25,7 +25,7 @@ pub fn needed(condition: &Condition) -> Vec<&str> {
     }
 }
 
-/// How the names of the scores of a row stand to these, where that is all that the condition asks.
+/// How the score names of a matching row compare with these, if the condition depends on names only.
 #[must_use]
 pub fn named(condition: &Condition) -> Option<(SetOp, &[String])> {
     if !is_about(condition, &[SCORE_NAMES]) {
@@ -37,7 +37,7 @@ pub fn named(condition: &Condition) -> Option<(SetOp, &[String])> {
         Test::NoneOf(names) => (SetOp::NoneOf, names),
         _ => return None,
     };
-    // What stands for a NUL is another text.
+    // The replacement of a NUL is another text.
     let is_told = !names.is_empty()
         && names.len() <= MAX_NAMES
         && names.iter().all(|name| !name.contains('\0'));

@@ -1,4 +1,4 @@
-//! The newest scores of many places at once, for lists that show some beside each of their rows.
+//! The newest scores of many subjects at once, for lists that show scores in each row.
 
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::score::Score;
@@ -7,10 +7,10 @@ use super::read::{COLUMNS, ScoreRow};
 use crate::{Error, Telemetry};
 use perpend_db::Sql;
 
-/// Places asked for in one statement.
+/// Subjects per statement.
 const PER_STATEMENT: usize = 100;
 
-/// What scores are about.
+/// Subject of scores.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'p> {
     /// An experiment.
@@ -27,7 +27,7 @@ perpend_db::record! {
 }
 
 impl Telemetry {
-    /// The newest scores of each of these places, at most so many of each, in the order of the places.
+    /// The newest scores of each of these subjects, at most `limit` of each, in the order of the subjects.
     ///
     /// # Errors
     /// When the database fails.
@@ -81,7 +81,7 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// The environments of so many of the newest scores, each with how many of these are in it: from an index alone.
+    /// The environments of the newest scores, each with its number of these scores; read from an index alone.
     ///
     /// # Errors
     /// When the database fails.

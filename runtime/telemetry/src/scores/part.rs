@@ -1,4 +1,4 @@
-//! Parts of the list of scores, forth and back, each read no further than a bound.
+//! Pages of the list of scores in both directions, each read up to a limit.
 
 use std::borrow::Cow;
 
@@ -13,30 +13,30 @@ use super::read::COLUMNS;
 use crate::{Error, Telemetry};
 use perpend_db::{Pool, query};
 
-/// Where a part of the list of scores begins or ends.
+/// Start or end of a page of the list of scores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScoresFrom {
-    /// Behind this score.
+    /// The page starts after this score.
     After(Cursor),
-    /// With the scores right before this one.
+    /// The page ends directly before this score.
     Before(Cursor),
 }
 
-/// A part of the list of scores.
+/// A page of the list of scores.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScoresPart {
-    /// The newest first.
+    /// Newest first.
     pub items: Vec<Score>,
-    /// The first of them, where others come before it.
+    /// The cursor of the first score, if others come before it.
     pub first: Option<Cursor>,
-    /// The last of them, where others follow.
+    /// The cursor of the last score, if others follow.
     pub last: Option<Cursor>,
-    /// Where the reading goes on, where it stopped before the part was full.
+    /// The position at which the search continues, if it stopped before the page was full.
     pub stopped: Option<ScoresFrom>,
 }
 
-/// One end of a stretch of the list. It is one condition: an index takes no second one, and would pass over all that only
-/// the second keeps out.
+/// One end of a range of the list. A range has one such condition: an index uses only one of two, and would
+/// read all rows that only the other one excludes.
 #[derive(Clone, Copy)]
 enum End<'c> {
     Open,
@@ -45,7 +45,7 @@ enum End<'c> {
     With(&'c Cursor),
 }
 
-/// Scores from one place in the list to another.
+/// Scores from one position in the list to another.
 #[derive(Clone, Copy)]
 struct Stretch<'c> {
     newest: End<'c>,
@@ -73,7 +73,7 @@ impl<'c> Stretch<'c> {
         stretch
     }
 
-    /// The same as far as this score, in its direction.
+    /// The same range up to this score, in its direction.
     const fn until(mut self, last: &'c Cursor) -> Self {
         match self.is_backwards {
             false => self.oldest = End::With(last),
@@ -83,7 +83,7 @@ impl<'c> Stretch<'c> {
     }
 }
 
-/// What of a query an index has in the order of the list, and which index.
+/// The conditions of a query that an index has in the order of the list, and the index.
 fn by_index(query: &ScoreQuery) -> (ScoreQuery, &'static str) {
     let mut told = ScoreQuery { from: query.from, to: query.to, ..ScoreQuery::default() };
     let index = if query.fingerprint.is_some() {
@@ -98,7 +98,7 @@ fn by_index(query: &ScoreQuery) -> (ScoreQuery, &'static str) {
     (told, index)
 }
 
-/// The scores of a stretch that fit, in its direction.
+/// The matching scores of a range, in its direction.
 fn list(
     pool: &Pool,
     (what, project): (&str, &ProjectId),
@@ -106,7 +106,7 @@ fn list(
     stretch: &Stretch<'_>,
 ) -> Statement {
     let is_few = leaves_few(query);
-    // SQLite has no statistics: it might take an index that has the scores in another order, and sort all of them.
+    // SQLite has no statistics: it might choose an index with another order, and sort all scores.
     let table = match is_few || pool.is_postgres() {
         true => Cow::Borrowed("scores s"),
         false => Cow::Owned(format!("scores s INDEXED BY {}", by_index(query).1)),
@@ -114,7 +114,7 @@ fn list(
     let mut statement = Statement::select_from(&table, what, project);
     let anytime = ScoreQuery { from: None, to: None, ..query.clone() };
     statement.filter(pool, &anytime);
-    // A handful is sorted: a plus takes the column out of the reach of the index of all.
+    // Few scores are sorted: a plus makes the index of all scores unusable.
     let plus = if is_few { "+" } else { "" };
     for (end, [at, beyond, with]) in
         [(stretch.newest, ["<", "<", "<="]), (stretch.oldest, [">=", ">", ">="])]
@@ -141,8 +141,9 @@ fn list(
 }
 
 impl Telemetry {
-    /// A part of the scores that fit: the first, or the one behind or before a place. Where no index tells which scores fit,
-    /// so many are looked at, and it is said where to go on.
+    /// A page of the matching scores: the first one, or the one after or before a position. If no index has
+    /// the conditions, at most `max_tested` scores are read, and the result contains the position at which to
+    /// continue.
     ///
     /// # Errors
     /// When the database fails.
@@ -191,7 +192,7 @@ impl Telemetry {
         })
     }
 
-    /// The last score that is looked at, where more of the stretch follow: from the index alone.
+    /// The last score to be read, if more of the range follow; from the index alone.
     async fn stop(
         &self,
         project: &ProjectId,

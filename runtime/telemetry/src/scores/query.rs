@@ -1,4 +1,4 @@
-//! What a list of scores is asked for, as SQL.
+//! Queries of lists of scores as SQL.
 
 use std::fmt::Write as _;
 use std::mem::take;
@@ -12,7 +12,7 @@ use perpend_domain::score::ScoreDataType;
 use perpend_db::{Arg, Expr, Pool, Sql};
 use perpend_domain::text::storable;
 
-/// Asks by a key that has an index of its own and few scores.
+/// Whether the query has a key with its own index and few scores.
 pub(super) fn leaves_few(query: &ScoreQuery) -> bool {
     !query.ids.is_empty()
         || !query.trace_ids.is_empty()
@@ -30,7 +30,7 @@ const MEMBERS_POSTGRES: &str = "
             CASE json_typeof(j.value) WHEN 'string' THEN j.value #>> '{}' ELSE j.value::text END AS text
        FROM json_each(s.metadata::json) j) m";
 
-/// The trace a score is about; a condition on `t` and two brackets follow.
+/// The trace of a score; a condition on `t` and two brackets follow.
 const OF_TRACE: &str = "
     AND EXISTS (SELECT 1 FROM tenants p JOIN traces t ON t.tenant = p.number
                  WHERE p.project_id = s.project_id AND t.trace_id = s.trace_id AND ";
@@ -71,7 +71,7 @@ fn column(id: &str, is_postgres: bool) -> Option<Expr> {
 pub(super) struct Statement {
     pub(super) sql: String,
     pub(super) args: Vec<Arg<'static>>,
-    /// Its rows are wanted newest first.
+    /// Whether its rows are needed newest first.
     is_ordered: bool,
 }
 
@@ -81,7 +81,7 @@ impl Statement {
         Self::select_from("scores s", what, project)
     }
 
-    /// The same from a table of such columns, which is called `s`.
+    /// The same from a table with these columns, under the alias `s`.
     pub(super) fn select_from(table: &str, what: &str, project: &ProjectId) -> Self {
         Self {
             sql: format!("SELECT {what} FROM {table} WHERE s.project_id = $1"),
@@ -101,7 +101,7 @@ impl Statement {
         Self { is_ordered: true, ..Self::select(what, project) }
     }
 
-    /// Appends SQL of ours.
+    /// Appends trusted SQL.
     pub(super) fn push(&mut self, sql: &str) {
         self.sql.push_str(sql);
     }
@@ -141,7 +141,8 @@ impl Statement {
     /// Appends the conditions of `query`.
     pub(super) fn filter(&mut self, pool: &Pool, query: &ScoreQuery) {
         self.texts("id", query.ids.iter().map(ScoreId::as_str));
-        // The index of names has the scores of one name in order; those of several would have to be sorted.
+        // The index of names has the scores of one name in order; those of several names would have to be
+        // sorted.
         let is_hidden = self.is_ordered && query.names.len() > 1 && !pool.is_postgres();
         let name = if is_hidden { "name || ''" } else { "name" };
         self.texts(name, query.names.iter().map(String::as_str));
@@ -208,7 +209,7 @@ impl Statement {
         }
     }
 
-    /// Whoever asks keeps lists as short as a statement takes them.
+    /// Callers keep lists within the limits of a statement.
     fn condition(&mut self, pool: &Pool, condition: &Condition) {
         if let Test::Text(TextOp::MatchesAnyCase, text) = &condition.test {
             self.push(" AND ");
@@ -244,7 +245,7 @@ impl Statement {
         self.texts("data_type", std::iter::once(data_type.as_str()));
     }
 
-    /// A key with dots may stand for a member of a member; false where it has too many of them.
+    /// A key with dots may denote a nested member; `false` if it is nested too deeply.
     fn deep_member(&mut self, pool: &Pool, key: &str, test: &MemberTest) -> bool {
         let key = storable(key).into_owned();
         let test = match test {
@@ -252,7 +253,7 @@ impl Statement {
             MemberTest::IsNotSet => Test::MemberIsNotSet(key),
             MemberTest::Text(op, value) => Test::MemberText(key, *op, storable(value).into_owned()),
         };
-        // Placeholders go on where those of this statement end.
+        // Numbering of placeholders continues after those of this statement.
         let n = self.args.len();
         let mut sql = Sql { text: String::new(), args: vec![Arg::Text(None); n] };
         let is_known = sql.member("s.metadata", &test, pool.is_postgres());
@@ -286,7 +287,7 @@ impl Statement {
 
     /// Without `LIKE`, whose wildcards and case differ between the databases.
     fn compare(&mut self, column: &str, op: TextOp, value: &str) {
-        // Each piece is followed by the value; the last one closes.
+        // Each piece is followed by the value; the last one closes the expression.
         let pieces: &[&str] = match op {
             TextOp::Equal => &["{} = ", ""],
             TextOp::Contains => &["(", " = '' OR replace({}, ", ", '') <> {})"],

@@ -70,8 +70,8 @@ fn inconsistent(detail: &str) -> Error {
 }
 
 impl OriginRow {
-    /// The execution decides whether there is one. Scores from before evaluators named them are stored under
-    /// the given name.
+    /// Whether there is an origin depends on the execution. Scores from before evaluators named them are
+    /// stored under the name in the plug-in's result.
     fn origin(self, stored_name: &str) -> Result<Option<ScoreOrigin>, Error> {
         let Some(execution) = self.execution_id else {
             return Ok(None);
@@ -147,11 +147,11 @@ impl TryFrom<ScoreRow> for Score {
 }
 
 const NEWEST_FIRST: &str = " ORDER BY s.timestamp DESC, s.id DESC";
-/// For conditions that leave few: SQLite would rather read a whole project in order than sort a handful.
-/// A plus takes the column out of its reach.
+/// For selective conditions: SQLite would read a whole project in order instead of sorting a few rows. The
+/// plus makes the index of the column unusable.
 const FEW_NEWEST_FIRST: &str = " ORDER BY +s.timestamp DESC, s.id DESC";
 
-/// The scores asked for, newest first, after a place in the list.
+/// The matching scores, newest first, after a position in the list.
 pub(super) fn list(
     pool: &Pool,
     query: &ScoreQuery,
@@ -177,13 +177,13 @@ pub(super) fn list(
     statement
 }
 
-/// Traces asked for in one statement.
+/// Traces per statement.
 const TRACES_PER_STATEMENT: usize = 256;
-/// Bytes of a page that is continued by a cursor. It ends early where its scores are large.
+/// Bytes of a page that is continued by a cursor. The page ends early if its scores are large.
 const PART_BYTES: usize = 4 << 20;
 
 impl Telemetry {
-    /// The first of the scores, up to the bytes of a part; `true` when there are more.
+    /// The first of the scores, up to the bytes of a part; `true` if there are more.
     async fn fetch_part(&self, statement: Statement) -> Result<(Vec<Score>, bool), Error> {
         let Statement { sql, args, .. } = statement;
         let query = query(sql).bind_all(&args);
@@ -210,7 +210,7 @@ impl Telemetry {
         Ok(self.fetch_scores(statement).await?.pop())
     }
 
-    /// The scores of an execution that a later one over the same target took the place of, and which one.
+    /// The superseded scores of an execution, and the later execution over the same target.
     ///
     /// # Errors
     /// When the database fails.
@@ -236,7 +236,7 @@ impl Telemetry {
             .collect()
     }
 
-    /// Scores of a project, newest first, after a place in the list.
+    /// Scores of a project, newest first, after a position in the list.
     ///
     /// # Errors
     /// When the database fails.
@@ -257,8 +257,8 @@ impl Telemetry {
         }))
     }
 
-    /// Scores whose last change is in the window, after a place; each with its own. `true` when there are more though these
-    /// are less than `limit`, because they are large.
+    /// Scores whose last change is in the window, after a position; each with its own position. `true` if
+    /// there are more scores although there are fewer than `limit`, because they are large.
     ///
     /// # Errors
     /// When the database fails.
@@ -293,8 +293,8 @@ impl Telemetry {
         Ok((scores.into_iter().map(with_place).collect(), is_cut))
     }
 
-    /// A numbered page, from 1, of the scores of a project, newest first. Counts all of them: lists that
-    /// may grow are better read with [`Telemetry::scores`].
+    /// A numbered page, from 1, of the scores of a project, newest first. Counts all of them: long lists are
+    /// better read with [`Telemetry::scores`].
     ///
     /// # Errors
     /// When the database fails.
@@ -319,8 +319,8 @@ impl Telemetry {
         })
     }
 
-    /// All scores about these traces and the observations in them, newest first within a trace's own
-    /// scores; for pages that show many traces.
+    /// All scores on these traces and on their observations, newest first within the scores of a trace; for
+    /// pages with many traces.
     ///
     /// # Errors
     /// When the database fails.
@@ -338,7 +338,7 @@ impl Telemetry {
         Ok(scores)
     }
 
-    /// The newest scores about each of these traces and the observations in it, at most so many of each trace.
+    /// The newest scores on each of these traces and on its observations, at most `limit` per trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -369,7 +369,7 @@ impl Telemetry {
         Ok(scores)
     }
 
-    /// The ids of all scores about these traces and the observations in them, newest first.
+    /// The ids of all scores on these traces and on their observations, newest first.
     ///
     /// # Errors
     /// When the database fails.
@@ -394,7 +394,7 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// All scores about a session itself, newest first.
+    /// All scores on a session itself, newest first.
     ///
     /// # Errors
     /// When the database fails.
@@ -407,7 +407,7 @@ impl Telemetry {
         self.fetch_scores(list(&self.pool, &query, project, None)).await
     }
 
-    /// The newest scores about a trace itself, or about one observation of it, at most 1,000.
+    /// The newest scores on a trace itself, or on one of its observations, at most 1,000.
     ///
     /// # Errors
     /// When the database fails.
@@ -432,7 +432,7 @@ impl Telemetry {
         self.fetch_scores(statement).await
     }
 
-    /// Some of the scores about observations of a trace, at most so many: however many there are, no more are read.
+    /// Some of the scores on observations of a trace. At most `limit` are read.
     ///
     /// # Errors
     /// When the database fails.
@@ -450,7 +450,7 @@ impl Telemetry {
         self.fetch_scores(statement).await
     }
 
-    /// How many scores there are about observations of a trace.
+    /// Number of scores on observations of a trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -470,8 +470,9 @@ impl Telemetry {
         Ok(n.unsigned_abs())
     }
 
-    /// Hands on the comments of the scores about a trace and its steps, newest first: the id of the step, none for the trace
-    /// itself and for a step that has not arrived, and the comment. Behind a place, those about the steps there alone.
+    /// Passes on the comments of the scores on a trace and its observations, newest first: the id of the
+    /// observation, `None` for the trace itself and for an observation that has not arrived, and the comment.
+    /// After a position only the comments on observations there.
     pub(crate) async fn each_comment(
         &self,
         project: &ProjectId,
@@ -479,7 +480,7 @@ impl Telemetry {
         after: Option<&SearchCursor>,
         mut take: impl FnMut(Option<String>, &str) + Send,
     ) -> Result<(), Error> {
-        // The record of a trace is no step.
+        // The record of a trace is no observation.
         let comments = "SELECT o.id, s.comment FROM scores s LEFT JOIN observations o ON o.trace = $3 \
              AND o.id = s.observation_id AND o.id <> 't-' || s.trace_id \
              WHERE s.project_id = $1 AND s.trace_id = $2 AND s.comment IS NOT NULL";
@@ -505,8 +506,8 @@ impl Telemetry {
         comments.each(&self.pool, put).await
     }
 
-    /// How many scores there are about a trace and its steps, and when the last of them was written. At most 10,000 of them
-    /// are looked at: with more, a change may leave both numbers as they are.
+    /// Number of scores on a trace and its observations, and the time of the last write. At most 10,000 of
+    /// them are read: above that a change may leave both unchanged.
     ///
     /// # Errors
     /// When the database fails.
@@ -522,7 +523,7 @@ impl Telemetry {
         Ok(rows.into_iter().next().unwrap_or_default())
     }
 
-    /// How many scores there are about a trace itself and about each of these observations of it. What has none is left
+    /// Number of scores on a trace itself and on each of these observations. Subjects without scores are left
     /// out.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Scores of older generations, beside those that took their place.
+//! Scores of older generations, together with the scores that superseded them.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use super::read::{COLUMNS, ScoreRow};
 use crate::{Error, Telemetry};
 use perpend_db::query;
 
-/// Scores of older generations that are read for one page of others.
+/// Superseded scores that are read for one page of others.
 const MAX_SUPERSEDED: u32 = 500;
 
-/// What took the place of what.
+/// Superseded scores of a list of scores.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Superseded {
-    /// For each of the scores that were asked about, in their order: those it took the place of, newest first.
+    /// For each score of the list, in its order: the scores that it superseded, newest first.
     pub of_each: Vec<Vec<Score>>,
-    /// There are more.
+    /// Whether there are more.
     pub is_cut: bool,
 }
 
@@ -29,7 +29,7 @@ perpend_db::record! {
     }
 }
 
-/// The trace or the session that an execution judged as a whole.
+/// The trace or the session that an execution evaluated as a whole.
 fn judged(score: &Score) -> Option<(usize, &str)> {
     match &score.written.subject {
         Subject::Trace(trace) | Subject::Observation(trace, _) => Some((0, trace.as_str())),
@@ -38,7 +38,7 @@ fn judged(score: &Score) -> Option<(usize, &str)> {
     }
 }
 
-/// Whether both come from one rule and evaluator over one trace or session, so that one took the place of the other.
+/// Whether both come from one rule and evaluator over one trace or session, so that one superseded the other.
 fn is_of_one(a: &Score, b: &Score) -> bool {
     let maker = |score: &Score| {
         let origin = score.written.origin.as_ref();
@@ -48,9 +48,9 @@ fn is_of_one(a: &Score, b: &Score) -> bool {
 }
 
 impl Telemetry {
-    /// The scores that these took the place of: those of earlier executions of the same rule and evaluator over the same trace
-    /// or session. An older score stands beside the one of its name, and beside the first where the newer generation has none of
-    /// that name. Versions that ran in the shadow are no generations.
+    /// The scores that these superseded: those of earlier executions of the same rule and evaluator over the
+    /// same trace or session. An older score is listed under the newer one with its name, or under the first
+    /// one if the newer generation has none with that name. Shadow versions are no generations.
     ///
     /// # Errors
     /// When the database fails.
@@ -68,7 +68,7 @@ impl Telemetry {
             if ids.is_empty() {
                 continue;
             }
-            // The index of names would lead past all scores of the name.
+            // The index of names would lead to all scores of the name.
             let what = format!(
                 "{COLUMNS}, CAST(CASE WHEN EXISTS (SELECT 1 FROM scores n WHERE n.project_id = s.project_id \
                    AND n.{column} = s.{column} AND n.rule_id = s.rule_id \

@@ -1,4 +1,4 @@
-//! What the scores promise, on each database.
+//! Guarantees of stored scores, on each database.
 
 mod filters;
 mod parts;
@@ -95,7 +95,7 @@ fn ids(scores: &[Score]) -> Vec<&str> {
     scores.iter().map(|s| s.written.id.as_str()).collect()
 }
 
-/// Ids of the scores a query finds, newest first.
+/// Ids of the scores that match a query, newest first.
 async fn found(store: &Store, project: &ProjectId, query: ScoreQuery) -> Vec<String> {
     let page = store.telemetry.scores(project, &query, None, 100).await.unwrap();
     let numbered =
@@ -133,7 +133,7 @@ async fn writing_a_score_again_replaces_what_it_says_and_keeps_what_it_is_about(
         let home = project("home");
         let first = score("s", ScoreValue::Numeric(0.5));
         store.telemetry.put_scores(&home, std::slice::from_ref(&first), at(1)).await.unwrap();
-        // The same again changes nothing.
+        // Writing the same score again changes nothing.
         store.telemetry.put_scores(&home, std::slice::from_ref(&first), at(2)).await.unwrap();
         let stored = store.telemetry.score(&home, &id("s")).await.unwrap().unwrap();
         assert_eq!((stored.created_at, stored.updated_at), (at(1), at(1)));
@@ -156,7 +156,7 @@ async fn writing_a_score_again_replaces_what_it_says_and_keeps_what_it_is_about(
     .await;
 }
 
-/// What `put_scores` promises, as a model.
+/// The contract of `put_scores` as a model.
 fn put_in_model(model: &mut BTreeMap<ScoreId, Score>, scores: &[NewScore], now: Timestamp) {
     let before = model.clone();
     for new in scores {
@@ -262,7 +262,7 @@ async fn writers_of_the_same_scores_in_opposite_order_do_not_block_each_other() 
             .await
             .unwrap();
         assert_eq!(page.n_total, 80);
-        // Whole calls follow each other: the last one holds for all.
+        // Whole calls are serialised: the last one wins for all scores.
         let last = &page.items[0].written.value;
         assert!(page.items.iter().all(|s| s.written.value == *last));
     })
@@ -291,7 +291,7 @@ async fn text_that_one_database_cannot_keep_is_stored_the_same_way_in_both() {
     .await;
 }
 
-/// Six scores that differ in all a query can ask, newest first: a, b, c, d, e, f.
+/// Six scores that differ in every property that a query can test, newest first: a, b, c, d, e, f.
 fn six() -> [NewScore; 6] {
     let about_step = Subject::Observation(trace("t2"), ObservationId::new("o").unwrap());
     let mut six = [

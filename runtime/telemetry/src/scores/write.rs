@@ -44,12 +44,13 @@ const COLUMNS: [&str; 28] = [
     "given_name",
     "public_half",
 ];
-/// From here on in [`COLUMNS`] a second write replaces; those before belong to the first.
+/// Index of the first column in [`COLUMNS`] that a second write replaces; earlier columns keep the values of
+/// the first write.
 const FIRST_REPLACED: usize = 10;
 
 static INSERT: Sized = Sized::repeatable(|n| format!("{} DO NOTHING", insert_into(n)));
 static UPSERT: Sized = Sized::new(|n| upsert(n, ""));
-/// Replaces what the same public half wrote, and nothing else.
+/// Replaces only rows that were written with the same public key.
 static UPSERT_OF_HALF: Sized =
     Sized::new(|n| upsert(n, "scores.public_half = excluded.public_half AND "));
 
@@ -66,7 +67,7 @@ fn upsert(n: usize, only: &str) -> String {
     )
 }
 
-/// Ids that somebody else's scores have.
+/// Ids of scores that belong to other writers.
 static OF_OTHERS: Sized = Sized::new(|n| {
     format!(
         "SELECT id FROM scores WHERE project_id = $1 AND public_half IS DISTINCT FROM $2 AND id IN ({})",
@@ -82,17 +83,17 @@ fn insert_into(n_rows: usize) -> String {
     )
 }
 
-/// One score of a call, which may hold it several times.
+/// One score of a call, which may contain its id several times.
 struct Row<'s> {
-    /// Gives target, environment and time.
+    /// Provides target, environment and time.
     first: &'s NewScore,
-    /// Gives everything else.
+    /// Provides all other columns.
     last: &'s NewScore,
     metadata: String,
 }
 
-/// In the order of ids: two transactions that write the same scores mostly wait for each other, and seldom
-/// meet the wrong way round. One row per id: a statement cannot replace a row it inserted itself.
+/// In the order of ids, so that two transactions that write the same scores rarely deadlock. One row per id:
+/// a statement cannot replace a row that it inserted itself.
 fn rows(scores: &[NewScore]) -> Result<Vec<Row<'_>>, Error> {
     let mut by_id: BTreeMap<&ScoreId, (&NewScore, &NewScore)> = BTreeMap::new();
     for score in scores {
@@ -170,10 +171,10 @@ fn push_args<'s>(
     ]);
 }
 
-/// Writes scores of one project inside the caller's transaction; of equal ids the later one holds.
+/// Writes scores of one project inside the transaction of the caller. Of equal ids the later one wins.
 ///
 /// # Errors
-/// When the database fails; so for the others here.
+/// When the database fails; the same holds for the other functions of this module.
 pub async fn put(
     tx: &mut Tx,
     project: &ProjectId,
@@ -183,7 +184,8 @@ pub async fn put(
     put_by(tx, project, scores, None, now).await
 }
 
-/// As [`put`]; whoever showed no more than the public half of a key replaces nothing that others wrote.
+/// As [`put`], for a caller authenticated only by the public half of a key: it does not replace scores of
+/// others.
 async fn put_by(
     tx: &mut Tx,
     project: &ProjectId,
@@ -201,7 +203,7 @@ async fn put_by(
         let push = |args: &mut Vec<_>, row| push_args(args, project, row, half, now);
         let (n_new, later) = tx.execute_some(&INSERT, &[], rest, push).await?;
         let (chunk, later) = rest.split_at(rest.len() - later.len());
-        // Nearly all scores are new, and only those that stand may have to be replaced.
+        // Nearly all scores are new; only existing ones may have to be replaced.
         if (n_new as usize) < chunk.len() {
             tx.execute_for(upsert, chunk, push).await?;
         }
@@ -213,14 +215,14 @@ async fn put_by(
 static IDS_OF_EXECUTION: LazyLock<[String; 2]> = LazyLock::new(|| {
     OF_EXECUTION.map(|of_execution| format!("SELECT id FROM scores {of_execution}"))
 });
-/// Over a trace or what is in it, and over a session.
+/// Conditions for an execution over a trace or its observations, and over a session.
 const OF_EXECUTION: [&str; 2] = [
     "WHERE project_id = $1 AND trace_id = $2 AND execution_id = $3",
     "WHERE project_id = $1 AND session_id = $2 AND execution_id = $3",
 ];
 const DELETE: &str = "DELETE FROM scores WHERE project_id = $1 AND id = $2";
 
-/// The place of the statements for a target, and what they look for.
+/// The index of the statements for a target, and the id for which they search.
 pub(super) fn place_of(target: &Target) -> (usize, &str) {
     match target {
         Target::Observation(trace, _) | Target::Trace(trace) => (0, trace.as_str()),
@@ -228,8 +230,8 @@ pub(super) fn place_of(target: &Target) -> (usize, &str) {
     }
 }
 
-/// Deletes the scores of an execution that are not in `keep`, inside the caller's transaction: an
-/// attempt that gives fewer scores than an earlier one must not leave the surplus (evaluation.md 1.7).
+/// Deletes the scores of an execution that are not in `keep`, inside the transaction of the caller: an
+/// attempt with fewer scores than an earlier one must not leave the surplus (evaluation.md 1.7).
 pub async fn delete_others(
     tx: &mut Tx,
     (project, target): (&ProjectId, &Target),
@@ -248,8 +250,8 @@ pub async fn delete_others(
     Ok(())
 }
 
-/// Puts aside the scores of an execution over a target that `newest` took the place of. Inside the caller's
-/// transaction.
+/// Moves the scores of an execution over a target to the superseded ones, with `newest` as the execution that
+/// supersedes them. Inside the transaction of the caller.
 pub async fn put_aside(
     tx: &mut Tx,
     (project, target): (&ProjectId, &Target),
@@ -265,7 +267,7 @@ pub async fn put_aside(
                  WHERE true ON CONFLICT (project_id, id) DO NOTHING"
             )
         };
-        // Who deletes them at the same time is waited for: what is gone then is not copied.
+        // Waits for a concurrent deletion, so that deleted rows are not copied.
         ["", "FOR UPDATE"].map(|locked| OF_EXECUTION.map(|of_execution| copy(of_execution, locked)))
     });
     static REMOVE: LazyLock<[String; 2]> = LazyLock::new(|| {
@@ -281,9 +283,9 @@ pub async fn put_aside(
 }
 
 impl Telemetry {
-    /// Writes scores. A score whose id stands already gets the new name, value, source, comment,
-    /// metadata and origin; its target, environment, timestamp and time of creation stay. The same again changes
-    /// nothing, the time of the last change included. Of equal ids in one call the later one holds.
+    /// Writes scores. A score with an existing id gets the new name, value, source, comment, metadata and
+    /// origin; its target, environment, timestamp and creation time stay. Writing the same score again
+    /// changes nothing, not even the time of the last change. Of equal ids in one call the later one wins.
     ///
     /// # Errors
     /// When the database fails; nothing is written then.
@@ -312,8 +314,8 @@ impl Telemetry {
         Ok(())
     }
 
-    /// As [`Telemetry::put_scores`], for somebody who showed no more than the public half of the key with this id.
-    /// What others wrote stays as it is; the ids of these are returned.
+    /// As [`Telemetry::put_scores`], for a caller authenticated only by the public half of the key with this
+    /// id. Scores of other writers are unchanged, and their ids are returned.
     ///
     /// # Errors
     /// When the database fails; nothing is written then.

@@ -1,4 +1,4 @@
-//! Traces counted over time.
+//! Counts of traces over time.
 
 use super::*;
 use crate::{Began, Environments};

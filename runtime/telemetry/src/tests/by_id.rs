@@ -1,4 +1,4 @@
-//! What is found by an id alone.
+//! Lookups by an id alone.
 
 use perpend_domain::telemetry::GroupKey;
 

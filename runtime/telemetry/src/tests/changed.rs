@@ -1,4 +1,4 @@
-//! What changed is read once, in pages, whatever happens meanwhile.
+//! Each change is read once, in pages, also under concurrent changes.
 
 use super::*;
 use crate::testing::Store;
@@ -31,7 +31,7 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
             after = Some(last.clone());
             ids.extend(read.into_iter().map(|(_, stored)| stored.observation));
             if ids.len() == 2 {
-                // What changes while it is read is read in a later window.
+                // A row that changes during the read is in a later window.
                 let mut late = span(2, 6, None);
                 late.end = Some(at(9_000));
                 send(&store, vec![late], 30).await;

@@ -1,11 +1,11 @@
-//! What traces, sessions and users cost where prices are missing.
+//! Costs of traces, sessions and users with missing prices.
 
 use perpend_domain::cost::CostSum;
 use perpend_domain::telemetry::{GroupKey, GroupQuery};
 
 use super::*;
 
-/// The first step of a trace, which calls no model.
+/// The first observation of a trace, which calls no model.
 fn root(trace: u32) -> Observation {
     let mut root = span(trace, 1, None);
     root.kind = ObservationKind::Span;
@@ -15,7 +15,7 @@ fn root(trace: u32) -> Observation {
     root
 }
 
-/// A model call with this cost; none where its model has no price.
+/// A model call with this cost; `None` if its model has no price.
 fn call(trace: u32, id: u32, dollars: Option<f64>) -> Observation {
     let mut call = span(trace, id, Some(1));
     call.computed_cost = dollars.map(|dollars| ("total".to_owned(), dollars)).into_iter().collect();
@@ -57,7 +57,7 @@ async fn a_missing_price_is_told_from_a_price_of_zero_and_is_found_when_it_comes
         let expected = [CostSum::default(), free, cost(0.0, 0, 1), mixed];
         assert_eq!(of_traces(&store, &p).await, expected);
 
-        // A richer version of one call, and a call that was not there.
+        // A richer version of one call, and a new call.
         let mut late = call(3, 2, Some(0.25));
         late.attribute_count += 1;
         let more = vec![late, call(4, 4, None)];

@@ -1,5 +1,5 @@
-//! Lists that ask for environments alone are counted by sums kept beside the traces, those with a mark by what stands
-//! beside it.
+//! Lists that filter by environments only are counted by maintained sums, and lists with a mark by the table
+//! of marks.
 
 use super::*;
 use crate::testing::Store;
@@ -18,7 +18,7 @@ fn filter(of: &[(&str, &str)]) -> Filter {
     Filter::parse(&conditions, TRACES).unwrap()
 }
 
-/// How many traces the list says to have, held against those that it has.
+/// The total of the list, compared with its number of traces.
 async fn n_traces(store: &Store, project: &ProjectId, of: &[(&str, &str)]) -> u64 {
     let query = TraceQuery { filter: filter(of), limit: 1_000, ..TraceQuery::default() };
     let found = store.telemetry.traces(project, &query).await.unwrap();
@@ -75,7 +75,7 @@ async fn traces_that_are_written_at_once_are_all_counted() {
         let write = async |first: u32| {
             for n in first..first + 10 {
                 let environments = ["one", "two"];
-                // In either order: two who wait for each other would never end.
+                // In either order: a deadlock would never end.
                 let at_first = (first / 10 % 2) as usize;
                 let spans = [at_first, 1 - at_first]
                     .map(|nth| of(environments[nth], span(10 * n + nth as u32, n, None)));

@@ -1,4 +1,4 @@
-//! The values of the newest traces, counted.
+//! Counts of the values of the newest traces.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Every column, type and operator of the filter language: a list gives what the memory side gives row by
-//! row, whichever way the rows are found, and pages cut one list into parts.
+//! Every column, type and operator of the filter language: a list returns what evaluation in memory returns
+//! row by row, for every access path, and pages partition the list.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ fn text() -> impl Strategy<Value = String> {
     one_of(&TEXTS).prop_map(str::to_owned)
 }
 
-/// JSON in which each character is written as its code: as JSON, as a text, and within a string of JSON.
+/// JSON in which each character is written as an escape: as JSON, as a text, and within a string of JSON.
 fn in_codes(text: &str, n: u8) -> Payload {
     let code = |c: char| format!("\\u{:04x}", u32::from(c));
     let codes: String = text.chars().map(code).collect();
@@ -63,7 +63,7 @@ fn tags() -> impl Strategy<Value = Vec<String>> {
     prop::collection::btree_set(one_of(&all), 0..3).prop_map(|set| set.into_iter().collect())
 }
 
-/// Spans in which every column of a filter may be something, or nothing.
+/// Spans in which every filter column may be set or absent.
 fn full_span() -> impl Strategy<Value = Observation> {
     let opt = || prop::option::of(text());
     let texts = (opt(), opt(), opt(), opt(), opt(), opt());
@@ -153,7 +153,7 @@ fn scores() -> impl Strategy<Value = Vec<NewScore>> {
     })
 }
 
-/// Texts that a column may hold.
+/// Texts that a column may contain.
 fn texts_of(column: &'static Column) -> Vec<String> {
     let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     match column.id {
@@ -204,7 +204,7 @@ fn condition(columns: &'static [Column]) -> impl Strategy<Value = Value> {
     })
 }
 
-/// A filter that is no error.
+/// A valid filter.
 fn filter(runner: &mut TestRunner, columns: &'static [Column]) -> (Vec<Value>, Filter) {
     loop {
         let raw = prop::collection::vec(condition(columns), 1..4);
@@ -215,7 +215,7 @@ fn filter(runner: &mut TestRunner, columns: &'static [Column]) -> (Vec<Value>, F
     }
 }
 
-/// A trace with its observations, whose texts it is searched by.
+/// A trace with its observations, whose texts are searched.
 struct SearchedTrace<'a> {
     trace: TraceCells<'a>,
     parts: Vec<ObservationCells<'a>>,
@@ -246,7 +246,7 @@ struct World {
     scores: Vec<Score>,
 }
 
-/// Traces with what their parts cost, added up by hand.
+/// Traces with the costs of their parts, summed in the test.
 async fn with_costs(store: &Store, project: &ProjectId, query: &TraceQuery) -> Vec<StoredTrace> {
     let mut traces = store.telemetry.traces(project, query).await.unwrap().items;
     for stored in &mut traces {
@@ -268,7 +268,7 @@ impl World {
         let project = project("p1");
         let spans = prop::collection::vec(full_span(), 60..61);
         let spans = spans.new_tree(runner).unwrap().current();
-        // In parts: what stands is refolded, replaced and marked anew.
+        // In parts: stored rows are refolded, replaced and marked again.
         for part in spans.chunks(20) {
             store.telemetry.write_batch(&project, batch(part.to_vec()), at(0)).await.unwrap();
         }
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// Scores about this trace, or about one observation of it.
+    /// Scores on this trace, or on one of its observations.
     fn about(&self, trace: &TraceId, observation: Option<&ObservationId>) -> Vec<Score> {
         let is_own = |score: &&Score| match &score.written.subject {
             Subject::Trace(id) | Subject::Observation(id, _) => {
@@ -393,7 +393,7 @@ async fn every_filter_of_traces_means_the_same_in_memory_and_in_lists() {
     .await;
 }
 
-/// A score with what it is about, as filters of metrics see it.
+/// A score with its subject, as a row for filters of metrics.
 struct ScoreCells<'a> {
     score: &'a Score,
     trace: Option<&'a StoredTrace>,
@@ -506,7 +506,7 @@ async fn every_filter_of_scores_means_the_same_in_memory_and_in_metrics() {
                         .map_or(json!(0), |group| group.values[0].result(&question.metrics[0], 1));
                     assert_eq!(found, json!(expected), "{raw:?}");
                 }
-                // What they cannot do is refused, and never answered wrongly.
+                // Unsupported queries are refused and never answered wrongly.
                 Err(Error::Conflict(_)) => {}
                 Err(error) => panic!("{raw:?}: {error}"),
             }
@@ -515,7 +515,7 @@ async fn every_filter_of_scores_means_the_same_in_memory_and_in_metrics() {
     .await;
 }
 
-/// Six hundred traces of one span, many of which begin at one time.
+/// Six hundred traces of one span, many of which start at the same time.
 async fn many(store: &Store, project: &ProjectId) {
     for first in (0..600).step_by(150) {
         let spans = (first..first + 150).map(|n| {

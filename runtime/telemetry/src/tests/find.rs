@@ -1,4 +1,4 @@
-//! A text searched for in a trace.
+//! Text search in a trace.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::FindQuery;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// All hits of a search whose requests end behind so many hits or after so long.
+/// All hits of a search whose requests end after this number of hits or this time.
 async fn found(
     store: &Store,
     project: &ProjectId,
@@ -41,7 +41,7 @@ fn ids(hits: &[SearchHit]) -> Vec<Option<String>> {
     hits.iter().map(id).collect()
 }
 
-/// A step with the text in these parts, comments aside.
+/// An observation with the text in these parts, except comments.
 fn with_text(n: u32, parts: &[SearchField]) -> Observation {
     let mut own = span(1, n, None);
     own.start = at(i64::from(n % 40));
@@ -74,7 +74,7 @@ async fn the_parts_of_a_search_together_find_what_a_full_scan_finds() {
         let mut runner = TestRunner::deterministic();
         for round in 0..4 {
             let p = project(&format!("p{round}"));
-            // Each bit is a part that contains the text; most steps have none.
+            // Each bit is a part that contains the text; most observations have none.
             let masks = prop::collection::vec(0..1_024_u32, 1..600);
             let masks = masks.new_tree(&mut runner).unwrap().current();
             let mut whole = Batch::default();
@@ -152,7 +152,8 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
         let places = places.map(|place| (place.part, place.excerpt.before.as_str(), place.n));
         let expected = [(SearchField::Output, "a ", 1), (SearchField::Comment, "no ", 3)];
         assert_eq!(places.collect::<Vec<_>>(), expected);
-        // Nor do those about the record, which is no step, and about a step that has not arrived get lost.
+        // Comments on the record, which is no observation, and on an observation that has not arrived are
+        // found too.
         let elsewhere = [record_id(&trace_id(1)).unwrap(), span(1, 9, None).id];
         let elsewhere = elsewhere.map(|id| {
             let about = Subject::Observation(trace_id(1), id.clone());
@@ -172,7 +173,7 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
             assert_eq!(ids(&hits), [None]);
             assert_eq!(n_comments(&hits[0]), 5);
         }
-        // Where the step arrives, its comment is one about the step.
+        // When the observation arrives, its comment is on the observation.
         let batch = Batch { observations: vec![with_text(9, &[])], ..Batch::default() };
         store.telemetry.write_batch(&p, batch, at(2)).await.unwrap();
         let hits = found(&store, &p, "needle", (2, LONG)).await;

@@ -1,4 +1,4 @@
-//! Sessions and users, put together of their traces.
+//! Sessions and users, aggregated from their traces.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use super::*;
 
 const N_TRACES: u32 = 60;
 
-/// Traces of seven sessions and of traces without one, some at the same time, of three users.
+/// Traces of seven sessions and traces without a session, some at the same time, of three users.
 fn members(n: u32) -> Observation {
     let mut root = span(n, 1, None);
     root.start = at(i64::from(n * 37 % 20) * 1_000);
@@ -23,10 +23,10 @@ fn members(n: u32) -> Observation {
     root
 }
 
-/// A group: its id, when it was active last, its traces and its errors.
+/// A group: its id, its last activity, its number of traces and of errors.
 type Said = (String, i64, u64, u64);
 
-/// What the list has to say: for each group its last start, how many traces, how many errors.
+/// The expected list: each group with its last start, number of traces and number of errors.
 fn expected(by: GroupKey, of: Option<&str>) -> Vec<Said> {
     let mut groups: BTreeMap<String, (i64, u64, u64)> = BTreeMap::new();
     for n in 1..=N_TRACES {
@@ -153,7 +153,7 @@ async fn groups_are_found_by_a_walk_in_time_without_sorting_all_traces() {
         let sql = crate::trace_groups::newest(1, &query, None, false);
         let steps = super::plans::plan(&store, &sql.text).await;
         assert!(steps[0].contains("traces_newest"), "{steps:?}");
-        // A later trace is looked for from this one on, and not from the begin of the time.
+        // A later trace is searched from this one on, and not from the start of the time range.
         let (_, later) = sql.text.split_once("NOT EXISTS").unwrap();
         assert!(!later.contains("n.started_at >= $"), "{later}");
         let sorts = |step: &String| step.contains("TEMP B-TREE FOR ORDER BY");
@@ -203,7 +203,7 @@ fn texts(column: &str, operator: &str, values: &[&str]) -> Value {
     json!({ "type": "stringOptions", "column": column, "operator": operator, "value": values })
 }
 
-/// Filters of sessions and of users, with the groups that fit.
+/// Filters of sessions and of users, with the matching groups.
 fn fitting() -> Vec<(GroupKey, Filter, Vec<Said>)> {
     let named = |by, names: &[&str]| {
         let all = expected(by, None).into_iter();
@@ -392,7 +392,7 @@ async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_new
         let query = GroupQuery::new(GroupKey::User, 10);
         let days = telemetry.traces_by_day(&p, &query, &["ada"], (at(2_000), 2));
         assert_eq!(days.await.unwrap()["ada"], [3, 0]);
-        // Lengths are no share, and a step is not its trace.
+        // Lengths are no fractions, and an observation is not its trace.
         let query = GroupQuery::new(GroupKey::User, 10);
         let low = telemetry.low_scores(&p, &query, "ada").await.unwrap();
         let low = low.iter().map(|one| (one.trace.clone(), one.name.as_str(), one.is_truth));

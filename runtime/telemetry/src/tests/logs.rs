@@ -1,4 +1,4 @@
-//! Log records that belong to spans, whichever comes first.
+//! Log records that belong to spans, in any order of arrival.
 
 use super::*;
 
@@ -22,7 +22,7 @@ async fn log_records_reach_a_span_of_the_same_commit_though_earlier_batches_of_i
         bare.content = Content::default();
         bare.has_content = false;
         let only_logs = Batch { logs: logs.clone(), ..Batch::default() };
-        // All three stand in the queue before the first is taken from it.
+        // All three are queued before the first is taken from the queue.
         let (another, records, own) = futures_util::future::join3(
             store.telemetry.write_batch(&p, batch(vec![span(2, 1, None)]), at(1)),
             store.telemetry.write_batch(&p, only_logs, at(1)),

@@ -1,4 +1,4 @@
-//! The longest texts that the edges let in, against the keys of every index.
+//! The longest texts that input validation accepts, as keys of every index.
 
 use perpend_domain::ids::{MAX_ID_BYTES, MAX_ID_CHARS};
 use perpend_domain::patch::{Patch, PatchSubject};
@@ -7,7 +7,7 @@ use perpend_domain::pricing::PriceTable;
 use super::*;
 use perpend_domain::telemetry::EventBatch;
 
-/// So many characters of three bytes that no compression makes shorter.
+/// As many characters of three bytes that compression does not make shorter.
 fn noise(seed: u32, n_chars: usize) -> String {
     let mut state = seed.wrapping_mul(2_654_435_761).max(1);
     let mut next = || {

@@ -1,4 +1,4 @@
-//! Bookmarks and tags that people set.
+//! Bookmarks and tags set by users.
 
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
 use perpend_domain::marks::TraceMarks;
@@ -19,7 +19,7 @@ async fn trace(store: &Store, project: &ProjectId) -> perpend_domain::trace::Tra
     found.unwrap().unwrap().trace
 }
 
-/// Ids of the traces that are bookmarked, or are not.
+/// Ids of the traces that are bookmarked, or that are not.
 async fn bookmarked(store: &Store, project: &ProjectId, is: bool) -> Vec<String> {
     let condition = Condition { column: find(TRACES, "bookmarked"), test: Test::Is(is) };
     let query = TraceQuery {
@@ -37,7 +37,7 @@ async fn a_person_bookmarks_a_trace_and_removes_a_tag_that_its_spans_have() {
         let p = project("p");
         let mut root = span(1, 1, None);
         root.tags = vec!["sent".to_owned()];
-        // Nothing that a sender writes looks like a bookmark.
+        // No data of a sender is taken for a bookmark.
         root.trace = Some(Box::new(perpend_domain::observation::TraceFacts {
             metadata: serde_json::json!({ "{\"bookmarked\":true": true, "bookmarked": true })
                 .as_object()

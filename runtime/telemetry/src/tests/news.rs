@@ -1,4 +1,4 @@
-//! How many traces came since.
+//! Counts of new traces.
 
 use perpend_domain::telemetry::{GroupKey, GroupQuery};
 
@@ -43,7 +43,7 @@ async fn what_came_since_is_counted_in_its_time_and_its_environments() {
 async fn what_started_long_before_and_came_later_is_new_and_is_counted_once() {
     on_each_database(|store| async move {
         let p = project("p");
-        // One that claims to start in the future must not hide what comes after it.
+        // A trace with a start in the future must not hide later ones.
         for (n, start, received) in
             [(1, 900, 10), (2, 20, 10), (3, 15, 30), (4, 950, 30), (5, 5, 30)]
         {

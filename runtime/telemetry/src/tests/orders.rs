@@ -1,4 +1,4 @@
-//! Lists of traces by their figures.
+//! Lists of traces ordered by their figures.
 
 use perpend_domain::trace_list::TraceOrder;
 
@@ -6,13 +6,13 @@ use super::*;
 use crate::{Bounds, Figure, TraceCursor, TracesFrom};
 
 const BOUNDS: Bounds = Bounds { max_tested: 1_000, max_counted: None };
-/// A list that is counted as far as this is read block by block where traces are tested.
+/// A list with this limit is read block by block if traces are tested in memory.
 const FEW_COUNTED: Bounds = Bounds { max_counted: Some(3), ..BOUNDS };
 
 const FIGURES: [TraceOrder; 4] =
     [TraceOrder::Latency, TraceOrder::TotalCost, TraceOrder::TotalTokens, TraceOrder::ErrorCount];
 
-/// A step with these tokens; the third and each third behind it is an error.
+/// An observation with these tokens; every third one is an error.
 fn with_figures(n: u32, tokens: Option<u64>) -> Observation {
     let mut step = span(n, n, None);
     step.usage =
@@ -42,7 +42,7 @@ async fn traces_are_listed_by_tokens_and_errors_and_equal_ones_by_time() {
             (TraceOrder::TotalTokens, true, [2, 5, 6, 1, 4, 3]),
             (TraceOrder::ErrorCount, false, [6, 3, 5, 4, 2, 1]),
             (TraceOrder::ErrorCount, true, [1, 2, 4, 5, 3, 6]),
-            // All take as long.
+            // All have the same duration.
             (TraceOrder::Latency, false, [6, 5, 4, 3, 2, 1]),
         ];
         for (order, ascending, expected) in cases {
@@ -99,7 +99,7 @@ fn filter(raw: Value) -> Filter {
     Filter::parse(raw.as_array().unwrap(), TRACES).unwrap()
 }
 
-/// All pages of a list, walked from its beginning by the places that each page names, and back again.
+/// All pages of a list, forwards by the cursors of each page, and backwards.
 async fn walked(
     store: &Store,
     p: &ProjectId,
@@ -132,7 +132,7 @@ async fn walked(
     (forth, back)
 }
 
-/// Each trace of a list has those beside it that the list has.
+/// The neighbours of each trace are those in the list.
 async fn assert_beside(store: &Store, p: &ProjectId, query: &TraceQuery, all: &[TraceId]) {
     for (at, id) in all.iter().enumerate() {
         let found = store.telemetry.traces_beside(p, query, id, 1_000).await;
@@ -152,10 +152,10 @@ async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_
         let scores = [
             score("a", Subject::Trace(trace_id(1)), "quality", 0.25),
             score("b", Subject::Trace(trace_id(3)), "quality", 0.75),
-            // Of the two of one trace, the first in the order counts.
+            // Of the two scores of one trace, the first in the order counts.
             score("c", Subject::Trace(trace_id(5)), "quality", 0.5),
             score("d", Subject::Trace(trace_id(5)), "quality", 0.9),
-            // Neither is a number of this name about a trace itself.
+            // Neither is a number of this name on a trace itself.
             score("e", Subject::Observation(trace_id(2), span_id(2)), "quality", 1.0),
             score("f", Subject::Trace(trace_id(4)), "other", 1.0),
         ];
@@ -176,7 +176,7 @@ async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_
                 assert_eq!((&forth, &back), (&expected, &expected), "{ascending}");
             }
             assert_beside(&store, &p, &query, &expected).await;
-            // A part of the filter narrows both halves.
+            // A condition applies to both halves.
             let narrowed = TraceQuery {
                 filter: filter(json!([{"type": "number", "column": "errorCount", "operator": ">", "value": 0}])),
                 ..query
@@ -231,7 +231,7 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
         let (again, places) = page(places.first.map(TracesFrom::Before)).await;
         assert_eq!(again, [9, 8, 7].map(trace_id));
         assert_eq!(places.n_before, Some(6));
-        // Where fewer stand before a cursor than a page holds, the page is the first one, and whole.
+        // If fewer traces than a page precede a cursor, the page is the full first page.
         for raw in [json!([]), tested] {
             let asked = TraceQuery { filter: filter(raw), ..first.clone() };
             let cursor = TraceCursor { figure: None, at: at(14), tie: trace_id(14).to_string() };
@@ -269,7 +269,7 @@ async fn a_list_is_counted_and_read_as_far_as_its_bounds_and_says_so() {
         let first = [9, 8].map(trace_id).to_vec();
         let last = [2, 1].map(trace_id).to_vec();
         assert_eq!(page(json!([]), BOUNDS, None).await, (first.clone(), Some((9, false)), 0, true));
-        // What is asked for by environments alone is counted beside the traces, and the rest one by one.
+        // Queries by environment are counted by sums, others row by row.
         assert_eq!(page(json!([]), FEW_COUNTED, None).await, (first.clone(), Some((9, false)), 0, true));
         let ever = json!([{"type": "datetime", "column": "timestamp", "operator": ">", "value": "2020-01-01T00:00:00Z"}]);
         assert_eq!(page(ever, FEW_COUNTED, None).await, (first.clone(), Some((3, true)), 0, true));
@@ -321,7 +321,7 @@ async fn a_search_that_stops_goes_on_behind_the_last_trace_that_it_tested() {
         let two = vec![trace_id(2)];
         let (found, tested) = walk("step 2").await;
         assert_eq!((found, tested), (two, vec![(4, 5), (4, 1), (1, 0)]));
-        // From the end to the beginning the same, one page at a time.
+        // From the end to the start the same, one page at a time.
         let query = TraceQuery {
             filter: filter(json!([{"type": "string", "column": "text", "operator": "matches", "value": "step 2"}])),
             limit: 2,
@@ -338,7 +338,7 @@ async fn a_search_that_stops_goes_on_behind_the_last_trace_that_it_tested() {
         let before = store.telemetry.traces_from(&p, &query, Some(&before), few);
         let before = before.await.unwrap();
         assert_eq!((before.traces.len(), before.n_left), (0, 1), "not the first page");
-        // A page that is full has a next one, and nothing stopped.
+        // A full page has a next one, and no search stopped.
         let (found, tested) = walk("step").await;
         assert_eq!((found, tested.len()), ([9, 8].map(trace_id).to_vec(), 1));
     })
@@ -380,7 +380,7 @@ async fn a_filter_on_a_score_holds_for_the_mean_of_its_numbers_as_memory_adds_th
     .await;
 }
 
-/// A page may be full with traces next to its beginning, or need those far behind: the list is the same.
+/// A page may be filled with traces near its start, or need distant ones: the list is the same.
 #[tokio::test]
 async fn a_list_of_traces_with_a_score_is_whole_wherever_they_stand() {
     on_each_database(|store| async move {
@@ -388,12 +388,12 @@ async fn a_list_of_traces_with_a_score_is_whole_wherever_they_stand() {
         let steps = (1..=24).map(|n| with_figures(n, None)).collect();
         let write = store.telemetry.write_batch(&p, batch(steps), at(0));
         write.await.unwrap();
-        // Newest first: four next to each other, none for long, one, none, and two at the end.
+        // Newest first: four adjacent ones, a long gap, one, a gap, and two at the end.
         let with_score = [24, 23, 22, 21, 9, 2, 1];
         let scores: Vec<NewScore> = with_score
             .iter()
             .map(|n| score(&format!("s{n}"), Subject::Trace(trace_id(*n)), "quality", 0.25))
-            // Not low, and not about the trace.
+            // Not low, and not on the trace.
             .chain([
                 score("high", Subject::Trace(trace_id(20)), "quality", 0.75),
                 score("step", Subject::Observation(trace_id(19), span_id(19)), "quality", 0.0),
@@ -435,7 +435,7 @@ async fn traces_with_and_without_a_score_of_a_name_are_told_whatever_its_value_i
             named("a", 1, "tone", ScoreValue::Categorical("kind".to_owned())),
             named("b", 2, "tone", ScoreValue::Boolean(false)),
             named("c", 2, "quality", ScoreValue::Numeric(1.0)),
-            // Not about the trace.
+            // Not on the trace.
             score("d", Subject::Observation(trace_id(3), span_id(3)), "tone", 1.0),
         ];
         store.telemetry.put_scores(&p, &scores, at(0)).await.unwrap();

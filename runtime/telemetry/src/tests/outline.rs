@@ -1,4 +1,4 @@
-//! The narrow rows that the outline of a trace is made from.
+//! The narrow rows from which the outline of a trace is made.
 
 use perpend_domain::patch::TRACE_RECORD;
 use perpend_domain::telemetry::ObservationSummary;
@@ -82,7 +82,7 @@ async fn the_version_of_an_outline_changes_with_its_observations_alone() {
         telemetry.write_batch(&p, first.clone(), at(0)).await.unwrap();
         let version = || async { telemetry.trace_version(&p, &trace).await.unwrap().unwrap() };
         let before = version().await;
-        // Folding the trace and reading it changes nothing.
+        // Folding and reading the trace change nothing.
         telemetry.trace(&p, &trace, true).await.unwrap();
         telemetry.write_batch(&p, first, at(0)).await.unwrap();
         assert_eq!(version().await, before);
@@ -90,7 +90,7 @@ async fn the_version_of_an_outline_changes_with_its_observations_alone() {
         telemetry.write_batch(&p, more.clone(), at(0)).await.unwrap();
         let after = version().await;
         assert_ne!(after, before);
-        // One that is deleted and sent again is another one, however often it changed.
+        // An observation that is deleted and sent again is a new one, however often it changed.
         telemetry.delete_traces(&p, std::slice::from_ref(&trace)).await.unwrap();
         assert_eq!(telemetry.trace_version(&p, &trace).await.unwrap(), None);
         telemetry.write_batch(&p, more, at(0)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Observations and traces that are told in parts.
+//! Observations and traces that are sent in parts.
 
 use perpend_domain::observation::ExperimentLink;
 use perpend_domain::patch::{Patch, PatchSubject};
@@ -36,7 +36,7 @@ async fn of_parts_of_one_time_the_last_in_the_last_request_holds() {
             part.output = Some(Payload::Text(text.to_owned()));
             part
         };
-        // Their ids would put them the other way round.
+        // Their ids have the opposite order.
         let prices = PriceTable::default();
         for (now, texts) in [(1, [("9", "a"), ("8", "b")]), (2, [("7", "c"), ("6", "d")])] {
             let patches = texts.map(|(event, text)| said(event, text)).to_vec();
@@ -46,7 +46,7 @@ async fn of_parts_of_one_time_the_last_in_the_last_request_holds() {
         }
         let expected = Some(Payload::Text("d".to_owned()));
         assert_eq!(stored(&store, &p, &whole).await.content.output, expected);
-        // The first once more changes nothing.
+        // Repeating the first part changes nothing.
         send(&store, &p, vec![said("9", "a")]).await;
         assert_eq!(stored(&store, &p, &whole).await.content.output, expected);
     })
@@ -75,7 +75,7 @@ async fn a_part_changes_of_a_span_only_what_it_says() {
         expected.attribute_count += 1;
         expected.is_in_parts = true;
         assert_eq!(stored(&store, &p, &whole).await, expected);
-        // A second part stands on the same base, and a span sent once more does not undo them.
+        // A second part applies to the same base, and repeating a span does not undo the parts.
         let mut second = update("2", &whole);
         second.output = Some(Payload::Text("better".to_owned()));
         send(&store, &p, vec![second]).await;
@@ -169,7 +169,7 @@ async fn no_part_is_lost_however_many_there_are() {
         send(&store, &p, (1_010..2_600).map(part).collect()).await;
         let now = stored(&store, &p, &whole).await;
         assert_eq!(now.content.metadata.len(), 2_600);
-        // The newest once more change nothing.
+        // Repeating the newest parts changes nothing.
         send(&store, &p, (2_200..2_600).map(part).collect()).await;
         assert_eq!(stored(&store, &p, &whole).await, now);
     })

@@ -8,7 +8,7 @@ use crate::{observation_list, reading, refresh};
 use perpend_db::query;
 use perpend_domain::trace_list::TraceOrder;
 
-/// How SQLite would run a statement: one line per step.
+/// The query plan of SQLite, one line per step.
 pub(super) async fn plan(store: &Store, sql: &str) -> Vec<String> {
     let sql = format!("EXPLAIN QUERY PLAN {sql}");
     let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();

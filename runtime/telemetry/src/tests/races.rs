@@ -1,4 +1,4 @@
-//! What happens between two statements, two batches or two nodes.
+//! Concurrent statements, batches and nodes.
 
 use futures_util::future::join_all;
 

@@ -1,4 +1,4 @@
-//! A trace read part by part.
+//! Reading a trace in parts.
 
 use super::*;
 use crate::TraceReader;
@@ -23,7 +23,7 @@ fn with_output(id: u32, output: String) -> Observation {
 async fn all_parts_together_are_the_whole_trace_in_its_order() {
     on_each_database(|store| async move {
         let p = project("p1");
-        // Neither the order of arrival nor that of the ids is that of the starts.
+        // The orders of arrival, of ids and of starts differ.
         for batch_no in 0..3_u32 {
             let ids = (0..250_u32).map(|at| 1 + (at * 3 + batch_no) * 7919 % 750);
             let spans = ids.map(|id| {
@@ -82,7 +82,7 @@ async fn what_happens_meanwhile_repeats_nothing_and_leaves_nothing_out_that_is_t
         store.telemetry.write_batch(&p, first, at(1)).await.unwrap();
         let mut reader = store.telemetry.read_trace(&p, &trace_id(1)).await.unwrap().unwrap();
         let head = store.telemetry.next_observations(&mut reader).await.unwrap();
-        // The first one moves to the end, the last to the front, and a new one comes.
+        // The first one moves to the end, the last one to the front, and a new one arrives.
         let mut moved = [with_output(1, "after".to_owned()), with_output(600, "after".to_owned())];
         (moved[0].start, moved[1].start) = (at(5_000), at(0));
         let later = batch_of([&moved[..], &[with_output(601, "new".to_owned())]].concat());

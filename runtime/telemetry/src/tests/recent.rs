@@ -1,4 +1,4 @@
-//! What the engine reads a moment after it was written.
+//! Reads by the engine directly after a write.
 
 use super::*;
 use crate::testing::Store;
@@ -13,7 +13,7 @@ async fn targets(store: &Store, project: &ProjectId, stored: &[Observation]) -> 
     found
 }
 
-/// What is written is kept only while somebody asks.
+/// Writes are cached only while there are readers.
 async fn ask(store: &Store, project: &ProjectId) {
     let spans = vec![span(99, 99, None)];
     let write = store.telemetry.write_batch(project, batch(spans.clone()), at(0));

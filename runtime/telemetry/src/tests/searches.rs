@@ -1,4 +1,4 @@
-//! Searches in what no database tests: they may be given up, and go on where they ended.
+//! Searches with conditions that no database tests: they may be given up, and continue where they stopped.
 
 use super::*;
 use perpend_domain::trace_list::TraceOrder;
@@ -120,7 +120,7 @@ async fn a_search_finds_all_where_each_content_exceeds_the_page() {
     .await;
 }
 
-/// Traces 1 to 3 with two observations each: only the child of trace 2 is about refunds.
+/// Traces 1 to 3 with two observations each: only the child of trace 2 mentions refunds.
 async fn write_refunds(store: &crate::testing::Store, project: &ProjectId) {
     let mut spans = Vec::new();
     for trace in 1..=3 {
@@ -186,7 +186,7 @@ async fn text_is_found_in_ids_names_inputs_and_outputs_in_any_case_and_script() 
     .await;
 }
 
-/// The traces of the observations and the traces that pass a condition on their text.
+/// The traces of the observations and the traces that match a condition on their text.
 async fn traces_with(
     store: &crate::testing::Store,
     project: &ProjectId,
@@ -338,7 +338,7 @@ async fn a_list_of_traces_says_how_many_a_search_did_not_test() {
             let tested = store.telemetry.traces_tested(&p, &query, max).await.unwrap();
             assert_eq!((tested.total.unwrap().n, tested.n_left), (n_found, n_left));
         }
-        // What an index tells is not tested one by one.
+        // Conditions that an index decides are not tested row by row.
         let any = TraceQuery::default();
         let all = store.telemetry.traces_tested(&p, &any, 1).await.unwrap();
         assert_eq!((all.total.unwrap().n, all.n_left), (9, 0));

@@ -1,4 +1,4 @@
-//! The calls of tools in the turns of a session.
+//! Tool calls in the turns of a session.
 
 use super::*;
 
@@ -14,7 +14,7 @@ async fn calls_of_tools_are_read_for_many_traces_at_once_and_very_long_ones_with
         };
         let mut long = tool(2, 2);
         long.content.output = Some(Payload::Text("x".repeat(5 << 20)));
-        // The last of the first trace begins first.
+        // The last one of the first trace starts first.
         let mut early = tool(1, 9);
         early.start = at(0);
         let mut spans: Vec<Observation> = (1..=4).map(|trace| span(trace, 1, None)).collect();

@@ -11,7 +11,7 @@ use crate::testing::Store;
 use perpend_db::{in_transaction, query_scalar};
 use perpend_domain::telemetry::EventBatch;
 
-/// Groups of observations whose sums are not what counting them anew gives, and how many are counted.
+/// Groups of observations whose sums differ from a recount, and the number of counted observations.
 async fn wrong_sums(store: &Store) -> (i64, i64) {
     let groups = format!(
         "SELECT SUM(n) AS n, SUM(l) AS l, SUM(c) AS c, SUM(t) AS t
@@ -41,7 +41,7 @@ async fn wrong_sums(store: &Store) -> (i64, i64) {
 fn spans(first: u32, backwards: bool) -> Vec<Observation> {
     let mut spans: Vec<Observation> = (0..12)
         .map(|n| {
-            // The traces of all writers, so that they meet there too.
+            // The traces of all writers, so that they collide there too.
             let mut own = span(n % 5, first * 100 + n, None);
             own.model = Some(format!("model {}", n % 4));
             if n % 2 == 0 {
@@ -56,7 +56,7 @@ fn spans(first: u32, backwards: bool) -> Vec<Observation> {
     spans
 }
 
-/// Parts about the same things for all writers, each in an order of its own.
+/// Parts of the same objects for all writers, each in its own order.
 fn parts(writer: u32, backwards: bool) -> Vec<Patch> {
     let mut parts: Vec<Patch> = (0..12_u32)
         .map(|n| {
@@ -117,7 +117,7 @@ async fn writers_that_meet_in_the_same_traces_and_hours_all_succeed_and_their_su
         deleted.0.unwrap();
         deleted.1.unwrap();
         match deleted.2 {
-            // A trace that is just being deleted refuses what would be deleted with it.
+            // A trace that is being deleted refuses rows that would be deleted with it.
             Ok(()) | Err(Error::Unavailable(_)) => {}
             Err(error) => panic!("{error}"),
         }
@@ -189,7 +189,7 @@ async fn a_request_of_many_things_holds_the_database_for_some_of_them_at_a_time(
             assert_eq!(scores.len(), 1_200);
         }
         assert_eq!(wrong_sums(&store).await, (0, 350));
-        // One line of work for the engine per transaction.
+        // One change row for the engine per transaction.
         let n_transactions: i64 =
             query_scalar("SELECT COUNT(*) FROM touched").fetch_one(&store.pool).await.unwrap();
         assert!((4..20).contains(&n_transactions), "{n_transactions}");
@@ -261,7 +261,7 @@ async fn a_checkpoint_moves_what_was_committed_into_the_file_of_the_database() {
         .await
         .unwrap();
     store.pool.checkpoint().await.unwrap();
-    // Read as a file that nobody writes: without its log.
+    // Read as a file without a writer: without its log.
     let file = sqlx_sqlite::SqliteConnectOptions::new().filename(path).immutable(true);
     let file = sqlx_sqlite::SqlitePool::connect_with(file).await.unwrap();
     let n_stored: i64 =

@@ -1,4 +1,4 @@
-//! What lists of prompts are asked for: the same by a parameter, which SQL tests, as by a condition, which is
+//! Filters of prompt lists: a parameter, which is tested in SQL, returns the same as a condition, which is
 //! tested in memory.
 
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ const NAMES: [&str; 5] = ["a", "A", "a/b", "b%_", "字"];
 const LABELS: [&str; 3] = ["production", "staging", "a-b.c"];
 const TAGS: [&str; 3] = ["x", "x y", "X"];
 
-/// What one list is asked for.
+/// Parameters of one list.
 #[derive(Clone, Debug)]
 struct Asked {
     name: Option<&'static str>,
@@ -76,7 +76,7 @@ impl Asked {
     }
 }
 
-/// A version: whose it is, its label, the tags of its prompt from then on.
+/// A version: its prompt, its label, the tags of its prompt from then on.
 type Made = (usize, Option<&'static str>, Vec<&'static str>);
 
 fn versions() -> impl Strategy<Value = Vec<Made>> {
@@ -84,7 +84,7 @@ fn versions() -> impl Strategy<Value = Vec<Made>> {
     prop::collection::vec((0..NAMES.len(), any_of(&LABELS), tags), 1..20)
 }
 
-/// The project of one set of prompts, made.
+/// Creates the prompts of one case in a project of their own.
 async fn populate(store: &Store, n: usize, versions: &[Made]) -> ProjectId {
     let home = project(&format!("home {n}"));
     for (second, (prompt, label, tags)) in (0..).zip(versions) {
@@ -99,7 +99,7 @@ async fn populate(store: &Store, n: usize, versions: &[Made]) -> ProjectId {
     home
 }
 
-/// Names as the list has them, page after page, and how many it says there are.
+/// Names in the order of the list, over all pages, and the reported total.
 async fn listed(store: &Store, home: &ProjectId, query: &PromptQuery) -> (Vec<String>, u64) {
     let mut names = Vec::new();
     for page in 1.. {

@@ -1,4 +1,4 @@
-//! What conditions find, and by which index.
+//! Results of conditions, and the indexes they use.
 
 use super::*;
 use crate::testing::{OpenStore as _, TempDatabase};
@@ -71,7 +71,7 @@ async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
 }
 
 const TENANT: &str = "INSERT INTO tenants (number, project_id) VALUES ($1, $2)";
-/// What these conditions read of a trace, and the rest as plain as it gets.
+/// The columns of a trace that these conditions read, with the simplest values for the others.
 const TRACE: &str = "
     INSERT INTO traces
         (tenant, trace_id, user_id, detail, revision, stale, first_seen, last_seen, n_open,

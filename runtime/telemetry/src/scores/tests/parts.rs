@@ -1,11 +1,11 @@
-//! Parts of the list, forth and back, and the scores that others took the place of.
+//! Pages of the list in both directions, and superseded scores.
 
 use perpend_domain::filter::{Condition, Filter, SCORES, find};
 
 use super::*;
 use crate::scores::{ScoresFrom, ScoresPart, put_aside};
 
-/// More than there are.
+/// More than the number of scores.
 const ALL: u64 = 1_000;
 
 async fn part(
@@ -25,7 +25,7 @@ fn tested(column: &'static str, test: Test) -> ScoreQuery {
     })
 }
 
-/// The whole list by parts of a few, from its beginning to its end and back.
+/// The whole list in small pages, forwards and backwards.
 async fn walked(store: &Store, query: &ScoreQuery, bounds: (u32, u64)) -> [Vec<String>; 2] {
     let (mut forth, mut back) = (Vec::new(), Vec::new());
     let mut from = None;
@@ -37,7 +37,7 @@ async fn walked(store: &Store, query: &ScoreQuery, bounds: (u32, u64)) -> [Vec<S
             break;
         }
     }
-    // From behind the last score, wherever that is.
+    // From after the last score.
     let end = perpend_domain::list::Cursor { at: at(-1_000), id: String::new() };
     let mut on = Some(ScoresFrom::Before(end));
     while let Some(place) = on {
@@ -112,7 +112,7 @@ async fn a_search_stops_after_so_many_scores_and_says_where_it_goes_on() {
         let second = part(&store, &query, first.stopped.as_ref(), (10, 20)).await;
         assert_eq!(ids(&second.items), ["05"]);
         assert_eq!((second.stopped, second.last), (None, None));
-        // As many as are looked at are no reason to stop.
+        // Reading exactly as many as the limit does not stop the search.
         let whole = part(&store, &query, None, (10, 30)).await;
         assert_eq!((ids(&whole.items), whole.stopped), (vec!["05"], None));
     })
@@ -211,9 +211,9 @@ async fn older_scores_stand_beside_what_took_their_place() {
         let older = older.await.unwrap();
         assert!(!older.is_cut);
         let of_each: Vec<_> = older.of_each.iter().map(|older| ids(older)).collect();
-        // The name that the newer generation has no more stands beside its first score.
+        // A name without a newer score is listed under the first score of the newer generation.
         assert_eq!(of_each, [vec![], vec!["1b"], vec!["2a", "1a"], vec![]]);
-        // Beside a part of the list stands what is of that part.
+        // A part of the list has the superseded scores of that part.
         let few = store.telemetry.superseded_beside(&home, &page.items[..2]);
         let of_each: Vec<usize> = few.await.unwrap().of_each.iter().map(Vec::len).collect();
         assert_eq!(of_each, [0, 1]);
