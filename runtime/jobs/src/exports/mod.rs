@@ -1,13 +1,13 @@
-//! Exports to buckets: what changed in a project is written to a place of its own, again and again.
+//! Exports to buckets: changes in a project are written to a bucket at intervals.
 //!
 //! Invariants:
-//! - **Every change is in one window.** A window ends `LAG_MS` in the past, when whatever was received before
-//!   has long been committed; the next begins where it ended. Rows stand in it by the time they were last
-//!   received or changed, never by a time that a sender gave.
-//! - **Twice is once.** The names of files follow from the end of the window, which is stored before the first
-//!   is written: whoever goes on after a crash writes the same names.
-//! - **One writer, bounded memory.** An export is held by lease; a page of rows and some parts of one upload are
-//!   all there is of it in memory.
+//! - **Every change is in one window.** A window ends `LAG_MS` in the past, when everything that was received
+//!   before has been committed; the next window starts at its end. Rows are assigned by the time of their
+//!   last change on the server, never by a time of the sender.
+//! - **Idempotent.** File names follow from the end of the window, which is stored before the first file is
+//!   written, so that the successor of a crashed writer writes the same names.
+//! - **One writer, bounded memory.** An export is held under a lease; memory holds a page of rows and some
+//!   parts of one upload.
 
 pub mod bucket;
 mod file;
@@ -40,33 +40,33 @@ pub use rows::groups;
 
 pub use state::App;
 
-/// How far behind the present a window ends.
+/// Distance of the end of a window from the present, milliseconds.
 pub const LAG_MS: i64 = 20 * 60_000;
-/// How often to look for work.
+/// Poll interval.
 const EVERY: Duration = Duration::from_secs(15);
-/// Exports written at the same time.
+/// Maximum of concurrent exports.
 const LANES: usize = 2;
-/// How long an export is kept from others without a sign of life. Longer than a page takes to be sent.
+/// Length of a lease, milliseconds. Longer than the upload of a page.
 const LEASE_MS: i64 = 10 * 60_000;
-/// A sign of life is given so often.
+/// Interval of lease renewals, milliseconds.
 const RENEW_MS: i64 = 60_000;
-/// Rows of the first page, of the largest, and bytes that a page aims at.
+/// Rows of the first page.
 const FIRST_ROWS: u32 = 50;
 const MAX_ROWS: u32 = 1_000;
-/// Of the largest page of rows that may be long, whatever those before were like.
+/// Rows of the largest page with content, regardless of the size of earlier pages.
 const MAX_ROWS_WITH_CONTENT: u32 = 100;
 const PAGE_BYTES: usize = 4 << 20;
-/// Bytes of one request of an upload, and requests at a time.
+/// Bytes of one request of an upload.
 const PART_BYTES: usize = 8 << 20;
 const PARTS: usize = 2;
-/// The first wait after a failure; it doubles up to the last.
+/// The first wait after a failure; it doubles up to the maximum.
 const FIRST_WAIT_MS: i64 = 60_000;
 const LAST_WAIT_MS: i64 = 60 * 60_000;
 
-/// Why a window was not written.
+/// Reason for an unwritten window.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// Somebody else has it, or it is no more.
+    /// Another writer holds the export, or it was deleted.
     #[error("the export is not held any more")]
     Lost,
     #[error("{0}")]
@@ -155,14 +155,14 @@ async fn next(app: &App, shutdown: &CancellationToken) -> Result<bool, JobError>
         return Ok(false);
     };
     let lease = ExportLease { project: export.project.clone(), fence };
-    // The lane serves all exports: a fault in one is that one's failure.
+    // The lane serves all exports: a panic is a failure of that export only.
     let writing = AssertUnwindSafe(write(app, &export, &lease, now)).catch_unwind();
     let settled = tokio::select! {
         outcome = writing => {
             let outcome = outcome.unwrap_or(Err(Failure::Broken));
             settle(app, &export, &lease, outcome).await
         }
-        // Another server goes on with the file that was cut off.
+        // Another server continues with the unfinished file.
         () = shutdown.cancelled() => app.store.catalog.release_blob_export(&lease, None).await,
     };
     if let Err(error) = settled {
@@ -187,7 +187,7 @@ async fn settle(
     let error = match outcome {
         Ok(Written { n_rows, is_whole }) => {
             tracing::debug!(project.id = %lease.project, n_rows, is_whole, "exported");
-            // Behind those that wait: a long history does not keep the others from their turn.
+            // After the waiting ones: a long history does not delay the others.
             return match is_whole {
                 true => Ok(()),
                 false => {
@@ -208,15 +208,15 @@ async fn settle(
     app.store.catalog.fail_blob_export(lease, &reason, now, now.plus_millis(wait)).await
 }
 
-/// What was written in one turn.
+/// Result of one turn.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     n_rows: u64,
-    /// To the end of the window, not of a file that was full.
+    /// Whether the window was completed, or only a file of it.
     is_whole: bool,
 }
 
-/// Writes the window that is due, or up to where a file of it is full.
+/// Writes the due window, or a part of it up to a full file.
 async fn write(
     app: &App,
     export: &BlobExport,
@@ -243,7 +243,7 @@ async fn write(
         renewed_at: now,
         n_rows: 0,
     };
-    // From here on the window has its names.
+    // From here on the file names of the window are fixed.
     writing.advance().await?;
     let tables = Table::of(settings.source);
     while let Some(table) = tables.get(writing.place.n_tables) {
@@ -254,7 +254,7 @@ async fn write(
             return Ok(Written { n_rows, is_whole: false });
         }
     }
-    // From the begin of the window's first turn; this one may be a late one.
+    // Relative to the start of the first turn of the window; this one may be later.
     let next = to.plus_millis(LAG_MS + settings.frequency.as_millis());
     let is_ours = app.store.catalog.finish_blob_export(lease, Some(to), next).await?;
     match is_ours {
@@ -263,21 +263,21 @@ async fn write(
     }
 }
 
-/// A window in the making.
+/// A window that is being written.
 struct Writing<'a> {
     app: &'a App,
     settings: &'a ExportSettings,
     lease: &'a ExportLease,
     bucket: Arc<dyn ObjectStore>,
     window: ChangeWindow,
-    /// The next file; as stored.
+    /// The position of the next file, as stored.
     place: ExportPlace,
     renewed_at: Timestamp,
     n_rows: u64,
 }
 
 impl Writing<'_> {
-    /// Writes down how far it has come, which is a sign of life too.
+    /// Stores the position, which also renews the lease.
     async fn advance(&mut self) -> Result<(), Failure> {
         let now = self.app.clock.now();
         let until = now.plus_millis(LEASE_MS);
@@ -294,7 +294,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// The name of the next file below the folder of the project.
+    /// The name of the next file in the folder of the project.
     fn name(&self, table: Table) -> String {
         let end = self.window.to.to_string().replace([':', '.'], "-");
         let ending = file::ending(self.settings.file_type, self.settings.is_compressed);
@@ -304,21 +304,23 @@ impl Writing<'_> {
         }
     }
 
-    /// Writes one file, and moves the place behind it. Each window has at least one of each table, so that
-    /// whoever waits for it knows that there is nothing more.
+    /// Writes one file, and advances the position. Each window has at least one file of each table, so that
+    /// consumers can detect its end.
     async fn file(&mut self, table: Table) -> Result<(), Failure> {
         let path = bucket::path(self.settings, &self.lease.project, &self.name(table))?;
         let mut upload = BufWriter::with_capacity(Arc::clone(&self.bucket), path, PART_BYTES)
             .with_max_concurrency(PARTS);
         let made = match self.rows_into(table, &mut upload).await {
-            // Right before it becomes a file: whoever lost the export leaves that to its successor.
+            // Directly before the file becomes visible: a writer that lost the export leaves the file to its
+            // successor.
             Ok(end) => self.advance().await.map(|()| end),
             Err(failure) => Err(failure),
         };
         let end = match made {
             Ok(end) => end,
             Err(failure) => {
-                // What was sent of it is of no use; where even this fails the provider's own rules clean up.
+                // The uploaded parts are useless. If the abort fails too, the lifecycle rules of the provider
+                // remove them.
                 let _ = upload.abort().await;
                 return Err(failure);
             }
@@ -378,7 +380,7 @@ impl Writing<'_> {
         Ok(end)
     }
 
-    /// Part by part: each waits until there is room for it, and a slow line gives signs of life between them.
+    /// Sent in parts: each waits for its memory, and the lease is renewed between them.
     async fn send(&mut self, upload: &mut BufWriter, bytes: Vec<u8>) -> Result<(), Failure> {
         let mut rest = Bytes::from(bytes);
         while !rest.is_empty() {
@@ -389,7 +391,7 @@ impl Writing<'_> {
         self.renew().await
     }
 
-    /// Gives a sign of life when the last is long ago.
+    /// Renews the lease if the last renewal is old.
     async fn renew(&mut self) -> Result<(), Failure> {
         let age = self.app.clock.now().micros_since(self.renewed_at);
         match RENEW_MS * 1_000 <= age {
@@ -399,11 +401,11 @@ impl Writing<'_> {
     }
 }
 
-/// Where a file ended.
+/// Position at which a file ended.
 enum End {
-    /// The table has no more rows.
+    /// At the end of the table.
     OfTable,
-    /// After this row, because it was full.
+    /// After this row, because the file was full.
     OfFile(Option<ChangeCursor>),
 }
 
