@@ -72,7 +72,7 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
         bookmarked: record.and_then(|record| record.trace.as_ref()?.bookmarked).unwrap_or(false),
         tags: union_of_tags(observations, record),
         metadata: set.trace_metadata(root),
-        steps: step_names(observations),
+        observation_names: observation_names(observations),
         root: Some(root.id.clone()),
         root_is_provisional: rank.is_provisional(),
         duplicates: duplicates.into_iter().map(|(id, of)| (id.clone(), of.clone())).collect(),
@@ -81,7 +81,8 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
         n_priced: u32::try_from(cost.n_priced).unwrap_or(u32::MAX),
         n_unpriced: u32::try_from(cost.n_unpriced).unwrap_or(u32::MAX),
         latency_us: last_end.micros_since(first_start),
-        n_observations: u32::try_from(steps(observations).count()).unwrap_or(u32::MAX),
+        n_observations: u32::try_from(without_trace_record(observations).count())
+            .unwrap_or(u32::MAX),
         n_by_level: count_levels(observations),
         first_start,
         last_end,
@@ -217,8 +218,8 @@ impl<'a> Set<'a> {
     fn by_precedence(&self, root: &'a Observation) -> Vec<&'a Observation> {
         let mut ordered: Vec<&Observation> = self.observations.iter().collect();
         ordered.sort_by_key(|o| {
-            let is_step = !o.is_trace_record();
-            (is_step, o.id != root.id, Reverse(o.start), &o.id)
+            let is_observation = !o.is_trace_record();
+            (is_observation, o.id != root.id, Reverse(o.start), &o.id)
         });
         ordered
     }
@@ -265,7 +266,7 @@ impl<'a> Set<'a> {
                 is_priced = !cost.is_empty();
                 costs.push(cost_total(cost));
             }
-            // A step that only names a model wraps the calls below it, where there are any.
+            // An observation that only names a model wraps the calls below it, if any.
             let should_have_cost = observation.is_call()
                 || (uses_model(observation) && !models_below.contains(&observation.id));
             sum.n_priced += u64::from(is_priced);
@@ -438,9 +439,9 @@ fn bare_model(model: &str) -> String {
 }
 
 /// The observations without the record of the trace.
-fn steps(observations: &[Observation]) -> impl Iterator<Item = &Observation> {
-    let is_step = |observation: &&Observation| !observation.is_trace_record();
-    observations.iter().filter(is_step)
+fn without_trace_record(observations: &[Observation]) -> impl Iterator<Item = &Observation> {
+    let is_observation = |observation: &&Observation| !observation.is_trace_record();
+    observations.iter().filter(is_observation)
 }
 
 /// Without those that a person removed.
@@ -453,17 +454,17 @@ fn union_of_tags(observations: &[Observation], record: Option<&Observation>) -> 
     tags.into_iter().take(MAX_TAGS).cloned().collect()
 }
 
-fn step_names(observations: &[Observation]) -> ObservationNames {
+fn observation_names(observations: &[Observation]) -> ObservationNames {
     fn named<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
         let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
         let kept = names.into_iter().take(MAX_OBSERVATION_NAMES);
         kept.map(str::to_owned).collect()
     }
     ObservationNames {
-        kinds: named(steps(observations).map(|o| o.kind.as_str())),
-        models: named(steps(observations).filter_map(|o| o.model.as_deref())),
+        kinds: named(without_trace_record(observations).map(|o| o.kind.as_str())),
+        models: named(without_trace_record(observations).filter_map(|o| o.model.as_deref())),
         prompts: named(
-            steps(observations)
+            without_trace_record(observations)
                 .filter_map(|o| o.prompt.as_ref())
                 .map(|prompt| prompt.name.as_str()),
         ),
@@ -472,7 +473,7 @@ fn step_names(observations: &[Observation]) -> ObservationNames {
 
 fn count_levels(observations: &[Observation]) -> [u32; 4] {
     let mut counts = [0_u32; 4];
-    for observation in steps(observations) {
+    for observation in without_trace_record(observations) {
         let slot = match observation.level {
             Level::Debug => &mut counts[0],
             Level::Default => &mut counts[1],

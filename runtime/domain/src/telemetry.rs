@@ -322,7 +322,7 @@ pub enum GroupKey {
 pub struct ToolObservations {
     /// The first ones by start and id. Content above the size limit is absent, although
     /// [`has_content`](Observation::has_content) is set.
-    pub steps: Vec<Observation>,
+    pub observations: Vec<Observation>,
     /// Total number.
     pub n: u64,
 }

@@ -40,7 +40,7 @@ pub struct Trace {
     /// Merged metadata.
     pub metadata: Map<String, Value>,
     /// Kinds, models and prompts of its observations.
-    pub steps: ObservationNames,
+    pub observation_names: ObservationNames,
     /// The root observation.
     pub root: Option<ObservationId>,
     /// The root is the best candidate so far: its parent may still arrive (otlp.md 3.2).

@@ -1,5 +1,5 @@
-//! Totals of traces over random trees: what repeats the steps below counts exactly where nothing below counts,
-//! in whatever order the observations arrive; and each step counts at most once as priced or as unpriced.
+//! Totals of traces over random trees: an aggregate counts exactly if none of its descendants counts, for any order
+//! of the observations; and each observation counts at most once as priced or as unpriced.
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
@@ -45,7 +45,7 @@ struct Totals {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Most steps count nothing, so that aggregates without a counting step below are frequent.
+    // Most observations count nothing, so that aggregates without a counting descendant are frequent.
     let sparse = |max: u16| prop_oneof![3 => Just(0), 2 => 1..max];
     (
         any::<Option<prop::sample::Index>>(),
@@ -99,7 +99,7 @@ fn observation(steps: &[Step], at: usize) -> Observation {
     own
 }
 
-/// The totals by the definition, one step at a time.
+/// The totals by the definition, one observation at a time.
 fn expected(steps: &[Step]) -> Totals {
     let is_below = |mut at: usize, above: usize| {
         while let Some(parent) = parent_of(steps, at) {

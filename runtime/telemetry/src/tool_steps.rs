@@ -73,7 +73,7 @@ impl Telemetry {
             step.content = content;
             let of_trace = found.entry(trace).or_default();
             of_trace.n = row.n.unsigned_abs();
-            of_trace.steps.push(step);
+            of_trace.observations.push(step);
         }
         Ok(found)
     }

@@ -269,7 +269,7 @@ fn money_is_added_in_decimal() {
 }
 
 #[test]
-fn steps_with_and_without_a_price_are_counted_and_those_that_need_none_are_not() {
+fn observations_with_and_without_a_price_are_counted_unless_they_need_none() {
     let priced = |id: &str, total: f64| {
         let mut call = call(id, None, "app", 100);
         call.cost.insert("total".to_owned(), total);
@@ -330,21 +330,21 @@ fn observation_kinds_and_models_of_a_trace_are_unique_and_sorted() {
                 (prompt != "-").then(|| PromptLink { name: prompt.to_owned(), version: None });
         })
     };
-    let steps = vec![
+    let observations = vec![
         step("a", ObservationKind::Tool, "-", "-"),
         step("b", ObservationKind::Generation, "small", "greet"),
         step("c", ObservationKind::Generation, "large", "greet"),
         step("d", ObservationKind::Generation, "small", ""),
         step("e", ObservationKind::Generation, "", "-"),
     ];
-    let found = folded(steps).steps;
+    let found = folded(observations).observation_names;
     let texts = |texts: &[&str]| -> Vec<String> { texts.iter().map(|&t| t.to_owned()).collect() };
     assert_eq!(found.kinds, texts(&["GENERATION", "TOOL"]));
     assert_eq!(found.models, texts(&["large", "small"]));
     assert_eq!(found.prompts, texts(&["greet"]));
     let many = (0..MAX_OBSERVATION_NAMES + 1)
         .map(|n| step(&n.to_string(), ObservationKind::Generation, &format!("m{n:04}"), "-"));
-    let found = folded(many.collect()).steps.models;
+    let found = folded(many.collect()).observation_names.models;
     assert_eq!(found.len(), MAX_OBSERVATION_NAMES);
     assert_eq!(found.last().map(String::as_str), Some("m0099"));
 }

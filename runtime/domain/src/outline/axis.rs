@@ -63,11 +63,11 @@ pub struct Bar {
     pub width: f64,
     /// Width of the part before the first token, when that is known.
     pub wait: Option<f64>,
-    /// The step has not ended; its bar runs to the end of the axis.
+    /// The observation has not ended; its bar extends to the end of the axis.
     pub is_open: bool,
 }
 
-/// That of a trace without steps.
+/// The axis of a trace without observations.
 impl Default for Axis {
     fn default() -> Self {
         Self::new(Timestamp::default(), Timestamp::default())

@@ -47,7 +47,7 @@ fn visible(view: &OutlineView<'_>) -> Vec<String> {
 }
 
 #[test]
-fn the_wait_for_the_first_token_is_that_of_the_first_step_that_has_one() {
+fn the_time_to_first_token_is_that_of_the_first_observation_with_one() {
     let with_token = |id: &str, start_ms: i64, wait_ms: i64| {
         let mut observation = observation(id, Some("a"), start_ms);
         observation.first_token = Some(observation.start.plus_millis(wait_ms));

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_step_is_searched_by_itself() {
+    fn each_field_of_an_observation_is_searched_separately() {
         let (trace, id) = (TraceId::new("t1").unwrap(), ObservationId::new("w-id").unwrap());
         let at = Timestamp::from_millis(0);
         let mut step = Observation::ended(trace, id, ObservationKind::Tool, (at, at));

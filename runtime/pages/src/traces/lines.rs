@@ -115,7 +115,7 @@ fn line(trace: &Trace, scores: &[&Score], options: LineOptions<'_>) -> TraceLine
         bookmarked: trace.bookmarked,
         is_markable: false,
         tags: trace.tags.iter().map(|tag| Text::from(tag.as_str())).collect(),
-        steps: trace.steps.clone(),
+        observation_names: trace.observation_names.clone(),
         latency_us: trace.latency_us,
         tokens: perpend_views::total_tokens(&trace.usage),
         cost: trace.cost(),

@@ -27,13 +27,16 @@ async fn calls_of_tools_are_read_for_many_traces_at_once_and_very_long_ones_with
         let found = telemetry.tool_steps(&p, &wanted, 3).await.unwrap();
         assert_eq!(found.len(), 2, "neither one without tools nor one not asked for");
         let first = &found[&wanted[0]];
-        let ids: Vec<_> = first.steps.iter().map(|step| step.id.clone()).collect();
+        let ids: Vec<_> = first.observations.iter().map(|step| step.id.clone()).collect();
         assert_eq!((ids, first.n), ([9, 2, 3].map(span_id).to_vec(), 6));
-        assert_eq!(first.steps[1], tool(1, 2));
+        assert_eq!(first.observations[1], tool(1, 2));
         let second = &found[&wanted[1]];
-        assert!(second.steps[0].has_content && second.steps[0].content == Content::default());
-        assert_eq!(second.steps[0].name, long.name);
-        assert_eq!(second.steps[1], tool(2, 3));
+        assert!(
+            second.observations[0].has_content
+                && second.observations[0].content == Content::default()
+        );
+        assert_eq!(second.observations[0].name, long.name);
+        assert_eq!(second.observations[1], tool(2, 3));
         let foreign = telemetry.tool_steps(&project("p2"), &wanted, 3).await;
         assert!(foreign.unwrap().is_empty());
         assert!(telemetry.tool_steps(&p, &[], 3).await.unwrap().is_empty());

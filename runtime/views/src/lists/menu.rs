@@ -26,7 +26,7 @@ pub(crate) fn of(line: &TraceLine, query: &TracesQuery, base: &str) -> Vec<MenuI
     ];
     let tags = line.tags.iter().take(TAGS);
     let tags = tags.map(|tag| ("tag", "tags", tag.clone()));
-    let models = line.steps.models.iter().take(TAGS);
+    let models = line.observation_names.models.iter().take(TAGS);
     let models = models.map(|model| ("model", "models", Text::from(model.as_str())));
     let all = values.into_iter().flatten().chain(models).chain(tags);
     let fits = |text: &Text| !text.is_empty() && text.raw().len() <= MAX_VALUE;

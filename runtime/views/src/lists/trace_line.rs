@@ -42,7 +42,7 @@ pub struct TraceLine {
     /// Tags.
     pub tags: Vec<Text>,
     /// Kinds, models and prompts of its observations.
-    pub steps: ObservationNames,
+    pub observation_names: ObservationNames,
     /// Latest end minus earliest start, in microseconds.
     pub latency_us: i64,
     /// Total tokens.
@@ -165,12 +165,12 @@ impl TraceLine {
                 }
                 StandardColumn::Release => alike("release", &self.release),
                 StandardColumn::Version => alike("version", &self.version),
-                StandardColumn::Models => own(listed(&self.steps.models).as_ref()),
+                StandardColumn::Models => own(listed(&self.observation_names.models).as_ref()),
                 StandardColumn::Kinds => {
-                    let kinds = self.steps.kinds.iter().map(|kind| kind.to_lowercase());
+                    let kinds = self.observation_names.kinds.iter().map(|kind| kind.to_lowercase());
                     own(listed(&kinds.collect::<Vec<_>>()).as_ref())
                 }
-                StandardColumn::Prompts => own(listed(&self.steps.prompts).as_ref()),
+                StandardColumn::Prompts => own(listed(&self.observation_names.prompts).as_ref()),
                 StandardColumn::User => linked(&self.user, &|raw| href(base, GroupKey::User, raw)),
                 StandardColumn::Session => {
                     linked(&self.session, &|raw| href(base, GroupKey::Session, raw))

@@ -179,7 +179,7 @@ struct ToolCall {
 impl ToolCalls {
     /// `None` if only the root is a tool call. `trace` is the URL of the trace.
     fn of(found: ToolObservations, root: Option<&ObservationId>, trace: &str) -> Option<Self> {
-        let ToolObservations { steps: mut observations, n } = found;
+        let ToolObservations { mut observations, n } = found;
         let n_read = observations.len();
         observations.retain(|observation| Some(&observation.id) != root);
         let n = n.saturating_sub((n_read - observations.len()) as u64);

@@ -70,11 +70,11 @@ fn tool(id: &str, name: &str, content: [&str; 2]) -> Observation {
 }
 
 /// The page of one turn with these tool calls, the first of `n`.
-fn with_tools(steps: Vec<Observation>, n: u64) -> String {
+fn with_tools(observations: Vec<Observation>, n: u64) -> String {
     let mut turns = inputs(vec![turn(json!("Book it."), "Done.")]);
     for turn in &mut turns {
         turn.trace.root = Some(ObservationId::new("root").unwrap());
-        turn.tools = Some(ToolObservations { steps: steps.clone(), n });
+        turn.tools = Some(ToolObservations { observations: observations.clone(), n });
     }
     page(Turn::all(1, None, turns, "/project/p"))
 }
