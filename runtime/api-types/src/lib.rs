@@ -7,6 +7,7 @@
 //! - **No behaviour.** A body is built from domain types only; fetching them is up to the endpoint.
 //! - **Stable names.** Clients of released versions read these members: members may be added, not renamed.
 
+pub mod any_json;
 pub mod budget;
 pub mod connection;
 pub mod evaluation_health;

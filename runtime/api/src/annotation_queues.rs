@@ -1,17 +1,18 @@
 //! Annotation queues: traces, observations and sessions to be reviewed.
 
-use axum::Json;
 use axum::extract::{Path, State};
+use perpend_api_types::list::NumberedList;
 use perpend_catalog::queues::{Queue, QueueItem};
 use perpend_domain::access::Permission::{QueueRead, QueueWork, QueueWrite};
 use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Param, Params, must_be_one_of, param};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::comments::CommentObject;
@@ -105,32 +106,94 @@ struct Assignment {
     user_id: String,
 }
 
-fn queue_view(queue: &Queue) -> Value {
-    json!({
-        "id": queue.id,
-        "name": queue.name,
-        "description": queue.description,
-        "scoreConfigIds": queue.score_config_ids,
-        "createdAt": queue.created_at,
-        "updatedAt": queue.updated_at,
-    })
+/// An annotation queue.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AnnotationQueue)]
+struct QueueView {
+    id: String,
+    name: String,
+    description: Option<String>,
+    /// Configs of the scores to be given.
+    score_config_ids: Vec<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
 }
 
-fn item_view(item: &QueueItem) -> Value {
-    let status = match item.completed_at {
-        Some(_) => "COMPLETED",
-        None => "PENDING",
-    };
-    json!({
-        "id": item.id,
-        "queueId": item.queue_id,
-        "objectId": item.object_id,
-        "objectType": item.object_type,
-        "status": status,
-        "completedAt": item.completed_at,
-        "createdAt": item.created_at,
-        "updatedAt": item.updated_at,
-    })
+/// Whether an item was reviewed.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+enum QueueItemStatus {
+    Pending,
+    Completed,
+}
+
+/// An item of an annotation queue.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AnnotationQueueItem)]
+struct ItemView {
+    id: String,
+    queue_id: String,
+    object_id: String,
+    /// `TRACE`, `OBSERVATION` or `SESSION`.
+    object_type: String,
+    status: QueueItemStatus,
+    completed_at: Option<Timestamp>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+/// A deleted item of an annotation queue.
+#[derive(Debug, Serialize, ToSchema)]
+struct DeletedQueueItem {
+    /// Always true.
+    success: bool,
+    /// Human-readable.
+    message: &'static str,
+}
+
+/// An assignment of a member to an annotation queue.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct QueueAssignment {
+    user_id: String,
+    queue_id: String,
+    project_id: ProjectId,
+}
+
+/// A removed assignment.
+#[derive(Debug, Serialize, ToSchema)]
+struct DeletedQueueAssignment {
+    /// Always true.
+    success: bool,
+}
+
+fn queue_view(queue: &Queue) -> QueueView {
+    QueueView {
+        id: queue.id.clone(),
+        name: queue.name.clone(),
+        description: queue.description.clone(),
+        score_config_ids: queue.score_config_ids.clone(),
+        created_at: queue.created_at,
+        updated_at: queue.updated_at,
+    }
+}
+
+fn item_view(item: &QueueItem) -> ItemView {
+    ItemView {
+        id: item.id.clone(),
+        queue_id: item.queue_id.clone(),
+        object_id: item.object_id.clone(),
+        object_type: item.object_type.clone(),
+        status: match item.completed_at {
+            Some(_) => QueueItemStatus::Completed,
+            None => QueueItemStatus::Pending,
+        },
+        completed_at: item.completed_at,
+        created_at: item.created_at,
+        updated_at: item.updated_at,
+    }
 }
 
 /// Parses a status; true for `COMPLETED`.
@@ -165,17 +228,17 @@ async fn list_queues(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<QueueView>>, Problem> {
     let paging = page::paging(&params)?;
     let found = app.store.catalog.queues(&caller.project, paging).await?;
-    Ok(page::answer(paging, &found, queue_view))
+    Ok(page::list(paging, &found, queue_view))
 }
 
 async fn create_queue(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<NewQueue>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<QueueView>, Problem> {
     if input.name.trim().is_empty() {
         return Err(Problem::body("name", "must not be empty"));
     }
@@ -207,16 +270,16 @@ async fn create_queue(
         }
         error => error.into(),
     })?;
-    Ok(Json(queue_view(&queue)))
+    Ok(Answer(queue_view(&queue)))
 }
 
 async fn get_queue(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<QueueView>, Problem> {
     let queue = find_queue(&app, &caller.project, &id).await?;
-    Ok(Json(queue_view(&queue)))
+    Ok(Answer(queue_view(&queue)))
 }
 
 async fn list_items(
@@ -224,13 +287,13 @@ async fn list_items(
     caller: Act,
     Path(id): Path<String>,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<ItemView>>, Problem> {
     let paging = page::paging(&params)?;
     let status = params.text("status").map(is_completed).transpose();
     let status = status.map_err(|message| Problem::query("status", message))?;
     let queue = find_queue(&app, &caller.project, &id).await?;
     let found = app.store.catalog.queue_items(&caller.project, &queue.id, status, paging).await?;
-    Ok(page::answer(paging, &found, item_view))
+    Ok(page::list(paging, &found, item_view))
 }
 
 async fn create_item(
@@ -238,7 +301,7 @@ async fn create_item(
     caller: Act,
     Path(id): Path<String>,
     Body(input): Body<NewItem>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ItemView>, Problem> {
     let object = CommentObject::read(&input.object_type, OBJECTS)?;
     if input.object_id.is_empty() {
         return Err(Problem::body("objectId", "must not be empty"));
@@ -256,16 +319,16 @@ async fn create_item(
         updated_at: now,
     };
     app.store.catalog.create_queue_item(&caller.project, &item).await?;
-    Ok(Json(item_view(&item)))
+    Ok(Answer(item_view(&item)))
 }
 
 async fn get_item(
     State(app): State<App>,
     caller: Act,
     Path(ids): Path<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ItemView>, Problem> {
     let item = find_item(&app, &caller.project, &ids).await?;
-    Ok(Json(item_view(&item)))
+    Ok(Answer(item_view(&item)))
 }
 
 async fn update_item(
@@ -273,7 +336,7 @@ async fn update_item(
     caller: Act,
     Path(ids): Path<(String, String)>,
     Body(input): Body<ItemPatch>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ItemView>, Problem> {
     let status = status_of(input.status.as_deref())?;
     let mut item = find_item(&app, &caller.project, &ids).await?;
     if let Some(is_completed) = status {
@@ -282,21 +345,21 @@ async fn update_item(
         item.updated_at = now;
         app.store.catalog.update_queue_item(&caller.project, &item).await?;
     }
-    Ok(Json(item_view(&item)))
+    Ok(Answer(item_view(&item)))
 }
 
 async fn delete_item(
     State(app): State<App>,
     caller: Act,
     Path((queue, id)): Path<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DeletedQueueItem>, Problem> {
     let deleted = app.store.catalog.delete_queue_item(&caller.project, &queue, &id);
     deleted.await.map_err(|error| match error {
         perpend_db::Error::NotFound => Problem::not_found("annotation queue item"),
         error => error.into(),
     })?;
     let message = "Annotation queue item deleted successfully";
-    Ok(Json(json!({ "success": true, "message": message })))
+    Ok(Answer(DeletedQueueItem { success: true, message }))
 }
 
 async fn assign_member(
@@ -304,7 +367,7 @@ async fn assign_member(
     caller: Act,
     Path(id): Path<String>,
     Body(input): Body<Assignment>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<QueueAssignment>, Problem> {
     let queue = find_queue(&app, &caller.project, &id).await?;
     let is_member = app.store.catalog.is_member(&caller.project, &input.user_id);
     if !is_member.await? {
@@ -312,11 +375,11 @@ async fn assign_member(
     }
     let now = app.web.clock.now();
     app.store.catalog.assign_queue(&caller.project, &queue.id, &input.user_id, now).await?;
-    Ok(Json(json!({
-        "userId": input.user_id,
-        "queueId": queue.id,
-        "projectId": caller.project,
-    })))
+    Ok(Answer(QueueAssignment {
+        user_id: input.user_id,
+        queue_id: queue.id,
+        project_id: caller.project,
+    }))
 }
 
 async fn unassign_member(
@@ -324,8 +387,8 @@ async fn unassign_member(
     caller: Act,
     Path(id): Path<String>,
     Body(input): Body<Assignment>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DeletedQueueAssignment>, Problem> {
     let queue = find_queue(&app, &caller.project, &id).await?;
     app.store.catalog.unassign_queue(&caller.project, &queue.id, &input.user_id).await?;
-    Ok(Json(json!({ "success": true })))
+    Ok(Answer(DeletedQueueAssignment { success: true }))
 }

@@ -1,19 +1,20 @@
 //! Comments on traces, observations, sessions and prompts.
 
-use axum::Json;
 use axum::extract::{Path, State};
+use perpend_api_types::list::NumberedList;
 use perpend_catalog::comments::{Comment, CommentQuery};
 use perpend_domain::access::Permission::{CommentRead, CommentWrite};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::list::Paging;
 use perpend_domain::telemetry::SessionQuery;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Param, Params, must_be_one_of, param};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::state::{App, Routes};
@@ -120,24 +121,47 @@ struct NewComment {
     author_user_id: Option<String>,
 }
 
-fn view(project: &ProjectId, comment: &Comment) -> Value {
-    json!({
-        "id": comment.id,
-        "projectId": project,
-        "createdAt": comment.created_at,
-        "updatedAt": comment.created_at,
-        "objectType": comment.object_type,
-        "objectId": comment.object_id,
-        "content": comment.content,
-        "authorUserId": comment.author_user_id,
-    })
+/// The id of a new comment.
+#[derive(Debug, Serialize, ToSchema)]
+struct CreatedComment {
+    id: String,
+}
+
+/// A comment. It cannot be changed.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Comment)]
+struct CommentView {
+    id: String,
+    project_id: ProjectId,
+    created_at: Timestamp,
+    /// Equal to `createdAt`.
+    updated_at: Timestamp,
+    /// `TRACE`, `OBSERVATION`, `SESSION` or `PROMPT`.
+    object_type: String,
+    object_id: String,
+    content: String,
+    author_user_id: Option<String>,
+}
+
+fn view(project: &ProjectId, comment: &Comment) -> CommentView {
+    CommentView {
+        id: comment.id.clone(),
+        project_id: project.clone(),
+        created_at: comment.created_at,
+        updated_at: comment.created_at,
+        object_type: comment.object_type.clone(),
+        object_id: comment.object_id.clone(),
+        content: comment.content.clone(),
+        author_user_id: comment.author_user_id.clone(),
+    }
 }
 
 async fn create_comment(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<NewComment>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<CreatedComment>, Problem> {
     if input.project_id != caller.project.as_str() {
         let message = "must be the project of the key";
         return Err(Problem::body("projectId", message));
@@ -166,14 +190,14 @@ async fn create_comment(
         created_at: app.web.clock.now(),
     };
     app.store.catalog.create_comment(&caller.project, &comment).await?;
-    Ok(Json(json!({ "id": comment.id })))
+    Ok(Answer(CreatedComment { id: comment.id }))
 }
 
 async fn list_comments(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<CommentView>>, Problem> {
     let paging = page::paging(&params)?;
     let object = params.choice("objectType", CommentObject::ALL, CommentObject::as_str)?;
     let text = |name| params.text(name).map(str::to_owned);
@@ -186,15 +210,15 @@ async fn list_comments(
         return Err(Problem::query("objectId", "requires objectType"));
     }
     let found = app.store.catalog.comments(&caller.project, &query, paging).await?;
-    Ok(page::answer(paging, &found, |comment| view(&caller.project, comment)))
+    Ok(page::list(paging, &found, |comment| view(&caller.project, comment)))
 }
 
 async fn get_comment(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<CommentView>, Problem> {
     let comment = app.store.catalog.comment(&caller.project, &id).await?;
     let comment = comment.ok_or_else(|| Problem::not_found("comment"))?;
-    Ok(Json(view(&caller.project, &comment)))
+    Ok(Answer(view(&caller.project, &comment)))
 }

@@ -2,22 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use perpend_api_types::list::PageMeta;
+use perpend_api_types::any_json::AnyJson;
+use perpend_api_types::list::{NumberedList, PageMeta};
 use perpend_domain::access::Permission::{ModelRead, ModelWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::model::{ModelDefinition, PricingTier, TierCondition};
 use perpend_domain::pricing::{PriceEntry, PriceTable, STANDARD, fits_any_table};
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Params};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::state::{App, Routes};
@@ -55,7 +56,6 @@ struct ModelInput {
     input_price: Option<f64>,
     output_price: Option<f64>,
     total_price: Option<f64>,
-    #[schema(value_type = Option<Vec<Object>>)]
     pricing_tiers: Option<Vec<TierInput>>,
     /// `openai` or `claude`.
     tokenizer_id: Option<String>,
@@ -64,8 +64,9 @@ struct ModelInput {
 }
 
 /// Prices with conditions.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = PricingTierInput)]
 struct TierInput {
     name: String,
     is_default: bool,
@@ -137,72 +138,139 @@ impl ModelInput {
     }
 }
 
-fn prices_view(prices: &BTreeMap<String, f64>) -> Value {
-    let price = |(bucket, price): (&String, &f64)| (bucket.clone(), json!({ "price": price }));
-    Value::Object(prices.iter().map(price).collect())
+/// The price of a unit.
+#[derive(Debug, Serialize, ToSchema)]
+struct UnitPrice {
+    /// US dollars.
+    price: f64,
 }
 
-fn own_view(model: &ModelDefinition) -> Value {
+/// Prices with conditions. The tier with priority 0 applies when no other does.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = PricingTier)]
+struct TierView {
+    name: String,
+    is_default: bool,
+    priority: i64,
+    /// All must hold.
+    conditions: Vec<TierCondition>,
+    /// US dollars per unit, by kind of usage.
+    prices: BTreeMap<String, f64>,
+    id: String,
+}
+
+/// A model with its prices in US dollars per unit.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Model)]
+struct ModelView {
+    id: String,
+    model_name: String,
+    /// Regular expression that matches the names of the model in telemetry.
+    match_pattern: String,
+    start_date: Option<Timestamp>,
+    /// `TOKENS`, `CHARACTERS`, `MILLISECONDS`, `SECONDS`, `IMAGES` or `REQUESTS`.
+    unit: Option<String>,
+    input_price: Option<f64>,
+    output_price: Option<f64>,
+    total_price: Option<f64>,
+    tokenizer_id: Option<String>,
+    tokenizer_config: Option<AnyJson>,
+    /// Whether the model is built in.
+    is_langfuse_managed: bool,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = ListingView)]
+    listing: Option<ListingView>,
+    /// The start of the Unix epoch for built-in models.
+    created_at: Timestamp,
+    /// By kind of usage.
+    prices: BTreeMap<String, UnitPrice>,
+    pricing_tiers: Vec<TierView>,
+}
+
+/// The origin of built-in prices.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = PriceListing)]
+struct ListingView {
+    /// The seller of the model.
+    seller: Option<String>,
+    /// Whether the vendor of the model is the seller.
+    is_vendor_price: Option<bool>,
+    source: Option<String>,
+}
+
+fn prices_view(prices: &BTreeMap<String, f64>) -> BTreeMap<String, UnitPrice> {
+    prices.iter().map(|(bucket, price)| (bucket.clone(), UnitPrice { price: *price })).collect()
+}
+
+fn own_view(model: &ModelDefinition) -> ModelView {
     let none = BTreeMap::new();
     let prices = model.default_tier().map_or(&none, |tier| &tier.prices);
-    let tiers = model.tiers.iter().map(|tier| {
-        let mut view = json!(tier);
-        view["id"] = format!("{}:{}", model.id, tier.priority).into();
-        view
-    });
-    json!({
-        "id": model.id,
-        "modelName": model.name,
-        "matchPattern": model.pattern,
-        "startDate": model.start_date,
-        "unit": model.unit,
-        "inputPrice": prices.get("input"),
-        "outputPrice": prices.get("output"),
-        "totalPrice": prices.get("total"),
-        "tokenizerId": model.tokenizer_id,
-        "tokenizerConfig": model.tokenizer_config,
-        "isLangfuseManaged": false,
-        "createdAt": model.created_at,
-        "prices": prices_view(prices),
-        "pricingTiers": tiers.collect::<Vec<Value>>(),
-    })
+    let tier = |tier: &PricingTier| TierView {
+        name: tier.name.clone(),
+        is_default: tier.is_default,
+        priority: tier.priority,
+        conditions: tier.conditions.clone(),
+        prices: tier.prices.clone(),
+        id: format!("{}:{}", model.id, tier.priority),
+    };
+    ModelView {
+        id: model.id.clone(),
+        model_name: model.name.clone(),
+        match_pattern: model.pattern.clone(),
+        start_date: model.start_date,
+        unit: model.unit.clone(),
+        input_price: prices.get("input").copied(),
+        output_price: prices.get("output").copied(),
+        total_price: prices.get("total").copied(),
+        tokenizer_id: model.tokenizer_id.clone(),
+        tokenizer_config: model.tokenizer_config.as_ref().map(AnyJson::from),
+        is_langfuse_managed: false,
+        listing: None,
+        created_at: model.created_at,
+        prices: prices_view(prices),
+        pricing_tiers: model.tiers.iter().map(tier).collect(),
+    }
 }
 
 /// An entry of the built-in table, without its conditional tiers.
-fn built_in_view(entry: &PriceEntry) -> Value {
+fn built_in_view(entry: &PriceEntry) -> ModelView {
     let listing = entry.listing.as_ref();
     let entry = entry.view();
     let prices: BTreeMap<String, f64> =
         entry.prices.iter().map(|(bucket, price)| ((*bucket).to_owned(), *price)).collect();
     let name = escape_pattern(entry.model);
-    let pattern = entry.pattern.map_or_else(|| format!("(?i)^{name}$"), str::to_owned);
-    json!({
-        "id": entry.id,
-        "modelName": entry.model,
-        "matchPattern": pattern,
-        "startDate": entry.start,
-        "unit": "TOKENS",
-        "inputPrice": prices.get("input"),
-        "outputPrice": prices.get("output"),
-        "totalPrice": prices.get("total"),
-        "tokenizerId": null,
-        "tokenizerConfig": null,
-        "isLangfuseManaged": true,
-        "seller": listing.map(|listing| &listing.seller),
-        "isVendorPrice": listing.map(|listing| listing.is_own),
-        "source": listing.map(|listing| &*listing.source),
+    ModelView {
+        id: entry.id.to_owned(),
+        model_name: entry.model.to_owned(),
+        match_pattern: entry.pattern.map_or_else(|| format!("(?i)^{name}$"), str::to_owned),
+        start_date: entry.start,
+        unit: Some("TOKENS".to_owned()),
+        input_price: prices.get("input").copied(),
+        output_price: prices.get("output").copied(),
+        total_price: prices.get("total").copied(),
+        tokenizer_id: None,
+        tokenizer_config: None,
+        is_langfuse_managed: true,
+        listing: Some(ListingView {
+            seller: listing.map(|listing| listing.seller.clone()),
+            is_vendor_price: listing.map(|listing| listing.is_own),
+            source: listing.map(|listing| listing.source.to_string()),
+        }),
         // The table has no times.
-        "createdAt": Timestamp::from_millis(0),
-        "prices": prices_view(&prices),
-        "pricingTiers": [{
-            "id": format!("{}:0", entry.id),
-            "name": STANDARD,
-            "isDefault": true,
-            "priority": 0,
-            "conditions": [],
-            "prices": prices,
+        created_at: Timestamp::from_millis(0),
+        prices: prices_view(&prices),
+        pricing_tiers: vec![TierView {
+            name: STANDARD.to_owned(),
+            is_default: true,
+            priority: 0,
+            conditions: Vec::new(),
+            prices,
+            id: format!("{}:0", entry.id),
         }],
-    })
+    }
 }
 
 /// Escapes a name for a regular expression.
@@ -221,28 +289,27 @@ async fn list_models(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<ModelView>>, Problem> {
     let paging = page::paging(&params)?;
     let own = app.store.catalog.models(&caller.project).await?;
     let built_in = PriceTable::built_in();
     let n_total = (own.len() + built_in.len()) as u64;
-    let all = own.iter().map(own_view);
     let skip = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
     let limit = paging.limit;
     // Responses are built for the page only: the table is long.
-    let data: Vec<Value> = match skip.checked_sub(own.len()) {
+    let data: Vec<ModelView> = match skip.checked_sub(own.len()) {
         Some(skip) => {
             let entries = built_in.entries().iter().skip(skip);
             entries.take(limit as usize).map(built_in_view).collect()
         }
         None => {
             let entries = built_in.entries().iter().take(limit as usize);
-            let all = all.skip(skip).chain(entries.map(built_in_view));
-            all.take(limit as usize).collect()
+            let own = own.iter().skip(skip).map(own_view);
+            own.chain(entries.map(built_in_view)).take(limit as usize).collect()
         }
     };
     let meta = PageMeta::new(paging, n_total);
-    Ok(Json(json!({ "data": data, "meta": meta })))
+    Ok(Answer(NumberedList { data, meta }))
 }
 
 async fn find_model(
@@ -258,14 +325,14 @@ async fn get_model(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ModelView>, Problem> {
     if let Some(model) = find_model(&app, &caller.project, &id).await? {
-        return Ok(Json(own_view(&model)));
+        return Ok(Answer(own_view(&model)));
     }
     let built_in = PriceTable::built_in();
     let entry = built_in.entries().iter().find(|entry| entry.id == id);
     let entry = entry.ok_or_else(|| Problem::not_found("model"))?;
-    Ok(Json(built_in_view(entry)))
+    Ok(Answer(built_in_view(entry)))
 }
 
 fn name_conflict(error: perpend_db::Error) -> Problem {
@@ -309,13 +376,13 @@ async fn create_model(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<ModelInput>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ModelView>, Problem> {
     let model = input.check(app.web.ids.uuid().to_string(), app.web.clock.now())?;
     check_patterns(&app, &caller.project, &model).await?;
     let made = app.store.catalog.create_model(&caller.project, &model).await;
     made.map_err(name_conflict)?;
     app.prices.forget(&caller.project);
-    Ok(Json(own_view(&model)))
+    Ok(Answer(own_view(&model)))
 }
 
 async fn put_model(
@@ -323,7 +390,7 @@ async fn put_model(
     caller: Act,
     Path(id): Path<String>,
     Body(input): Body<ModelInput>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ModelView>, Problem> {
     let built_in = PriceTable::built_in();
     if built_in.entries().iter().any(|entry| entry.id == id) {
         return Err(Problem::not_found("model"));
@@ -336,7 +403,7 @@ async fn put_model(
     let made = app.store.catalog.replace_model(&caller.project, &model).await;
     made.map_err(name_conflict)?;
     app.prices.forget(&caller.project);
-    Ok(Json(own_view(&model)))
+    Ok(Answer(own_view(&model)))
 }
 
 async fn delete_model(

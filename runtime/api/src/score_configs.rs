@@ -1,18 +1,20 @@
 //! Score configs. They are archived, never deleted, because scores refer to them.
 
-use axum::Json;
 use axum::extract::{Path, State};
+use perpend_api_types::list::NumberedList;
 use perpend_domain::access::Permission::{ScoreConfigRead, ScoreConfigWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::score_config::{Category, ScoreConfig, boolean_categories};
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Params, must_be_one_of};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::state::{App, Routes};
@@ -91,20 +93,42 @@ fn checked(config: ScoreConfig) -> Result<ScoreConfig, Problem> {
     Err(Problem::issues(Code::InvalidBody, faults))
 }
 
-fn view(project: &ProjectId, config: &ScoreConfig) -> Value {
-    json!({
-        "id": config.id,
-        "name": config.name,
-        "createdAt": config.created_at,
-        "updatedAt": config.updated_at,
-        "projectId": project,
-        "dataType": config.data_type.as_str(),
-        "isArchived": config.is_archived,
-        "minValue": config.min_value,
-        "maxValue": config.max_value,
-        "categories": config.categories,
-        "description": config.description,
-    })
+/// A score config.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ScoreConfig)]
+struct ConfigView {
+    id: String,
+    name: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    project_id: ProjectId,
+    data_type: ScoreDataType,
+    /// New scores must not refer to an archived config.
+    is_archived: bool,
+    /// Smallest value of `NUMERIC` scores.
+    min_value: Option<f64>,
+    /// Largest value of `NUMERIC` scores.
+    max_value: Option<f64>,
+    /// Of `CATEGORICAL` and `BOOLEAN` scores.
+    categories: Option<Vec<Category>>,
+    description: Option<String>,
+}
+
+fn view(project: &ProjectId, config: &ScoreConfig) -> ConfigView {
+    ConfigView {
+        id: config.id.clone(),
+        name: config.name.clone(),
+        created_at: config.created_at,
+        updated_at: config.updated_at,
+        project_id: project.clone(),
+        data_type: config.data_type,
+        is_archived: config.is_archived,
+        min_value: config.min_value,
+        max_value: config.max_value,
+        categories: config.categories.clone(),
+        description: config.description.clone(),
+    }
 }
 
 async fn find(app: &App, project: &ProjectId, id: &str) -> Result<ScoreConfig, Problem> {
@@ -116,7 +140,7 @@ async fn create_config(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<NewConfig>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ConfigView>, Problem> {
     let data_type: ScoreDataType = input
         .data_type
         .parse()
@@ -139,26 +163,26 @@ async fn create_config(
         updated_at: now,
     })?;
     app.store.catalog.create_score_config(&caller.project, &config).await?;
-    Ok(Json(view(&caller.project, &config)))
+    Ok(Answer(view(&caller.project, &config)))
 }
 
 async fn list_configs(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<ConfigView>>, Problem> {
     let paging = page::paging(&params)?;
     let found = app.store.catalog.score_configs(&caller.project, paging).await?;
-    Ok(page::answer(paging, &found, |config| view(&caller.project, config)))
+    Ok(page::list(paging, &found, |config| view(&caller.project, config)))
 }
 
 async fn get_config(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ConfigView>, Problem> {
     let config = find(&app, &caller.project, &id).await?;
-    Ok(Json(view(&caller.project, &config)))
+    Ok(Answer(view(&caller.project, &config)))
 }
 
 async fn update_config(
@@ -166,7 +190,7 @@ async fn update_config(
     caller: Act,
     Path(id): Path<String>,
     Body(patch): Body<Value>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ConfigView>, Problem> {
     if patch.as_object().is_none_or(serde_json::Map::is_empty) {
         return Err(Problem::body("", "at least one field is required"));
     }
@@ -182,5 +206,5 @@ async fn update_config(
     config.updated_at = app.web.clock.now().max(seen.plus_millis(1));
     let config = checked(config)?;
     app.store.catalog.update_score_config(&caller.project, &config, seen).await?;
-    Ok(Json(view(&caller.project, &config)))
+    Ok(Answer(view(&caller.project, &config)))
 }

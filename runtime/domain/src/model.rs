@@ -54,6 +54,7 @@ named_enum!(
 );
 
 /// When a tier applies.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum TierCondition {

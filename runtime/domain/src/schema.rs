@@ -5,11 +5,13 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::budget::{BudgetScope, BudgetWindow, OnReached};
+use crate::dataset::ItemStatus;
 use crate::evaluation::{CompletionReason, ExecutionState, Late, OnMissing, TargetKind};
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
     ScoreId, TraceId,
 };
+use crate::model::{AttributeSource, TierOperator};
 use crate::observation::{Level, ObservationKind};
 use crate::plugin::Digest;
 use crate::score::{ScoreDataType, ScoreSource};
@@ -59,7 +61,8 @@ macro_rules! names {
 
 names! {
     ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, Late, ExecutionState,
-    CompletionReason, BudgetScope, BudgetWindow, OnReached,
+    CompletionReason, BudgetScope, BudgetWindow, OnReached, ItemStatus, TierOperator,
+    AttributeSource,
 }
 
 impl PartialSchema for Timestamp {

@@ -13,6 +13,7 @@ use crate::time::Timestamp;
 const MAX_NAME_CHARS: usize = 35;
 
 /// One category of a categorical or boolean config.
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Category {
     /// The number it counts as.

@@ -5,6 +5,7 @@ use perpend_api_types::list::NumberedList;
 use perpend_domain::list::{NumberedPage, Paging};
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::extract::{Param, Params, param};
 use crate::problem::Problem;
 
@@ -26,7 +27,16 @@ pub fn paging(params: &Params) -> Result<Paging, Problem> {
     })
 }
 
-/// `data` and `meta`, each row as `view` shows it.
+/// A page of rows converted by `view`.
+pub fn list<T, V>(
+    paging: Paging,
+    found: &NumberedPage<T>,
+    view: impl FnMut(&T) -> V,
+) -> Answer<NumberedList<V>> {
+    Answer(NumberedList::new(paging, found, view))
+}
+
+/// As [`list`], for rows without a type.
 pub fn answer<T>(
     paging: Paging,
     found: &NumberedPage<T>,
