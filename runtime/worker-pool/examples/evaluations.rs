@@ -1,4 +1,4 @@
-//! How many evaluations a second, and how long a lone one takes: in this process and in a worker.
+//! Measures evaluations per second and the duration of a single one, in this process and in a worker.
 //!
 //! `cargo run --release -p perpend-worker-pool --example evaluations -- COMPONENT EVALUATOR CONFIG`
 
@@ -18,7 +18,7 @@ use perpend_worker_pool::{ComponentSource, NoHostCalls, Options, Workers};
 use perpend_worker_protocol::Grants;
 
 const N_CALLS: usize = 100_000;
-const N_LONE: usize = 5_000;
+const N_SINGLE: usize = 5_000;
 const BATCH: usize = 256;
 
 struct Registered(HashMap<Digest, Vec<u8>>);
@@ -41,14 +41,14 @@ fn main() -> ExitCode {
         path => match measure(Path::new(path), &evaluator, &config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                say(&format!("{error}"));
+                print(&format!("{error}"));
                 ExitCode::FAILURE
             }
         },
     }
 }
 
-fn say(line: &str) {
+fn print(line: &str) {
     drop(writeln!(std::io::stdout(), "{line}"));
 }
 
@@ -78,10 +78,10 @@ fn measure(path: &Path, evaluator: &str, config: &str) -> Result<(), Box<dyn Err
         origin: None,
     };
     let host = Arc::new(Host::new(&Settings::default(), folder.path())?);
-    for what in ["the first time, its sum checked", "again"] {
-        let began = Instant::now();
+    for what in ["the first time, with its checksum", "again"] {
+        let start = Instant::now();
         host.load(digest)?;
-        say(&format!("loaded {what}: {} us", began.elapsed().as_micros()));
+        print(&format!("loaded {what}: {} us", start.elapsed().as_micros()));
     }
     let plugin = Arc::new(host.load(digest)?);
     let runtime =
@@ -99,7 +99,7 @@ async fn in_process(
     call: &EvaluationCall,
 ) -> Result<(), Box<dyn Error>> {
     for n_tasks in [1, 2] {
-        let began = Instant::now();
+        let start = Instant::now();
         let tasks = (0..n_tasks).map(|_| {
             let (host, plugin, call) = (Arc::clone(host), Arc::clone(plugin), call.clone());
             tokio::spawn(async move {
@@ -112,7 +112,7 @@ async fn in_process(
         for task in tasks.collect::<Vec<_>>() {
             task.await??;
         }
-        report(&format!("in this process, {n_tasks} at a time"), N_CALLS, began.elapsed());
+        report(&format!("in this process, {n_tasks} at a time"), N_CALLS, start.elapsed());
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ async fn in_worker(
     check(&workers.evaluate(vec![call.clone()]).await[0])?;
     let pid = workers.pids()[0].to_string();
     let cpu = [cpu_time("self")?, cpu_time(&pid)?];
-    let began = Instant::now();
+    let start = Instant::now();
     let tasks = (0..4).map(|_| {
         let (workers, call) = (Arc::clone(&workers), call.clone());
         tokio::spawn(async move {
@@ -147,38 +147,38 @@ async fn in_worker(
     report(
         "in a worker, batches of 256 from 4 callers",
         N_CALLS / BATCH / 4 * 4 * BATCH,
-        began.elapsed(),
+        start.elapsed(),
     );
     // What a machine that is busy otherwise does not change.
     let each = |before: Duration, after: Duration| {
         after.saturating_sub(before).as_secs_f64() * 1e6 / N_CALLS as f64
     };
-    say(&format!(
+    print(&format!(
         "CPU time of each: {:.1} us here, {:.1} us in the worker",
         each(cpu[0], cpu_time("self")?),
         each(cpu[1], cpu_time(&pid)?)
     ));
-    let took = tokio::spawn(lone(Arc::clone(&workers), call.clone())).await??;
-    let at = |share: usize| took[N_LONE * share / 100].as_micros();
-    say(&format!("a lone call in a worker: p50 {} us, p99 {} us", at(50), at(99)));
+    let durations = tokio::spawn(lone(Arc::clone(&workers), call.clone())).await??;
+    let at = |share: usize| durations[N_SINGLE * share / 100].as_micros();
+    print(&format!("a lone call in a worker: p50 {} us, p99 {} us", at(50), at(99)));
     for pid in workers.pids() {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let resident = status.lines().find(|line| line.starts_with("VmRSS"));
-        say(&format!("worker {pid}: {}", resident.unwrap_or_default()));
+        print(&format!("worker {pid}: {}", resident.unwrap_or_default()));
     }
     workers.shutdown().await;
     Ok(())
 }
 
 async fn lone(workers: Arc<Workers>, call: EvaluationCall) -> Result<Vec<Duration>, String> {
-    let mut took = Vec::with_capacity(N_LONE);
-    for _ in 0..N_LONE {
-        let began = Instant::now();
+    let mut durations = Vec::with_capacity(N_SINGLE);
+    for _ in 0..N_SINGLE {
+        let start = Instant::now();
         check(&workers.evaluate(vec![call.clone()]).await[0])?;
-        took.push(began.elapsed());
+        durations.push(start.elapsed());
     }
-    took.sort_unstable();
-    Ok(took)
+    durations.sort_unstable();
+    Ok(durations)
 }
 
 /// In user and kernel mode together, in steps of 10 ms.
@@ -195,7 +195,7 @@ fn check(result: &CallResult) -> Result<(), String> {
     result.outcome.as_ref().map(|_| ()).map_err(|failure| failure.message.clone())
 }
 
-fn report(what: &str, n: usize, took: Duration) {
-    let per_second = n as f64 / took.as_secs_f64();
-    say(&format!("{what}: {per_second:.0}/s"));
+fn report(what: &str, n: usize, durations: Duration) {
+    let per_second = n as f64 / durations.as_secs_f64();
+    print(&format!("{what}: {per_second:.0}/s"));
 }

@@ -159,7 +159,7 @@ impl Session {
         Some(job)
     }
 
-    /// Waits while too many results are in memory; its silence meanwhile says nothing about it.
+    /// Waits while too many results are in memory; meanwhile, its silence is ignored.
     pub(crate) async fn wait_to_read(&self, results: &ResultMemory) {
         if !results.is_full() {
             return;

@@ -1,6 +1,5 @@
-//! Components that are made to be hard to compile: the process that compiles ends in bounded time, and the
-//! server is asked again without waiting for anything. The bound is the CPU time that the process may have, so
-//! that a crowded machine changes nothing: one that needs more is ended, and says so instead of what is expected.
+//! Components that are expensive to compile. The CPU time of the compile process is limited, so that the tests do not depend on
+//! the load of the machine.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,10 +9,10 @@ use perpend_worker_pool::{NoHostCalls, Options};
 use crate::guest::Guest;
 use crate::{PATIENCE, block_on, start};
 
-/// What has to come of it: a description, or a problem that says this.
-type Ends = Option<&'static str>;
+/// The expected result: a description, or a problem with this text.
+type Expected = Option<&'static str>;
 
-fn bombs() -> Vec<(&'static str, String, Ends)> {
+fn bombs() -> Vec<(&'static str, String, Expected)> {
     let functions = "(func (param i64) (result i64) (local.get 0))".repeat(10_000);
     let functions = format!("(core module $many {functions}) (core instance (instantiate $many))");
     let instances =
@@ -36,20 +35,20 @@ fn bombs() -> Vec<(&'static str, String, Ends)> {
     ]
 }
 
-pub(crate) fn components_that_are_hard_to_compile_end_in_bounded_time() {
+pub(crate) fn compilation_is_bounded_in_time() {
     block_on(async {
         let change = |options: &mut Options| options.compile_limit = PATIENCE;
         let bench = start(&[], change, Arc::new(NoHostCalls));
-        for (what, imports, ends) in bombs() {
+        for (name, imports, expected) in bombs() {
             let guest = Guest { imports: &imports, ..Guest::default() };
             let answer = bench.workers.inspect(&guest.bytes()).await;
-            match (answer, ends) {
+            match (answer, expected) {
                 (Ok(_), None) => {}
                 (Err(problems), Some(text)) => {
                     let all = format!("{problems:?}");
-                    assert!(all.contains(text), "{what}: {all}");
+                    assert!(all.contains(text), "{name}: {all}");
                 }
-                (answer, _) => unreachable!("{what}: {answer:?}"),
+                (answer, _) => unreachable!("{name}: {answer:?}"),
             }
         }
         let good = bench.workers.inspect(&Guest::default().bytes()).await;
@@ -58,13 +57,13 @@ pub(crate) fn components_that_are_hard_to_compile_end_in_bounded_time() {
     });
 }
 
-pub(crate) fn a_compile_process_that_is_killed_says_nothing_about_its_component() {
+pub(crate) fn a_killed_compile_process_is_a_failure_of_the_host() {
     block_on(async {
-        let change = |options: &mut Options| options.compile_args = vec!["is-killed".into()];
+        let change = |options: &mut Options| options.compile_args = vec!["kill-itself".into()];
         let bench = start(&[], change, Arc::new(NoHostCalls));
         let problems = bench.workers.inspect(&Guest::default().bytes()).await;
         let problems = problems.unwrap_err();
-        // The server answers 503 to these: the same component may be sent again.
+        // The server returns 503 for these, so that the upload can be repeated.
         assert!(problems.iter().all(|problem| problem.at == "host"), "{problems:?}");
         bench.workers.shutdown().await;
     });

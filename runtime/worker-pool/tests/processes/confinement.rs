@@ -1,4 +1,4 @@
-//! The layers around worker processes, looked at from outside and tried from inside.
+//! The sandbox layers of worker processes, observed from outside and tested from inside.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,12 +12,12 @@ use perpend_worker_protocol::{CheckHead, CompileRequest, Grants, ToWorker, Worke
 use serde::Serialize;
 
 use crate::guest::Guest;
-use crate::{block_on, call, faults, start, until};
+use crate::{block_on, call, faults, start, wait_until};
 
 const CANARY: &str = "PERPEND_CANARY_SECRET";
 
-/// Starts the tests again with a secret in their environment, as a server has some.
-pub(crate) fn with_a_secret() -> Option<ExitCode> {
+/// Restarts the tests with a secret in the environment, like that of a server.
+pub(crate) fn restart_with_secret() -> Option<ExitCode> {
     if std::env::var_os(CANARY).is_some() {
         return None;
     }
@@ -36,10 +36,10 @@ fn field<'t>(status: &'t str, name: &str) -> &'t str {
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) fn from_outside_a_worker_has_no_environment_no_files_and_no_rights() {
+pub(crate) fn a_worker_has_no_environment_no_files_and_no_rights() {
     let good = Guest::default();
     assert!(std::env::var_os(CANARY).is_some());
-    // Left open by somebody careless: every child inherits it.
+    // An open descriptor that all children inherit.
     let stray = File::open("/etc/passwd").unwrap();
     rustix::io::fcntl_setfd(&stray, rustix::io::FdFlags::empty()).unwrap();
     block_on(async {
@@ -47,7 +47,7 @@ pub(crate) fn from_outside_a_worker_has_no_environment_no_files_and_no_rights() 
         let answers = bench.workers.evaluate(vec![call(&good)]).await;
         assert!(answers[0].outcome.is_ok(), "{answers:?}");
         let pid = bench.workers.pids()[0];
-        // Who is not root may not even look.
+        // Readable by root only.
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         assert!(environment.is_empty(), "{environment:?}");
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -89,16 +89,16 @@ pub(crate) fn compiler_and_checker_are_confined_before_they_read_untrusted_input
         "Max address space 2147483648 68719476736 bytes",
         "Max data size 2147483648 2147483648 bytes",
     ];
-    let refused = confined("compile", &compile, &limits);
-    assert!(refused.status.success());
-    let answer = String::from_utf8_lossy(&refused.stdout).into_owned();
+    let output = confined("compile", &compile, &limits);
+    assert!(output.status.success());
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(answer.contains("not a WebAssembly component"), "{answer}");
     let check = CheckHead { require_all_layers: false };
     let limits = ["Max cpu time 5 6 seconds", "Max address space 1073741824 1073741824 bytes"];
     confined("check", &check, &limits);
 }
 
-/// What a child that was told the first thing has around it while it waits for the next; and its end.
+/// Checks the confinement of a child after its first message, and waits for its output.
 #[cfg(target_os = "linux")]
 fn confined(role: &str, head: &impl Serialize, limits: &[&str]) -> Output {
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -112,7 +112,7 @@ fn confined(role: &str, head: &impl Serialize, limits: &[&str]) -> Output {
     perpend_worker_protocol::write_frame(head, &mut frame).unwrap();
     child.stdin.as_mut().unwrap().write_all(&frame).unwrap();
     let status = || std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    block_on(until(|| field(&status(), "Seccomp:") == "2"));
+    block_on(wait_until(|| field(&status(), "Seccomp:") == "2"));
     let status = status();
     assert_eq!(field(&status, "NoNewPrivs:"), "1");
     assert_eq!(field(&status, "CapPrm:"), "0000000000000000");
@@ -127,8 +127,8 @@ fn confined(role: &str, head: &impl Serialize, limits: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-pub(crate) fn from_inside_a_worker_nothing_outside_can_be_reached() {
-    // The attempts mean something: here, outside, they succeed.
+pub(crate) fn a_worker_cannot_access_anything_outside() {
+    // Outside, the attempts succeed.
     let outside = faults::successes();
     for possible in ["open", "write", "udp", "connect", "start a program", "exists"] {
         assert!(outside.iter().any(|name| name == possible), "{possible}: {outside:?}");
@@ -161,10 +161,10 @@ pub(crate) fn a_worker_reports_its_sandbox_layers() {
         ];
         assert_eq!(names, expected);
         for layer in &layers {
-            // Older kernels have no Landlock; all else is there since Linux 3.17.
+            // Older kernels have no Landlock. All other layers exist since Linux 3.17.
             assert!(layer.status.is_ok() || layer.name == "landlock", "{layer:?}");
         }
-        // Where all are required, a layer with a gap is as none.
+        // When all layers are required, a worker with a gap does not start.
         let gaps: Vec<_> = layers.iter().filter_map(|layer| layer.gap()).collect();
         let require =
             |options: &mut perpend_worker_pool::Options| options.require_all_layers = true;
@@ -191,7 +191,7 @@ pub(crate) fn a_program_that_is_not_a_worker_reports_no_sandbox_layers() {
     });
 }
 
-/// A worker to which an environment was handed down, and what it says when it has ended.
+/// Runs a worker that inherits an environment. Returns its standard error.
 fn worker_with_environment(require_all_layers: bool) -> String {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let child = Command::new(std::env::current_exe().unwrap())

@@ -1,4 +1,4 @@
-//! Programs that speak as workers do and do not behave: what a worker that was broken into could be.
+//! Programs that use the protocol of workers and violate it, like a compromised worker.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -17,17 +17,17 @@ use rustix::process::Signal;
 
 use crate::faults;
 
-/// The program of this name, where it is one of these.
+/// Runs the program with this name, if it exists.
 pub(crate) fn program(arguments: &[String]) -> Option<ExitCode> {
     let name = arguments.first()?.as_str();
     let ended = match name {
         "worker-once" => return Some(worker_once(arguments.get(1)?)),
-        "never-ends" => never_ends(),
-        "is-killed" => rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)
+        "ignore-shutdown" => ignore_shutdown(),
+        "kill-itself" => rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)
             .map_err(io::Error::from),
-        "checks-nothing-and-says-who" => checks_nothing_and_says_who(),
-        "asks-models-and-reads-nothing" => asks_and_reads_nothing(&model_request()),
-        "asks-traces-and-reads-nothing" => asks_and_reads_nothing(&trace_request()),
+        "answer-check-with-process-id" => answer_check_with_process_id(),
+        "request-completions-and-read-nothing" => send_requests_and_read_nothing(&model_request()),
+        "request-traces-and-read-nothing" => send_requests_and_read_nothing(&trace_request()),
         _ => return None,
     };
     Some(match ended {
@@ -36,7 +36,7 @@ pub(crate) fn program(arguments: &[String]) -> Option<ExitCode> {
     })
 }
 
-/// A real worker for whoever comes first; nothing for all others.
+/// A real worker at the first start. All other starts fail.
 fn worker_once(mark: &str) -> ExitCode {
     match OpenOptions::new().write(true).create_new(true).open(mark) {
         Ok(_) => perpend_sandbox::worker_main_with(faults::before_call),
@@ -44,8 +44,8 @@ fn worker_once(mark: &str) -> ExitCode {
     }
 }
 
-/// Answers a check with the number of its process, as what is wrong with each value.
-fn checks_nothing_and_says_who() -> io::Result<()> {
+/// Answers a check with its process id as the mismatch of each value.
+fn answer_check_with_process_id() -> io::Result<()> {
     let mut stdin = io::stdin().lock();
     let mut frame = || {
         let mut prefix = [0; PREFIX_BYTES];
@@ -58,11 +58,11 @@ fn checks_nothing_and_says_who() -> io::Result<()> {
     drop(frame()?);
     let check: SchemaCheck =
         perpend_worker_protocol::read_frame(&frame()?).map_err(io::Error::other)?;
-    let who = ValueReport {
+    let report = ValueReport {
         mismatches: vec![Mismatch::whole(std::process::id().to_string())],
         with_defaults: None,
     };
-    let answer: SchemaAnswer = Ok(vec![who; check.values.len()]);
+    let answer: SchemaAnswer = Ok(vec![report; check.values.len()]);
     let mut frame = Vec::new();
     perpend_worker_protocol::write_frame(&answer, &mut frame).map_err(io::Error::other)?;
     io::stdout().lock().write_all(&frame)
@@ -73,17 +73,17 @@ struct Socket(UnixStream);
 impl Socket {
     fn open() -> io::Result<Self> {
         let mut socket = Self(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?));
-        socket.say(&FromWorker::Ready(Ready::default()))?;
+        socket.send(&FromWorker::Ready(Ready::default()))?;
         Ok(socket)
     }
 
-    fn say(&mut self, message: &FromWorker) -> io::Result<()> {
+    fn send(&mut self, message: &FromWorker) -> io::Result<()> {
         let mut frame = Vec::new();
         perpend_worker_protocol::write_frame(message, &mut frame).map_err(io::Error::other)?;
         self.0.write_all(&frame)
     }
 
-    fn hear(&mut self) -> io::Result<ToWorker> {
+    fn receive(&mut self) -> io::Result<ToWorker> {
         let mut prefix = [0; PREFIX_BYTES];
         self.0.read_exact(&mut prefix)?;
         let mut frame =
@@ -94,7 +94,7 @@ impl Socket {
 
     fn first_call(&mut self) -> io::Result<CallId> {
         loop {
-            if let ToWorker::Calls(calls) = self.hear()?
+            if let ToWorker::Calls(calls) = self.receive()?
                 && let Some((id, ..)) = calls.first()
             {
                 return Ok(*id);
@@ -103,39 +103,39 @@ impl Socket {
     }
 }
 
-/// As many as may be open at a time, about.
-const N_QUESTIONS: u64 = 10_000;
+/// Approximately the maximum number of requests in flight.
+const N_REQUESTS: u64 = 10_000;
 
-/// Answers every call, and does not end when it is told to.
-fn never_ends() -> io::Result<()> {
+/// Answers all calls, and ignores `Shutdown`.
+fn ignore_shutdown() -> io::Result<()> {
     let mut socket = Socket::open()?;
     loop {
-        match socket.hear()? {
+        match socket.receive()? {
             ToWorker::Calls(calls) => {
                 let answer = |(id, _, _)| (id, CallResult::empty());
                 let answers = calls.into_iter().map(answer).collect();
-                socket.say(&FromWorker::Results(answers))?;
+                socket.send(&FromWorker::Results(answers))?;
             }
             ToWorker::Ping(number) => {
                 let is_short = false;
-                socket.say(&FromWorker::Pong { number, is_short })?;
+                socket.send(&FromWorker::Pong { number, is_short })?;
             }
             _ => {}
         }
     }
 }
 
-fn asks_and_reads_nothing(request: &HostRequest) -> io::Result<()> {
+fn send_requests_and_read_nothing(request: &HostRequest) -> io::Result<()> {
     let mut socket = Socket::open()?;
     let call = socket.first_call()?;
-    for id in 0..N_QUESTIONS {
+    for id in 0..N_REQUESTS {
         let request = request.clone();
-        socket.say(&FromWorker::HostCall { id, call, request })?;
+        socket.send(&FromWorker::HostCall { id, call, request })?;
     }
-    // Not silent meanwhile: what it does not do is read.
+    // Sends messages but reads none.
     let is_short = false;
     for number in 0.. {
-        socket.say(&FromWorker::Pong { number, is_short })?;
+        socket.send(&FromWorker::Pong { number, is_short })?;
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What the worker of these tests does at calls whose item says so.
+//! Faults of the worker in these tests, selected by the id of the item.
 
 use std::fs::File;
 use std::io;
@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use perpend_domain::plugin::{CallResult, EvaluationCall, Failure, FailureClass};
 
-/// Of the message of a large result.
+/// Size of the message of a large result.
 pub(crate) const LARGE_BYTES: usize = 2 << 20;
 
-/// Looks at the id of the item, up to its first `-`.
+/// Runs the fault whose name precedes the first `-` of the item id.
 pub(crate) fn before_call(call: &EvaluationCall) -> Option<CallResult> {
     match call.item.id.split('-').next() {
         Some("abort") => abort(),
-        // As a bug in the engine would: the thread never comes back.
+        // Occupies the thread forever, like a bug in the engine.
         Some("hang") => loop {
             std::thread::park();
         },
         Some(kind @ "panic") => {
-            assert_ne!(kind, "panic", "as asked");
+            assert_ne!(kind, "panic", "requested panic");
             None
         }
-        // And gives nothing back: however late somebody looks, it is there to be seen.
+        // Keeps the memory, so that it is detected eventually.
         Some("grow") => {
             let mut grown: Vec<Vec<u8>> = Vec::new();
             while grown.len() < 64 {
@@ -34,7 +34,7 @@ pub(crate) fn before_call(call: &EvaluationCall) -> Option<CallResult> {
                 std::thread::park();
             }
         }
-        // As what calls leave behind: in use for good.
+        // Leaks memory.
         Some("leave") => {
             Box::leak(vec![1_u8; 300 << 20].into_boxed_slice());
             None
@@ -57,7 +57,7 @@ pub(crate) fn before_call(call: &EvaluationCall) -> Option<CallResult> {
     }
 }
 
-/// What of all this is possible, by name.
+/// The names of the attempts that succeed.
 pub(crate) fn successes() -> Vec<String> {
     let parent = std::os::unix::process::parent_id();
     let own = std::process::id();
@@ -76,7 +76,7 @@ pub(crate) fn successes() -> Vec<String> {
         ("udp", &|| UdpSocket::bind("127.0.0.1:0").map(drop)),
         ("listen", &|| TcpListener::bind("127.0.0.1:0").map(drop)),
         ("connect", &|| match TcpStream::connect("127.0.0.1:1") {
-            // It was tried.
+            // The connection was attempted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             other => other.map(drop),
         }),

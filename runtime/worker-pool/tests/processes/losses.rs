@@ -1,4 +1,4 @@
-//! Workers that crash, hang or grow under their calls.
+//! Workers that crash, hang or exceed their memory limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use perpend_domain::plugin::{CallResult, EvaluationCall, FailureClass};
 use perpend_worker_pool::{NoHostCalls, Options};
 
 use crate::guest::Guest;
-use crate::{Bench, artifacts, block_on, call, class, kill, start, until};
+use crate::{Bench, artifacts, block_on, call, class, kill, start, wait_until};
 
 fn marked(guest: &Guest<'_>, id: &str) -> EvaluationCall {
     let mut call = call(guest);
@@ -22,7 +22,7 @@ fn message(result: &CallResult) -> &str {
     }
 }
 
-/// So many calls that are fine, with these among them.
+/// A batch of `n_good` valid calls and the calls with the ids `among`.
 fn batch(n_good: usize, guest: &Guest<'_>, among: &[&str]) -> Vec<EvaluationCall> {
     let mut calls: Vec<EvaluationCall> =
         (0..n_good).map(|n| marked(guest, &format!("good-{n}"))).collect();
@@ -40,8 +40,8 @@ async fn warm(change: impl FnOnce(&mut Options)) -> Bench {
     bench
 }
 
-/// All of them are scored but the one.
-async fn only_one_fails(bench: &Bench, calls: Vec<EvaluationCall>, culprit: &str) -> CallResult {
+/// Runs the calls, which must succeed except for `culprit`. Returns the result of that one.
+async fn failure_of_one(bench: &Bench, calls: Vec<EvaluationCall>, culprit: &str) -> CallResult {
     let ids: Vec<String> = calls.iter().map(|call| call.item.id.clone()).collect();
     let answers = bench.workers.evaluate(calls).await;
     let mut failed = None;
@@ -55,7 +55,7 @@ async fn only_one_fails(bench: &Bench, calls: Vec<EvaluationCall>, culprit: &str
     failed.unwrap()
 }
 
-pub(crate) fn the_calls_of_a_killed_worker_are_made_again() {
+pub(crate) fn the_calls_of_a_killed_worker_are_repeated() {
     let good = Guest::default();
     let spin = Guest { evaluate: "(loop $forever (br $forever))", ..Guest::default() };
     block_on(async {
@@ -66,8 +66,8 @@ pub(crate) fn the_calls_of_a_killed_worker_are_made_again() {
         spinning.limits.cpu_ms = 500;
         let first = bench.workers.pids();
         let killer = async {
-            // The calls are with the worker when its artifact was made.
-            until(|| artifacts(&bench).len() == 2).await;
+            // The worker has the calls when the second component was compiled.
+            wait_until(|| artifacts(&bench).len() == 2).await;
             kill(first[0]);
         };
         let (answers, ()) = tokio::join!(bench.workers.evaluate(vec![spinning; 3]), killer);
@@ -80,17 +80,17 @@ pub(crate) fn the_calls_of_a_killed_worker_are_made_again() {
     });
 }
 
-pub(crate) fn the_call_that_crashes_two_workers_fails_and_its_batch_is_scored() {
+pub(crate) fn a_call_that_crashes_two_workers_fails_and_its_batch_succeeds() {
     let good = Guest::default();
     block_on(async {
         let bench = warm(|_| ()).await;
-        let failed = only_one_fails(&bench, batch(600, &good, &["abort-1"]), "abort-1").await;
+        let failed = failure_of_one(&bench, batch(600, &good, &["abort-1"]), "abort-1").await;
         assert_eq!(class(&failed), Some(FailureClass::PluginTrap));
         let text = message(&failed);
         assert!(text.contains("two worker processes in a row"), "{text}");
         assert!(text.contains("SIGABRT"), "{text}");
 
-        // It is not run again, under whatever seed; others of the component are.
+        // The call is not run again, even with another seed. Other calls of the component are.
         let pids = bench.workers.pids();
         let mut again = marked(&good, "abort-1");
         again.seed = 99;
@@ -102,7 +102,7 @@ pub(crate) fn the_call_that_crashes_two_workers_fails_and_its_batch_is_scored() 
     });
 }
 
-pub(crate) fn several_culprits_are_found_among_their_neighbours() {
+pub(crate) fn several_crashing_calls_are_identified_in_a_batch() {
     let good = Guest::default();
     block_on(async {
         let bench = warm(|options| options.n_workers = 2).await;
@@ -115,7 +115,7 @@ pub(crate) fn several_culprits_are_found_among_their_neighbours() {
     });
 }
 
-pub(crate) fn a_component_whose_every_call_crashes_is_refused() {
+pub(crate) fn a_component_whose_calls_all_crash_is_rejected() {
     let (good, bad) = (
         Guest::default(),
         Guest { evaluate: "(i32.store (i32.const 0x508) (i32.const 0))", ..Guest::default() },
@@ -125,54 +125,54 @@ pub(crate) fn a_component_whose_every_call_crashes_is_refused() {
         let calls = (0..40).map(|n| marked(&bad, &format!("abort-{n}"))).collect();
         let answers = bench.workers.evaluate(calls).await;
         assert!(answers.iter().all(|answer| answer.outcome.is_err()));
-        let n_refused = answers
+        let n_rejected = answers
             .iter()
             .filter(|answer| message(answer).contains("consecutive calls each ended"))
             .count();
-        assert_eq!(n_refused, 37, "three were proof enough: {answers:?}");
+        assert_eq!(n_rejected, 37, "all but three: {answers:?}");
         let answers = bench.workers.evaluate(vec![call(&bad), call(&good)]).await;
         assert!(message(&answers[0]).contains("the component"), "{answers:?}");
         assert!(answers[1].outcome.is_ok(), "{answers:?}");
     });
 }
 
-pub(crate) fn a_worker_that_grows_is_replaced_and_the_call_is_named() {
+pub(crate) fn a_worker_over_its_memory_limit_is_replaced_and_its_call_fails() {
     let good = Guest::default();
     block_on(async {
         let bench = warm(|options| options.max_resident_bytes = 400 << 20).await;
-        let failed = only_one_fails(&bench, batch(50, &good, &["grow-1"]), "grow-1").await;
+        let failed = failure_of_one(&bench, batch(50, &good, &["grow-1"]), "grow-1").await;
         assert_eq!(class(&failed), Some(FailureClass::MemoryLimit), "{failed:?}");
         assert!(message(&failed).contains("the limit is 400 MiB"), "{failed:?}");
     });
 }
 
-pub(crate) fn a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named() {
+pub(crate) fn a_worker_with_a_stuck_thread_is_replaced_and_its_call_fails() {
     let good = Guest::default();
     block_on(async {
-        // Far more than a good call needs, or a worker that starts.
+        // Far longer than a valid call or the start of a worker takes.
         let bench = warm(|options| options.hang_grace = Duration::from_secs(2)).await;
         let mut calls = batch(20, &good, &["hang-1"]);
         for call in &mut calls {
             call.limits.wall_ms = 3_000;
         }
-        let failed = only_one_fails(&bench, calls, "hang-1").await;
-        // Whoever notices it first: the server or the worker.
+        let failed = failure_of_one(&bench, calls, "hang-1").await;
+        // Detected by the server or by the worker.
         let text = message(&failed);
-        let said = ["returned no result for", "kept its thread for"];
-        assert!(said.iter().any(|said| text.contains(said)), "{text}");
+        let reasons = ["returned no result for", "kept its thread for"];
+        assert!(reasons.iter().any(|reason| text.contains(reason)), "{text}");
     });
 }
 
-pub(crate) fn a_panic_in_the_host_is_an_answer() {
+pub(crate) fn a_panic_in_the_host_fails_the_call() {
     let good = Guest::default();
     block_on(async {
         let bench = warm(|_| ()).await;
-        let failed = only_one_fails(&bench, batch(20, &good, &["panic-1"]), "panic-1").await;
+        let failed = failure_of_one(&bench, batch(20, &good, &["panic-1"]), "panic-1").await;
         assert_eq!(class(&failed), Some(FailureClass::Internal), "{failed:?}");
     });
 }
 
-pub(crate) fn a_thread_that_hangs_is_noticed_while_others_answer() {
+pub(crate) fn a_stuck_thread_is_detected_while_other_calls_complete() {
     let good = Guest::default();
     block_on(async {
         let change = |options: &mut Options| {
@@ -180,7 +180,7 @@ pub(crate) fn a_thread_that_hangs_is_noticed_while_others_answer() {
             options.silence_limit = Duration::from_secs(10);
         };
         let bench = warm(change).await;
-        let hangs = bench.workers.evaluate(vec![marked(&good, "hang-1")]);
+        let stuck_call = bench.workers.evaluate(vec![marked(&good, "hang-1")]);
         let answers = async {
             loop {
                 let answers = bench.workers.evaluate(vec![call(&good)]).await;
@@ -188,12 +188,12 @@ pub(crate) fn a_thread_that_hangs_is_noticed_while_others_answer() {
             }
         };
         let failed = tokio::select! {
-            failed = hangs => failed,
-            () = answers => unreachable!("it has no end"),
+            failed = stuck_call => failed,
+            () = answers => unreachable!("the loop is endless"),
         };
-        // The thread may have taken the reading end of the socket with it: then the silence is noticed.
+        // The stuck thread may be the one that reads the socket; then the silence is detected.
         let text = message(&failed[0]);
-        let said = ["sent nothing for", "kept its thread for"];
-        assert!(said.iter().any(|said| text.contains(said)), "{text}");
+        let reasons = ["sent nothing for", "kept its thread for"];
+        assert!(reasons.iter().any(|reason| text.contains(reason)), "{text}");
     });
 }

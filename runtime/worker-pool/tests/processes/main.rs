@@ -1,4 +1,4 @@
-//! Real worker processes: this program starts itself again as worker, as compiler and as checker of schemas.
+//! Tests with real processes. This program starts itself as worker, compiler and checker.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../../sandbox/tests/hostile/guest.rs"]
@@ -31,8 +31,8 @@ use perpend_worker_pool::{Caller, ComponentSource, HostCalls, NoHostCalls, Optio
 use perpend_worker_protocol::{Grants, HostReply, HostRequest};
 use tempfile::TempDir;
 
-/// Tests at a time, however few the processors: most of them wait for a limit to pass.
-const N_AT_A_TIME: usize = 4;
+/// Number of parallel tests, independent of the processors, because most tests wait.
+const MAX_PARALLEL_TESTS: usize = 4;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         Some("compile") => perpend_sandbox::compile_main(),
         Some("check") => perpend_sandbox::check_main(),
         Some("end-at-once") => ExitCode::FAILURE,
-        Some("say-nothing") => loop {
+        Some("stay-silent") => loop {
             std::thread::park();
         },
         _ => {
@@ -48,17 +48,17 @@ fn main() -> ExitCode {
             if let Some(code) = fakes::program(&arguments) {
                 return code;
             }
-            if let Some(code) = confinement::with_a_secret() {
+            if let Some(code) = confinement::restart_with_secret() {
                 return code;
             }
             let mut arguments = Arguments::from_args();
-            arguments.test_threads.get_or_insert(N_AT_A_TIME);
+            arguments.test_threads.get_or_insert(MAX_PARALLEL_TESTS);
             libtest_mimic::run(&arguments, trials()).exit_code()
         }
     }
 }
 
-/// A test by the path of its function.
+/// Creates tests from the paths of their functions.
 macro_rules! trials {
     ($($test:path),* $(,)?) => {
         vec![$(Trial::test(stringify!($test), || {
@@ -70,45 +70,45 @@ macro_rules! trials {
 
 fn trials() -> Vec<Trial> {
     trials![
-        calls_are_answered_in_their_order,
+        results_keep_the_order_of_their_calls,
         a_damaged_cache_file_is_rebuilt,
-        a_program_that_ends_at_once_is_reported,
-        a_worker_that_hangs_is_replaced,
-        a_worker_that_waits_for_a_component_is_not_taken_for_hung,
-        dropping_the_future_cancels_what_a_worker_has,
-        host_calls_carry_the_call_they_come_from,
-        inspect_describes_and_refuses,
+        a_worker_that_exits_at_once_is_reported,
+        a_silent_worker_is_replaced,
+        a_worker_that_waits_for_a_component_is_not_replaced,
+        dropping_the_future_cancels_the_calls,
+        host_calls_refer_to_their_call,
+        inspect_describes_or_rejects_a_component,
         shutdown_waits_for_calls_in_flight,
-        losses::the_calls_of_a_killed_worker_are_made_again,
-        losses::the_call_that_crashes_two_workers_fails_and_its_batch_is_scored,
-        losses::several_culprits_are_found_among_their_neighbours,
-        losses::a_component_whose_every_call_crashes_is_refused,
-        losses::a_panic_in_the_host_is_an_answer,
-        losses::a_worker_that_grows_is_replaced_and_the_call_is_named,
-        memory::calls_that_together_need_more_than_their_worker_may_have_are_all_answered,
-        memory::results_that_are_not_dropped_keep_further_ones_in_the_worker,
-        memory::a_worker_that_stays_short_of_memory_is_replaced_between_calls,
-        memory::sleepers_that_hold_what_others_need_end_in_a_class_of_their_own,
-        losses::a_worker_whose_thread_hangs_is_replaced_and_the_call_is_named,
-        bombs::a_compile_process_that_is_killed_says_nothing_about_its_component,
-        bombs::components_that_are_hard_to_compile_end_in_bounded_time,
-        schemas::schemas_that_ask_for_endless_work_end_in_bounded_time,
-        schemas::every_value_of_every_schema_gets_its_answer_in_order,
-        schemas::a_project_that_asks_for_much_keeps_no_other_waiting,
-        schemas::what_was_checked_is_known_and_everything_else_gets_a_process_of_its_own,
-        schemas::processes_that_ended_while_they_waited_are_replaced,
-        schemas::a_check_process_that_ends_at_once_is_a_fault_of_its_own,
-        replay::a_worker_answers_byte_for_byte_as_the_server_itself_would,
-        losses::a_thread_that_hangs_is_noticed_while_others_answer,
-        stuck::a_cancelled_call_that_keeps_its_thread_is_noticed,
-        stuck::a_worker_that_does_not_end_when_it_is_told_to_is_ended,
-        stuck::a_worker_that_reads_no_traces_it_asked_for_is_ended_and_few_are_read,
-        stuck::a_worker_that_leaves_its_answers_unread_is_ended_before_they_fill_the_server,
-        stuck::calls_wait_for_the_lane_that_works_when_another_gets_no_worker,
-        stuck::calls_fail_with_the_cause_when_no_lane_gets_a_worker,
-        confinement::from_outside_a_worker_has_no_environment_no_files_and_no_rights,
+        losses::the_calls_of_a_killed_worker_are_repeated,
+        losses::a_call_that_crashes_two_workers_fails_and_its_batch_succeeds,
+        losses::several_crashing_calls_are_identified_in_a_batch,
+        losses::a_component_whose_calls_all_crash_is_rejected,
+        losses::a_panic_in_the_host_fails_the_call,
+        losses::a_worker_over_its_memory_limit_is_replaced_and_its_call_fails,
+        memory::calls_that_together_exceed_the_memory_of_their_worker_all_succeed,
+        memory::unread_results_are_bounded_until_they_are_dropped,
+        memory::a_worker_that_stays_short_of_memory_is_replaced_when_idle,
+        memory::sleeping_calls_are_evicted_when_others_need_memory,
+        losses::a_worker_with_a_stuck_thread_is_replaced_and_its_call_fails,
+        bombs::a_killed_compile_process_is_a_failure_of_the_host,
+        bombs::compilation_is_bounded_in_time,
+        schemas::schema_checks_are_bounded_in_time,
+        schemas::reports_keep_the_order_of_their_values,
+        schemas::many_checks_of_a_project_do_not_delay_others,
+        schemas::checked_values_are_cached_and_others_get_separate_processes,
+        schemas::idle_check_processes_that_ended_are_replaced,
+        schemas::a_check_process_that_exits_at_once_is_a_failure,
+        replay::a_worker_returns_the_same_bytes_as_a_host_in_process,
+        losses::a_stuck_thread_is_detected_while_other_calls_complete,
+        stuck::a_cancelled_call_that_is_stuck_is_detected,
+        stuck::a_worker_that_does_not_shut_down_is_killed,
+        stuck::a_worker_that_does_not_read_is_killed_before_many_traces_are_read,
+        stuck::a_worker_that_does_not_read_is_killed_before_its_replies_fill_the_server,
+        stuck::calls_use_a_working_slot_when_others_cannot_start_workers,
+        stuck::calls_fail_with_the_cause_when_no_slot_can_start_a_worker,
+        confinement::a_worker_has_no_environment_no_files_and_no_rights,
         confinement::compiler_and_checker_are_confined_before_they_read_untrusted_input,
-        confinement::from_inside_a_worker_nothing_outside_can_be_reached,
+        confinement::a_worker_cannot_access_anything_outside,
         confinement::a_worker_reports_its_sandbox_layers,
         confinement::a_program_that_is_not_a_worker_reports_no_sandbox_layers,
         confinement::a_worker_that_lacks_a_required_sandbox_layer_ends,
@@ -156,9 +156,9 @@ fn call(guest: &Guest<'_>) -> EvaluationCall {
     }
 }
 
-/// Ends tests that hang. No claim depends on it, however slow the machine.
+/// Ends tests that hang.
 const PATIENCE: Duration = Duration::from_secs(1_800);
-/// Longer than any test is waited for.
+/// Longer than any test runs.
 const AN_HOUR_MS: u32 = 3_600_000;
 
 fn block_on<T>(test: impl Future<Output = T>) -> T {
@@ -173,17 +173,16 @@ fn class(result: &CallResult) -> Option<FailureClass> {
     result.outcome.as_ref().err().map(|failure| failure.class)
 }
 
-fn calls_are_answered_in_their_order() {
+fn results_keep_the_order_of_their_calls() {
     let good = Guest::default();
-    // Gives no score at all.
-    let silent =
+    // Returns no scores.
+    let empty =
         Guest { evaluate: "(i32.store (i32.const 0x508) (i32.const 0))", ..Guest::default() };
     block_on(async {
-        let bench =
-            start(&[&good, &silent], |options| options.n_workers = 2, Arc::new(NoHostCalls));
-        let (good, silent) = (call(&good), call(&silent));
+        let bench = start(&[&good, &empty], |options| options.n_workers = 2, Arc::new(NoHostCalls));
+        let (good, empty) = (call(&good), call(&empty));
         let calls =
-            (0..600).map(|i| if i % 3 == 0 { silent.clone() } else { good.clone() }).collect();
+            (0..600).map(|i| if i % 3 == 0 { empty.clone() } else { good.clone() }).collect();
         for (i, result) in bench.workers.evaluate(calls).await.iter().enumerate() {
             let n_scores = result.outcome.as_ref().unwrap().len();
             assert_eq!(n_scores, usize::from(i % 3 != 0), "call {i}");
@@ -191,18 +190,18 @@ fn calls_are_answered_in_their_order() {
     });
 }
 
-/// Waits until a fact is there.
-async fn until(fact: impl Fn() -> bool) {
-    while !fact() {
+/// Waits until a condition holds.
+async fn wait_until(condition: impl Fn() -> bool) {
+    while !condition() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// What was compiled; not what is being written, nor the file by which the clock of the folder is asked.
+/// The compiled components; excludes temporary files.
 fn artifacts(bench: &Bench) -> Vec<PathBuf> {
-    let found = std::fs::read_dir(bench.folder.path().join("cache")).unwrap();
-    let paths = found.filter_map(|entry| Some(entry.ok()?.path()));
-    paths.filter(|path| path.extension().is_some_and(|end| end == "cwasm")).collect()
+    let entries = std::fs::read_dir(bench.folder.path().join("cache")).unwrap();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "cwasm")).collect()
 }
 
 fn kill(pid: u32) {
@@ -229,12 +228,12 @@ fn a_damaged_cache_file_is_rebuilt() {
     });
 }
 
-fn a_program_that_ends_at_once_is_reported() {
+fn a_worker_that_exits_at_once_is_reported() {
     let good = Guest::default();
     block_on(async {
         let change = |options: &mut Options| options.args = vec!["end-at-once".into()];
         let bench = start(&[&good], change, Arc::new(NoHostCalls));
-        // The fourth finds the component in quarantine, or the worker lost again.
+        // The last call finds the component in quarantine, or its worker is lost.
         for _ in 0..4 {
             let answers = bench.workers.evaluate(vec![call(&good)]).await;
             let class = class(&answers[0]);
@@ -246,11 +245,11 @@ fn a_program_that_ends_at_once_is_reported() {
     });
 }
 
-fn a_worker_that_hangs_is_replaced() {
+fn a_silent_worker_is_replaced() {
     let good = Guest::default();
     block_on(async {
         let change = |options: &mut Options| {
-            options.args = vec!["say-nothing".into()];
+            options.args = vec!["stay-silent".into()];
             options.silence_limit = Duration::from_millis(300);
         };
         let bench = start(&[&good], change, Arc::new(NoHostCalls));
@@ -261,10 +260,10 @@ fn a_worker_that_hangs_is_replaced() {
     });
 }
 
-/// Gives the component after a while, as a large one takes to compile.
-struct Slow(Registered, Duration);
+/// Returns components after a delay.
+struct DelayedSource(Registered, Duration);
 
-impl ComponentSource for Slow {
+impl ComponentSource for DelayedSource {
     fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(async move {
             let never = std::future::pending::<()>();
@@ -274,7 +273,7 @@ impl ComponentSource for Slow {
     }
 }
 
-fn a_worker_that_waits_for_a_component_is_not_taken_for_hung() {
+fn a_worker_that_waits_for_a_component_is_not_replaced() {
     let good = Guest::default();
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
@@ -284,9 +283,9 @@ fn a_worker_that_waits_for_a_component_is_not_taken_for_hung() {
         options.hang_grace = Duration::from_secs(1);
         let bytes = good.bytes();
         let registered = Registered([(Digest::of(&bytes), bytes)].into());
-        // Longer than a hung one is given, and that is far more than the call needs.
-        let slow = Slow(registered, Duration::from_secs(9));
-        let workers = Workers::start(options, Arc::new(slow), Arc::new(NoHostCalls));
+        // Longer than the wall-clock limit and `hang_grace`.
+        let source = DelayedSource(registered, Duration::from_secs(9));
+        let workers = Workers::start(options, Arc::new(source), Arc::new(NoHostCalls));
         let mut call = call(&good);
         call.limits.wall_ms = 5_000;
         let answers = workers.evaluate(vec![call]).await;
@@ -294,33 +293,33 @@ fn a_worker_that_waits_for_a_component_is_not_taken_for_hung() {
     });
 }
 
-fn dropping_the_future_cancels_what_a_worker_has() {
+fn dropping_the_future_cancels_the_calls() {
     let good = Guest::default();
     let spin = Guest { evaluate: "(loop $forever (br $forever))", ..Guest::default() };
     block_on(async {
-        // The endless call takes the only place there is.
+        // The endless call occupies the only place.
         let change = |options: &mut Options| options.max_in_flight = 1;
         let bench = start(&[&good, &spin], change, Arc::new(NoHostCalls));
         let warm = bench.workers.evaluate(vec![call(&good)]).await;
         assert!(warm[0].outcome.is_ok());
-        // By itself it would not end before the test.
+        // Does not reach its limits during the test.
         let mut endless = call(&spin);
         (endless.limits.cpu_ms, endless.limits.wall_ms) = (AN_HOUR_MS, AN_HOUR_MS);
         tokio::select! {
             answers = bench.workers.evaluate(vec![endless]) => unreachable!("{answers:?}"),
-            () = until(|| artifacts(&bench).len() == 2) => {}
+            () = wait_until(|| artifacts(&bench).len() == 2) => {}
         }
         let answers = bench.workers.evaluate(vec![call(&good)]).await;
         assert!(answers[0].outcome.is_ok(), "{answers:?}");
     });
 }
 
-/// Asks the server for a piece of a trace, and waits for it.
-const ASK: &str =
+/// Reads a part of a trace.
+const READ_TRACE: &str =
     "(call $read (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 32))";
 
-/// A guest that may [`ASK`].
-fn asks(evaluate: &str) -> Guest<'_> {
+/// A guest that can run [`READ_TRACE`].
+fn trace_reader(evaluate: &str) -> Guest<'_> {
     Guest {
         imports: r#"(import "perpend:evaluator/trace-reader@1.0.0" (instance $reader
             (type $error' (variant (case "not-granted" string) (case "not-found" string)
@@ -340,33 +339,33 @@ fn asks(evaluate: &str) -> Guest<'_> {
     }
 }
 
-/// Refuses, and notes in whose name it was asked.
-struct Notes(std::sync::Mutex<Vec<String>>);
+/// Denies host calls, and records their callers.
+struct RecordingHostCalls(std::sync::Mutex<Vec<String>>);
 
-impl HostCalls for Notes {
+impl HostCalls for RecordingHostCalls {
     fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
-        let note = format!("{} {:?}", caller.call.item.id, request);
-        self.0.lock().unwrap().push(note);
+        let record = format!("{} {:?}", caller.call.item.id, request);
+        self.0.lock().unwrap().push(record);
         Box::pin(std::future::ready(request.not_granted()))
     }
 }
 
-fn host_calls_carry_the_call_they_come_from() {
-    let reader = asks(ASK);
+fn host_calls_refer_to_their_call() {
+    let reader = trace_reader(READ_TRACE);
     block_on(async {
-        let notes = Arc::new(Notes(std::sync::Mutex::default()));
+        let records = Arc::new(RecordingHostCalls(std::sync::Mutex::default()));
         let change = |options: &mut Options| options.grants = Grants::ALL;
-        let bench = start(&[&reader], change, Arc::clone(&notes) as Arc<dyn HostCalls>);
+        let bench = start(&[&reader], change, Arc::clone(&records) as Arc<dyn HostCalls>);
         let mut call = call(&reader);
         Arc::make_mut(&mut call.item).id = "mine".into();
         let answers = bench.workers.evaluate(vec![call]).await;
         assert!(answers[0].outcome.is_ok(), "{answers:?}");
-        let notes = notes.0.lock().unwrap();
-        assert!(notes.len() == 1 && notes[0].starts_with("mine Read"), "{notes:?}");
+        let records = records.0.lock().unwrap();
+        assert!(records.len() == 1 && records[0].starts_with("mine Read"), "{records:?}");
     });
 }
 
-fn inspect_describes_and_refuses() {
+fn inspect_describes_or_rejects_a_component() {
     block_on(async {
         let bench = start(&[], |_| (), Arc::new(NoHostCalls));
         let info = bench.workers.inspect(&Guest::default().bytes()).await.unwrap();
@@ -385,7 +384,7 @@ fn shutdown_waits_for_calls_in_flight() {
         let mut slow = call(&spin);
         slow.limits.cpu_ms = 300;
         let stop = async {
-            until(|| artifacts(&bench).len() == 2).await;
+            wait_until(|| artifacts(&bench).len() == 2).await;
             bench.workers.shutdown().await;
         };
         let (answers, ()) = tokio::join!(bench.workers.evaluate(vec![slow]), stop);

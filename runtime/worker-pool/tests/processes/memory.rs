@@ -1,4 +1,4 @@
-//! Calls that keep their own limits, and together need far more memory than their worker may have.
+//! Calls within their limits that together exceed the memory limit of their worker.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,58 +12,57 @@ use perpend_worker_protocol::{HostReply, HostRequest};
 
 use crate::faults::LARGE_BYTES;
 use crate::guest::Guest;
-use crate::{AN_HOUR_MS, ASK, asks, block_on, call, class, start, until};
+use crate::{AN_HOUR_MS, READ_TRACE, block_on, call, class, start, trace_reader, wait_until};
 
 const COUNTER: &str = "(local $n i32)";
-/// Puts something into each page of 64 MiB.
+/// Writes to each page of 64 MiB.
 const FILL: &str = "
     (drop (memory.grow (i32.const 1024)))
     (memory.fill (i32.const 0x10000) (i32.const 90) (i32.const 0x4000000))";
-/// Long enough to give others their turn, several times.
+/// Runs for several time slices.
 const WORK: &str = "
     (loop $more (local.set $n (i32.add (local.get $n) (i32.const 1)))
       (br_if $more (i32.lt_u (local.get $n) (i32.const 50000000))))";
 
-fn little_memory(options: &mut Options) {
+fn low_memory_limit(options: &mut Options) {
     options.max_live = 64;
     options.max_resident_bytes = 768 << 20;
 }
 
-/// 1.5 GiB, were all of them alive at once.
+/// Together they use 1.5 GiB.
 const N_LARGE: usize = 24;
 
-fn so_many(n: usize, guest: &Guest<'_>) -> Vec<EvaluationCall> {
+fn repeated_calls(n: usize, guest: &Guest<'_>) -> Vec<EvaluationCall> {
     let mut call = call(guest);
     call.limits.memory_bytes = 80 << 20;
-    // Being held back counts, and how long that takes is the machine's affair.
+    // The time for which calls are paused counts, and depends on the machine.
     call.limits.wall_ms = AN_HOUR_MS;
     vec![call; n]
 }
 
-pub(crate) fn calls_that_together_need_more_than_their_worker_may_have_are_all_answered() {
+pub(crate) fn calls_that_together_exceed_the_memory_of_their_worker_all_succeed() {
     let good = Guest::default();
-    let evaluate = [COUNTER, ASK, FILL, WORK].concat();
-    let large = asks(&evaluate);
+    let evaluate = [COUNTER, READ_TRACE, FILL, WORK].concat();
+    let large = trace_reader(&evaluate);
     block_on(async {
-        let asked = Arc::new(Asked(AtomicUsize::new(0)));
-        let host_calls = Arc::clone(&asked) as Arc<dyn HostCalls>;
-        let bench = start(&[&good, &large], little_memory, host_calls);
-        let mut calls = so_many(N_LARGE, &large);
-        calls.extend(so_many(100, &good));
+        let counter = Arc::new(CountingHostCalls(AtomicUsize::new(0)));
+        let host_calls = Arc::clone(&counter) as Arc<dyn HostCalls>;
+        let bench = start(&[&good, &large], low_memory_limit, host_calls);
+        let mut calls = repeated_calls(N_LARGE, &large);
+        calls.extend(repeated_calls(100, &good));
         let answers = bench.workers.evaluate(calls).await;
         for answer in &answers {
             assert!(answer.outcome.is_ok(), "{answer:?}");
         }
-        // A worker that is short for long is replaced, which on a slow machine may be the case here: but only
-        // when it has no calls, so that none is made again.
-        assert_eq!(asked.0.load(Ordering::SeqCst), N_LARGE);
+        // On a slow machine the worker may be replaced, but only without calls, so that none is repeated.
+        assert_eq!(counter.0.load(Ordering::SeqCst), N_LARGE);
     });
 }
 
-/// A worker sends results when they have so many bytes.
+/// Approximate maximum size of a frame of results.
 const FRAME_BYTES: usize = 1 << 20;
 
-pub(crate) fn results_that_are_not_dropped_keep_further_ones_in_the_worker() {
+pub(crate) fn unread_results_are_bounded_until_they_are_dropped() {
     const N_CALLS: usize = 64;
     let good = Guest::default();
     block_on(async {
@@ -71,64 +70,64 @@ pub(crate) fn results_that_are_not_dropped_keep_further_ones_in_the_worker() {
         let mut large = call(&good);
         Arc::make_mut(&mut large.item).id = "large-1".to_owned();
         let mut answers = pin!(bench.workers.answers(vec![large; N_CALLS]));
-        let (mut kept, mut n_answers) = (Vec::new(), 0);
+        let (mut unread, mut n_answers) = (Vec::new(), 0);
         loop {
             let n_bytes = bench.workers.result_bytes();
-            // What is read while there is still room is one frame.
+            // At most one frame is read beyond the limit.
             assert!(n_bytes <= MAX_RESULT_BYTES + FRAME_BYTES + LARGE_BYTES, "{n_bytes}");
             if MAX_RESULT_BYTES <= n_bytes {
-                kept.clear();
+                unread.clear();
             }
             let Some(answer) = answers.next().await else {
                 break;
             };
             n_answers += 1;
-            kept.push(answer);
+            unread.push(answer);
         }
         assert_eq!(n_answers, N_CALLS);
-        drop(kept);
+        drop(unread);
         assert_eq!(bench.workers.result_bytes(), 0);
     });
 }
 
-/// Counts the calls that began, by the question that each of them asks first.
-struct Asked(AtomicUsize);
+/// Counts and denies host calls. Each call starts with one.
+struct CountingHostCalls(AtomicUsize);
 
-impl HostCalls for Asked {
+impl HostCalls for CountingHostCalls {
     fn host_call(&self, _: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(request.not_granted()))
     }
 }
 
-/// Never answers.
-struct Silent(AtomicUsize);
+/// Counts host calls and never replies.
+struct PendingHostCalls(AtomicUsize);
 
-impl HostCalls for Silent {
+impl HostCalls for PendingHostCalls {
     fn host_call(&self, _: Caller, _: HostRequest) -> BoxFuture<'_, HostReply> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::pending())
     }
 }
 
-pub(crate) fn sleepers_that_hold_what_others_need_end_in_a_class_of_their_own() {
+pub(crate) fn sleeping_calls_are_evicted_when_others_need_memory() {
     let good = Guest::default();
-    let (work, sleep) = ([COUNTER, FILL, WORK].concat(), [FILL, ASK].concat());
+    let (work, sleep) = ([COUNTER, FILL, WORK].concat(), [FILL, READ_TRACE].concat());
     let large = Guest { evaluate: &work, ..Guest::default() };
-    let sleeper = asks(&sleep);
+    let sleeper = trace_reader(&sleep);
     block_on(async {
-        let silent = Arc::new(Silent(AtomicUsize::new(0)));
-        let calls = Arc::clone(&silent) as Arc<dyn HostCalls>;
-        let bench = start(&[&good, &large, &sleeper], little_memory, calls);
+        let pending = Arc::new(PendingHostCalls(AtomicUsize::new(0)));
+        let calls = Arc::clone(&pending) as Arc<dyn HostCalls>;
+        let bench = start(&[&good, &large, &sleeper], low_memory_limit, calls);
         let warm = bench.workers.evaluate(vec![call(&good)]).await;
         assert!(warm[0].outcome.is_ok(), "{warm:?}");
         let before = bench.workers.pids();
-        // They sleep until the test is over, or until they are ended.
-        let mut sleepers: Vec<_> = so_many(N_LARGE, &sleeper)
+        // They sleep until they are evicted or the test ends.
+        let mut sleepers: Vec<_> = repeated_calls(N_LARGE, &sleeper)
             .into_iter()
             .map(|call| Box::pin(bench.workers.evaluate(vec![call])))
             .collect();
-        let n_ended = AtomicUsize::new(0);
+        let n_evicted = AtomicUsize::new(0);
         let watch = async {
             let mut left = Vec::new();
             std::mem::swap(&mut left, &mut sleepers);
@@ -137,14 +136,14 @@ pub(crate) fn sleepers_that_hold_what_others_need_end_in_a_class_of_their_own() 
                 assert_eq!(class(&answers[0]), Some(FailureClass::WorkerFull), "{answers:?}");
                 let message = &answers[0].outcome.as_ref().unwrap_err().message;
                 assert!(message.contains("this one used 64 MiB"), "{message}");
-                n_ended.fetch_add(1, Ordering::SeqCst);
+                n_evicted.fetch_add(1, Ordering::SeqCst);
                 left = rest;
             }
         };
         let others = async {
-            until(|| 0 < silent.0.load(Ordering::SeqCst)).await;
-            let mut calls = so_many(3, &large);
-            calls.extend(so_many(100, &good));
+            wait_until(|| 0 < pending.0.load(Ordering::SeqCst)).await;
+            let mut calls = repeated_calls(3, &large);
+            calls.extend(repeated_calls(100, &good));
             bench.workers.evaluate(calls).await
         };
         let answers = tokio::select! {
@@ -154,19 +153,19 @@ pub(crate) fn sleepers_that_hold_what_others_need_end_in_a_class_of_their_own() 
         for answer in &answers {
             assert!(answer.outcome.is_ok(), "{answer:?}");
         }
-        assert!(0 < n_ended.load(Ordering::SeqCst), "nobody had to end");
+        assert!(0 < n_evicted.load(Ordering::SeqCst), "no call was evicted");
         assert_eq!(bench.workers.pids(), before, "no worker ended");
     });
 }
 
-pub(crate) fn a_worker_that_stays_short_of_memory_is_replaced_between_calls() {
+pub(crate) fn a_worker_that_stays_short_of_memory_is_replaced_when_idle() {
     let good = Guest::default();
     block_on(async {
         let change = |options: &mut Options| options.max_resident_bytes = 512 << 20;
         let bench = start(&[&good], change, Arc::new(NoHostCalls));
-        let mut leaves = call(&good);
-        Arc::make_mut(&mut leaves.item).id = "leave-1".into();
-        let answers = bench.workers.evaluate(vec![leaves]).await;
+        let mut leaking = call(&good);
+        Arc::make_mut(&mut leaking.item).id = "leave-1".into();
+        let answers = bench.workers.evaluate(vec![leaking]).await;
         assert!(answers[0].outcome.is_ok(), "{answers:?}");
         let before = bench.workers.pids();
         while bench.workers.pids() == before {

@@ -1,4 +1,4 @@
-//! The same call, made again anywhere, gives the same bytes.
+//! A repeated call returns the same bytes in each process.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{block_on, call, start};
 
 const N_SEEDS: u64 = 300;
 
-/// Chance, arithmetic and printing in one guest: everything that could differ between two runs.
+/// Runs `test` with a guest that uses random numbers and arithmetic.
 fn with_guest<T>(test: impl FnOnce(&Guest<'_>) -> T) -> T {
     let evaluate = format!(
         "(local $n i32) (local $x f64)
@@ -22,7 +22,7 @@ fn with_guest<T>(test: impl FnOnce(&Guest<'_>) -> T) -> T {
            (local.set $n (i32.add (local.get $n) (i32.const 1)))
            (br_if $l (i32.lt_u (local.get $n) (i32.const 100))))
          (local.set $x (f64.sub (local.get $x) (f64.floor (local.get $x))))
-         ;; One of eight seeds ends in a trap, which has to be the same as well.
+         ;; One of eight seeds ends in a trap, which must be the same too.
          (if (i64.eqz (i64.and (call $random) (i64.const 7))) (then unreachable))
          (f64.store (i32.const {}) (local.get $x))",
         SCORE + 16
@@ -44,14 +44,14 @@ fn calls(guest: &Guest<'_>) -> Vec<EvaluationCall> {
     (0..N_SEEDS).map(seeded).collect()
 }
 
-pub(crate) fn a_worker_answers_byte_for_byte_as_the_server_itself_would() {
+pub(crate) fn a_worker_returns_the_same_bytes_as_a_host_in_process() {
     with_guest(|guest| {
         let folder = tempfile::tempdir().unwrap();
         let bytes = guest.bytes();
         perpend_sandbox::compile(&bytes, folder.path(), Grants::ALL).unwrap();
         let host = Host::new(&Settings::default(), folder.path()).unwrap();
         let plugin = host.load(Digest::of(&bytes)).unwrap();
-        let here: Vec<Vec<u8>> = block_on(async {
+        let expected: Vec<Vec<u8>> = block_on(async {
             let mut answers = Vec::new();
             for call in calls(guest) {
                 let result = host.evaluate(&plugin, call, Arc::new(DenyAllPort)).await;
@@ -59,14 +59,14 @@ pub(crate) fn a_worker_answers_byte_for_byte_as_the_server_itself_would() {
             }
             answers
         });
-        assert!(here.iter().any(|answer| *answer != here[0]));
+        assert!(expected.iter().any(|result| *result != expected[0]));
         block_on(async {
-            // Twice, so that the second round meets instances whose places were used before.
+            // Twice, so that the second round reuses places of instances.
             let bench = start(&[guest], |_| (), Arc::new(NoHostCalls));
             for _ in 0..2 {
                 let results = bench.workers.evaluate(calls(guest)).await;
-                let there: Vec<Vec<u8>> = results.iter().map(|r| r.replayable()).collect();
-                assert_eq!(here, there);
+                let actual: Vec<Vec<u8>> = results.iter().map(|r| r.replayable()).collect();
+                assert_eq!(actual, expected);
             }
             bench.workers.shutdown().await;
         });

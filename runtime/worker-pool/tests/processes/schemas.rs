@@ -1,6 +1,5 @@
-//! Schemas that are made to be hard to use: the process that holds values against them ends at its limits, and
-//! the server is asked again without waiting for anything. The bounds are CPU time, memory and stack, so that a
-//! crowded machine changes nothing.
+//! Schemas that are expensive to check. The check process has limits of CPU time, memory and stack, so that the tests do not
+//! depend on the load of the machine.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use perpend_worker_protocol::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{PATIENCE, block_on, start, until};
+use crate::{PATIENCE, block_on, start, wait_until};
 
 fn check(kind: SchemaKind, schema: &Value, values: &[Value]) -> SchemaCheck {
     SchemaCheck {
@@ -28,7 +27,7 @@ async fn check_schema(workers: &Workers, check: &SchemaCheck) -> Result<SchemaAn
     workers.check_schema(&ProjectId::new("p").unwrap(), check).await
 }
 
-/// `n` definitions, each made from a reference to the next, and what the last of them is.
+/// `n` definitions, each with a reference to the next, and the definition `last`.
 fn chain(n: usize, link: impl Fn(Value) -> Value, last: Value) -> Value {
     let next = |at: usize| json!({ "$ref": format!("#/$defs/{}", at + 1) });
     let links = (0..n).map(|at| (at.to_string(), link(next(at))));
@@ -55,7 +54,7 @@ fn bombs() -> Vec<(&'static str, SchemaCheck)> {
             ),
         ),
         (
-            "references one behind the other",
+            "a chain of references",
             any(
                 chain(
                     200_000,
@@ -70,39 +69,36 @@ fn bombs() -> Vec<(&'static str, SchemaCheck)> {
             any(json!({ "items": { "required": names } }), json!(vec![json!({}); 10_000])),
         ),
         (
-            "a pattern against a long text, again and again",
+            "a pattern that is matched repeatedly against a long text",
             any(
                 chain(20, |next| json!({ "allOf": [next, next] }), json!({ "pattern": "^[^c]*$" })),
                 json!("a".repeat(1_000_000)),
             ),
         ),
         (
-            "defaults of itself, ten times over",
+            "ten recursive references",
             config(json!({ "type": "object", "allOf": vec![json!({ "$ref": "#" }); 10] })),
         ),
-        (
-            "defaults that make more defaults",
-            config(json!({ "type": "object", "properties": grows })),
-        ),
+        ("recursive defaults", config(json!({ "type": "object", "properties": grows }))),
     ]
 }
 
-pub(crate) fn schemas_that_ask_for_endless_work_end_in_bounded_time() {
+pub(crate) fn schema_checks_are_bounded_in_time() {
     block_on(async {
         let change = |options: &mut Options| options.compile_limit = PATIENCE;
         let bench = start(&[], change, Arc::new(NoHostCalls));
-        for (what, bomb) in bombs() {
+        for (name, bomb) in bombs() {
             let answer = check_schema(&bench.workers, &bomb).await;
-            assert_eq!(answer, Err(CheckError::TooMuchWork), "{what}");
+            assert_eq!(answer, Err(CheckError::TooMuchWork), "{name}");
         }
         let good = check(SchemaKind::Any, &json!({ "type": "integer" }), &[json!(1)]);
-        let held = check_schema(&bench.workers, &good).await.unwrap();
-        assert_eq!(held, Ok(vec![ValueReport::default()]));
+        let answer = check_schema(&bench.workers, &good).await.unwrap();
+        assert_eq!(answer, Ok(vec![ValueReport::default()]));
         bench.workers.shutdown().await;
     });
 }
 
-pub(crate) fn every_value_of_every_schema_gets_its_answer_in_order() {
+pub(crate) fn reports_keep_the_order_of_their_values() {
     block_on(async {
         let bench = start(&[], |_| (), Arc::new(NoHostCalls));
         let with_default = json!({
@@ -123,17 +119,19 @@ pub(crate) fn every_value_of_every_schema_gets_its_answer_in_order() {
         for check in &checks {
             answers.push(check_schema(&bench.workers, check).await.unwrap());
         }
-        let pointers = |held: &ValueReport| -> Vec<String> {
-            let pointers = held.mismatches.iter().map(|one| one.pointer.clone());
+        let pointers = |report: &ValueReport| -> Vec<String> {
+            let pointers = report.mismatches.iter().map(|mismatch| mismatch.pointer.clone());
             pointers.collect()
         };
-        let [values, file, no_schema, configs] = answers.as_slice() else {
+        let [values, file, invalid_schema, configs] = answers.as_slice() else {
             unreachable!("{answers:?}")
         };
         let values = values.as_ref().unwrap();
         assert_eq!((pointers(&values[0]), pointers(&values[1])), (vec!["/q".to_owned()], vec![]));
         assert!(file.is_err(), "{file:?}");
-        let Err(Mismatch { pointer, message }) = no_schema else { unreachable!("{no_schema:?}") };
+        let Err(Mismatch { pointer, message }) = invalid_schema else {
+            unreachable!("{invalid_schema:?}")
+        };
         assert_eq!(pointer, "/type");
         assert!(message.contains("not a JSON Schema"), "{message}");
         let configs = configs.as_ref().unwrap();
@@ -144,7 +142,7 @@ pub(crate) fn every_value_of_every_schema_gets_its_answer_in_order() {
     });
 }
 
-pub(crate) fn a_check_process_that_ends_at_once_is_a_fault_of_its_own() {
+pub(crate) fn a_check_process_that_exits_at_once_is_a_failure() {
     block_on(async {
         let change = |options: &mut Options| options.check_args = vec!["end-at-once".into()];
         let bench = start(&[], change, Arc::new(NoHostCalls));
@@ -155,37 +153,37 @@ pub(crate) fn a_check_process_that_ends_at_once_is_a_fault_of_its_own() {
     });
 }
 
-/// Answers with the number of its process where a schema and values would be checked.
-fn says_who(options: &mut Options) {
-    options.check_args = vec!["checks-nothing-and-says-who".into()];
+/// Replaces the checker by a program that answers with its process id.
+fn answer_with_process_id(options: &mut Options) {
+    options.check_args = vec!["answer-check-with-process-id".into()];
 }
 
-pub(crate) fn what_was_checked_is_known_and_everything_else_gets_a_process_of_its_own() {
+pub(crate) fn checked_values_are_cached_and_others_get_separate_processes() {
     block_on(async {
-        let bench = start(&[], says_who, Arc::new(NoHostCalls));
-        let who = async |project: &str, schema: &Value, values: &[Value]| {
+        let bench = start(&[], answer_with_process_id, Arc::new(NoHostCalls));
+        let process_ids = async |project: &str, schema: &Value, values: &[Value]| {
             let check = check(SchemaKind::Any, schema, values);
             let project = ProjectId::new(project).unwrap();
-            let held = bench.workers.check_schema(&project, &check).await.unwrap().unwrap();
-            let who = held.into_iter().map(|held| held.mismatches[0].message.clone());
-            who.collect::<Vec<_>>()
+            let reports = bench.workers.check_schema(&project, &check).await.unwrap().unwrap();
+            let ids = reports.into_iter().map(|report| report.mismatches[0].message.clone());
+            ids.collect::<Vec<_>>()
         };
         let (one, two) = (json!({ "title": "one" }), json!({ "title": "two" }));
         let mut all = Vec::new();
         for (project, schema, value) in
             [("a", &one, 1), ("a", &one, 2), ("a", &two, 1), ("b", &one, 1), ("b", &one, 3)]
         {
-            all.extend(who(project, schema, &[json!(value)]).await);
+            all.extend(process_ids(project, schema, &[json!(value)]).await);
         }
         let different: BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len(), "{all:?}");
-        assert_eq!(who("a", &one, &[json!(2), json!(1)]).await, [&*all[1], &*all[0]]);
-        assert_eq!(who("b", &one, &[json!(1)]).await, [&*all[3]]);
+        assert_eq!(process_ids("a", &one, &[json!(2), json!(1)]).await, [&*all[1], &*all[0]]);
+        assert_eq!(process_ids("b", &one, &[json!(1)]).await, [&*all[3]]);
         bench.workers.shutdown().await;
     });
 }
 
-/// The children of this process with this argument that are not dead.
+/// The running children of this process with this argument.
 #[cfg(target_os = "linux")]
 fn children(argument: &str) -> Vec<rustix::process::Pid> {
     let own = format!("PPid:\t{}\n", std::process::id());
@@ -204,8 +202,7 @@ fn children(argument: &str) -> Vec<rustix::process::Pid> {
     pids.filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
-/// Whether this child still has to end. Its arguments do not tell: an ending process loses them before it can be
-/// waited for.
+/// Whether this child is running. An ending process has no arguments any more.
 #[cfg(target_os = "linux")]
 fn is_running(child: rustix::process::Pid) -> bool {
     let status = format!("/proc/{}/status", child.as_raw_pid());
@@ -213,27 +210,27 @@ fn is_running(child: rustix::process::Pid) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) fn processes_that_ended_while_they_waited_are_replaced() {
+pub(crate) fn idle_check_processes_that_ended_are_replaced() {
     block_on(async {
-        let mark = "spares-of-this-test";
+        let mark = "idle-processes-of-this-test";
         let change = |options: &mut Options| options.check_args = vec!["check".into(), mark.into()];
         let bench = start(&[], change, Arc::new(NoHostCalls));
         for n in 0..3 {
             let one = check(SchemaKind::Any, &json!({}), &[json!(n)]);
             let answer = check_schema(&bench.workers, &one).await;
             assert_eq!(answer, Ok(Ok(vec![ValueReport::default()])));
-            let spares = children(mark);
-            assert!(!spares.is_empty());
-            for &pid in &spares {
+            let idle_processes = children(mark);
+            assert!(!idle_processes.is_empty());
+            for &pid in &idle_processes {
                 rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
             }
-            until(|| !spares.iter().any(|&pid| is_running(pid))).await;
+            wait_until(|| !idle_processes.iter().any(|&pid| is_running(pid))).await;
         }
         bench.workers.shutdown().await;
     });
 }
 
-pub(crate) fn a_project_that_asks_for_much_keeps_no_other_waiting() {
+pub(crate) fn many_checks_of_a_project_do_not_delay_others() {
     block_on(async {
         let change = |options: &mut Options| options.compile_limit = PATIENCE;
         let bench = start(&[], change, Arc::new(NoHostCalls));
@@ -242,27 +239,27 @@ pub(crate) fn a_project_that_asks_for_much_keeps_no_other_waiting() {
         let endless: Vec<_> = (0..=64)
             .map(|n| SchemaCheck { values: vec![n.to_string()], ..endless.clone() })
             .collect();
-        let (refused, endless) = endless.split_last().unwrap();
-        let asked = endless.iter().map(|each| bench.workers.check_schema(&greedy, each));
-        let mut asked: FuturesUnordered<_> = asked.collect();
-        // It polls some of them at a time.
+        let (rejected, endless) = endless.split_last().unwrap();
+        let checks = endless.iter().map(|each| bench.workers.check_schema(&greedy, each));
+        let mut checks: FuturesUnordered<_> = checks.collect();
+        // Each poll starts some of them.
         for _ in 0..64 {
-            assert!(asked.next().now_or_never().is_none());
+            assert!(checks.next().now_or_never().is_none());
         }
-        let refused = bench.workers.check_schema(&greedy, refused).await;
-        assert_eq!(refused, Err(CheckError::Busy));
+        let rejected = bench.workers.check_schema(&greedy, rejected).await;
+        assert_eq!(rejected, Err(CheckError::Busy));
         let good = check(SchemaKind::Any, &json!({}), &[json!(1)]);
         let mut good = Box::pin(bench.workers.check_schema(&other, &good));
         let mut n_ended = 0;
         let answer = loop {
             tokio::select! {
                 answer = &mut good => break answer,
-                Some(_) = asked.next() => n_ended += 1,
+                Some(_) = checks.next() => n_ended += 1,
             }
         };
         assert_eq!(answer, Ok(Ok(vec![ValueReport::default()])));
-        assert!(n_ended < 2, "it waited for {n_ended} of the other project");
-        drop(asked);
+        assert!(n_ended < 2, "it waited for {n_ended} checks of the other project");
+        drop(checks);
         bench.workers.shutdown().await;
     });
 }

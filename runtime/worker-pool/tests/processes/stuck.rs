@@ -1,5 +1,4 @@
-//! Workers that keep what they should give back: a thread after a cancellation, their process after they
-//! were told to end, the memory of the server by not reading; and lanes that get no worker at all.
+//! Workers with a stuck thread, workers that do not shut down or do not read, and slots that cannot start workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,38 +12,38 @@ use perpend_worker_protocol::host_call::ModelError;
 use perpend_worker_protocol::{HostReply, HostRequest};
 
 use crate::guest::Guest;
-use crate::{Bench, PATIENCE, block_on, call, class, start, until};
+use crate::{Bench, PATIENCE, block_on, call, class, start, wait_until};
 
-/// Cancels a call when its worker has it and hangs in it. `false`: the thread took the reading end of the socket
-/// with it, so that nobody could tell.
-async fn hangs_and_is_cancelled(bench: &Bench) -> bool {
+/// Cancels a stuck call. Returns false when the stuck thread was the one that reads the socket, so that the worker was replaced
+/// before the cancellation.
+async fn cancel_stuck_call(bench: &Bench) -> bool {
     let good = Guest::default();
     let warm = bench.workers.evaluate(vec![call(&good)]).await;
     assert!(warm[0].outcome.is_ok(), "{warm:?}");
     let first = bench.workers.pids()[0];
-    let is_gone = || !bench.workers.pids().contains(&first);
-    let mut hangs = call(&good);
-    Arc::make_mut(&mut hangs.item).id = "hang-1".into();
-    // When a later call has its answer, the worker has that one.
+    let has_ended = || !bench.workers.pids().contains(&first);
+    let mut stuck_call = call(&good);
+    Arc::make_mut(&mut stuck_call.item).id = "hang-1".into();
+    // The worker has the stuck call when a later one completes.
     tokio::select! {
         biased;
-        answers = bench.workers.evaluate(vec![hangs]) => unreachable!("{answers:?}"),
+        answers = bench.workers.evaluate(vec![stuck_call]) => unreachable!("{answers:?}"),
         later = bench.workers.evaluate(vec![call(&good)]) => {
             assert!(later[0].outcome.is_ok(), "{later:?}");
         }
-        () = until(is_gone) => return false,
+        () = wait_until(has_ended) => return false,
     }
-    if is_gone() {
+    if has_ended() {
         return false;
     }
-    // Nobody waits for it any more. Its worker, which is a thread short, is replaced all the same.
-    until(is_gone).await;
+    // The worker is replaced even though the call was cancelled.
+    wait_until(has_ended).await;
     let later = bench.workers.evaluate(vec![call(&good)]).await;
     assert!(later[0].outcome.is_ok(), "{later:?}");
     true
 }
 
-pub(crate) fn a_cancelled_call_that_keeps_its_thread_is_noticed() {
+pub(crate) fn a_cancelled_call_that_is_stuck_is_detected() {
     block_on(async {
         let mut was_cancelled = false;
         while !was_cancelled {
@@ -53,17 +52,17 @@ pub(crate) fn a_cancelled_call_that_keeps_its_thread_is_noticed() {
                 options.silence_limit = Duration::from_secs(10);
             };
             let bench = start(&[&Guest::default()], change, Arc::new(NoHostCalls));
-            was_cancelled = hangs_and_is_cancelled(&bench).await;
+            was_cancelled = cancel_stuck_call(&bench).await;
             bench.workers.shutdown().await;
         }
     });
 }
 
-pub(crate) fn a_worker_that_does_not_end_when_it_is_told_to_is_ended() {
+pub(crate) fn a_worker_that_does_not_shut_down_is_killed() {
     let good = Guest::default();
     block_on(async {
         let change = |options: &mut Options| {
-            options.args = vec!["never-ends".into()];
+            options.args = vec!["ignore-shutdown".into()];
             options.hang_grace = Duration::from_millis(500);
         };
         let bench = start(&[&good], change, Arc::new(NoHostCalls));
@@ -74,56 +73,56 @@ pub(crate) fn a_worker_that_does_not_end_when_it_is_told_to_is_ended() {
     });
 }
 
-/// Counts questions, and answers each with 1 MiB.
-struct Long(AtomicUsize);
+/// Counts requests, and replies to each with 1 MiB.
+struct LargeReplies(AtomicUsize);
 
-impl HostCalls for Long {
+impl HostCalls for LargeReplies {
     fn host_call(&self, _: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        let long = "x".repeat(1 << 20);
+        let text = "x".repeat(1 << 20);
         Box::pin(std::future::ready(match request {
             HostRequest::Complete(_) => {
-                HostReply::Complete(vec![Err(ModelError::Unavailable(long))])
+                HostReply::Complete(vec![Err(ModelError::Unavailable(text))])
             }
-            _ => HostReply::Read(Ok(Some(Payload::Text(long)))),
+            _ => HostReply::Read(Ok(Some(Payload::Text(text)))),
         }))
     }
 }
 
-/// What is said of a worker that runs this program, and how many of its questions were answered.
-fn reads_nothing(program: &'static str, silence_limit: Duration) -> (String, usize) {
+/// Runs a worker with this program. Returns the failure message and the number of its requests that were served.
+fn run_unreading_worker(program: &'static str, silence_limit: Duration) -> (String, usize) {
     let good = Guest::default();
     block_on(async {
         let change = |options: &mut Options| {
             options.args = vec![program.into()];
             options.silence_limit = silence_limit;
         };
-        let asked = Arc::new(Long(AtomicUsize::new(0)));
-        let bench = start(&[&good], change, Arc::clone(&asked) as Arc<dyn HostCalls>);
+        let replies = Arc::new(LargeReplies(AtomicUsize::new(0)));
+        let bench = start(&[&good], change, Arc::clone(&replies) as Arc<dyn HostCalls>);
         let answers = bench.workers.evaluate(vec![call(&good)]).await;
         assert_eq!(class(&answers[0]), Some(FailureClass::PluginTrap));
         let message = answers[0].outcome.as_ref().unwrap_err().message.clone();
-        (message, asked.0.load(Ordering::SeqCst))
+        (message, replies.0.load(Ordering::SeqCst))
     })
 }
 
-pub(crate) fn a_worker_that_reads_no_traces_it_asked_for_is_ended_and_few_are_read() {
-    let program = "asks-traces-and-reads-nothing";
-    let (message, n_answered) = reads_nothing(program, Duration::from_secs(3));
+pub(crate) fn a_worker_that_does_not_read_is_killed_before_many_traces_are_read() {
+    let program = "request-traces-and-read-nothing";
+    let (message, n_served) = run_unreading_worker(program, Duration::from_secs(3));
     assert!(message.contains("it read nothing for 3000 ms"), "{message}");
-    // Two workers: what the socket takes, a frame that is being written, and four that wait for it.
-    assert!(n_answered < 40, "{n_answered}");
+    // Two workers, each with the replies in the socket, one that is written, and four that wait.
+    assert!(n_served < 40, "{n_served}");
 }
 
-pub(crate) fn a_worker_that_leaves_its_answers_unread_is_ended_before_they_fill_the_server() {
-    let program = "asks-models-and-reads-nothing";
-    let (message, n_answered) = reads_nothing(program, PATIENCE);
+pub(crate) fn a_worker_that_does_not_read_is_killed_before_its_replies_fill_the_server() {
+    let program = "request-completions-and-read-nothing";
+    let (message, n_served) = run_unreading_worker(program, PATIENCE);
     assert!(message.contains("it left 256 MiB"), "{message}");
-    // Two workers; some are made while it is being ended.
-    assert!(n_answered < 4 * 256, "{n_answered}");
+    // Two workers; further replies are created until a worker has ended.
+    assert!(n_served < 4 * 256, "{n_served}");
 }
 
-pub(crate) fn calls_wait_for_the_lane_that_works_when_another_gets_no_worker() {
+pub(crate) fn calls_use_a_working_slot_when_others_cannot_start_workers() {
     let good = Guest::default();
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
@@ -140,7 +139,7 @@ pub(crate) fn calls_wait_for_the_lane_that_works_when_another_gets_no_worker() {
     });
 }
 
-pub(crate) fn calls_fail_with_the_cause_when_no_lane_gets_a_worker() {
+pub(crate) fn calls_fail_with_the_cause_when_no_slot_can_start_a_worker() {
     let good = Guest::default();
     block_on(async {
         let change = |options: &mut Options| {
@@ -148,7 +147,7 @@ pub(crate) fn calls_fail_with_the_cause_when_no_lane_gets_a_worker() {
             options.n_workers = 3;
         };
         let bench = start(&[&good], change, Arc::new(NoHostCalls));
-        // One call, which wakes one lane: the others are tried before it is given up.
+        // One call wakes one slot. The others are tried before the call fails.
         let answers = bench.workers.evaluate(vec![call(&good)]).await;
         assert_eq!(class(&answers[0]), Some(FailureClass::WorkerLost));
         let message = &answers[0].outcome.as_ref().unwrap_err().message;
