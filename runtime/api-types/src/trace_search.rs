@@ -60,13 +60,13 @@ pub struct TraceSearchMatch {
 
 impl From<SearchHit> for TraceSearchHit {
     fn from(hit: SearchHit) -> Self {
-        let places = hit.places.into_iter().map(TraceSearchMatch::from).collect();
-        match hit.step {
-            Some(step) => Self {
-                observation_id: Some(step.id),
-                r#type: Some(step.kind),
-                name: Some(step.name),
-                start_time: Some(step.start),
+        let places = hit.matches.into_iter().map(TraceSearchMatch::from).collect();
+        match hit.observation {
+            Some(observation) => Self {
+                observation_id: Some(observation.id),
+                r#type: Some(observation.kind),
+                name: Some(observation.name),
+                start_time: Some(observation.start),
                 places,
             },
             None => {
@@ -77,13 +77,13 @@ impl From<SearchHit> for TraceSearchHit {
 }
 
 impl From<FieldMatch> for TraceSearchMatch {
-    fn from(place: FieldMatch) -> Self {
+    fn from(field_match: FieldMatch) -> Self {
         Self {
-            part: place.part,
-            before: place.excerpt.before,
-            found: place.excerpt.found,
-            behind: place.excerpt.behind,
-            count: place.n,
+            part: field_match.field,
+            before: field_match.excerpt.before,
+            found: field_match.excerpt.matched,
+            behind: field_match.excerpt.after,
+            count: field_match.n,
         }
     }
 }

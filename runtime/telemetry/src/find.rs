@@ -58,7 +58,8 @@ impl Telemetry {
     ) -> Result<Option<TraceSearchPage>, Error> {
         let until = Instant::now() + query.time;
         let after = query.after.as_ref();
-        let Some((mut reader, n_steps)) = self.read_steps(project, trace, after).await? else {
+        let Some((mut reader, n_observations)) = self.read_steps(project, trace, after).await?
+        else {
             return Ok(None);
         };
         let sought = Arc::new(query.sought.clone());
@@ -76,16 +77,16 @@ impl Telemetry {
             let part = self.next_observations(&mut reader).await?;
             // Deleted observations count as searched.
             n_left = reader.n_left() + part.len();
-            for (step, mut places) in searched(part, Arc::clone(&sought)).await? {
+            for (observation, mut matches) in searched(part, Arc::clone(&sought)).await? {
                 if query.limit <= hits.len() {
                     break;
                 }
                 n_left -= 1;
-                next = Some((step.start, step.id.clone()));
-                places.extend(comments.remove(&Some(step.id.to_string())));
-                if !places.is_empty() {
-                    let step = Some(step);
-                    hits.push(SearchHit { step, places });
+                next = Some((observation.start, observation.id.clone()));
+                matches.extend(comments.remove(&Some(observation.id.to_string())));
+                if !matches.is_empty() {
+                    let observation = Some(observation);
+                    hits.push(SearchHit { observation, matches });
                 }
             }
             if next.is_some() && until <= Instant::now() {
@@ -95,8 +96,8 @@ impl Telemetry {
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         Ok(Some(TraceSearchPage {
             hits,
-            n_searched: count(n_steps.saturating_sub(n_left)),
-            n_steps: count(n_steps),
+            n_searched: count(n_observations.saturating_sub(n_left)),
+            n_observations: count(n_observations),
             next: next.filter(|_| 0 < n_left),
         }))
     }
@@ -110,13 +111,13 @@ impl Telemetry {
     ) -> Result<Comments, Error> {
         let mut comments = Comments::new();
         let take = |observation, comment: &str| {
-            let Some(place) = sought.place(SearchField::Comment, comment) else {
+            let Some(field_match) = sought.field_match(SearchField::Comment, comment) else {
                 return;
             };
             match comments.entry(observation) {
-                Entry::Occupied(known) => known.into_mut().n += place.n,
+                Entry::Occupied(known) => known.into_mut().n += field_match.n,
                 Entry::Vacant(free) => {
-                    free.insert(place);
+                    free.insert(field_match);
                 }
             }
         };
@@ -132,16 +133,16 @@ impl Telemetry {
         sought: &TextPattern,
         comment: Option<FieldMatch>,
     ) -> Result<Option<SearchHit>, Error> {
-        let mut places: Vec<FieldMatch> = Vec::new();
-        places.extend(sought.place(SearchField::Id, trace.as_str()));
+        let mut matches: Vec<FieldMatch> = Vec::new();
+        matches.extend(sought.field_match(SearchField::Id, trace.as_str()));
         if let Some(id) = record_id(trace)
             && let Some(record) = self.observation_of(project, trace, &id).await?
             && let Some(facts) = record.observation.trace
         {
-            places.extend(sought.trace_matches(&facts));
+            matches.extend(sought.trace_matches(&facts));
         }
-        places.extend(comment);
-        Ok((!places.is_empty()).then_some(SearchHit { step: None, places }))
+        matches.extend(comment);
+        Ok((!matches.is_empty()).then_some(SearchHit { observation: None, matches }))
     }
 }
 
@@ -152,14 +153,13 @@ async fn searched(
     sought: Arc<TextPattern>,
 ) -> Result<Vec<(HitObservation, Vec<FieldMatch>)>, Error> {
     let search = move || {
-        let steps = part.into_iter().map(|stored| stored.observation);
-        let with_places = |step: Observation| {
-            let places = sought.places(&step);
-            let step =
-                HitObservation { id: step.id, kind: step.kind, name: step.name, start: step.start };
-            (step, places)
+        let observations = part.into_iter().map(|stored| stored.observation);
+        let with_matches = |observation: Observation| {
+            let matches = sought.field_matches(&observation);
+            let Observation { id, kind, name, start, .. } = observation;
+            (HitObservation { id, kind, name, start }, matches)
         };
-        steps.map(with_places).collect()
+        observations.map(with_matches).collect()
     };
     tokio::task::spawn_blocking(search).await.map_err(|error| wrong("observation", error))
 }

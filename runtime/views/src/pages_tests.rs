@@ -81,14 +81,14 @@ fn images_of_an_observation_link_to_its_raw_value() {
 fn hits_in_a_trace_are_inert_and_counted_across_pages() {
     let mut observation = hostile_observation();
     observation.content.input = Some(Payload::Text(format!("before {HOSTILE} behind")));
-    let places = TextPattern::new(HOSTILE).unwrap().places(&observation);
+    let matches = TextPattern::new(HOSTILE).unwrap().field_matches(&observation);
     let own = HitObservation {
         id: observation.id.clone(),
         kind: observation.kind,
         name: observation.name.clone(),
         start: observation.start,
     };
-    let hit = |step| SearchHit { step, places: places.clone() };
+    let hit = |observation| SearchHit { observation, matches: matches.clone() };
     let page = |n_before, part| {
         checked(&FindPage::new(FindInput {
             shell: shell(),
@@ -104,7 +104,7 @@ fn hits_in_a_trace_are_inert_and_counted_across_pages() {
         TraceSearchPage {
             hits: vec![hit(None), hit(Some(own.clone()))],
             n_searched: 30_000,
-            n_steps: 50_000,
+            n_observations: 50_000,
             next: Some((observation.start, observation.id.clone())),
         },
     );
@@ -122,7 +122,7 @@ fn hits_in_a_trace_are_inert_and_counted_across_pages() {
         TraceSearchPage {
             hits: vec![hit(Some(own))],
             n_searched: 50_000,
-            n_steps: 50_000,
+            n_observations: 50_000,
             next: None,
         },
     );

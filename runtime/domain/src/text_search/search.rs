@@ -71,9 +71,9 @@ pub struct Excerpt {
     /// At most 80 characters.
     pub before: String,
     /// The text as it occurs.
-    pub found: String,
+    pub matched: String,
     /// At most 80 characters.
-    pub behind: String,
+    pub after: String,
 }
 
 impl Excerpt {
@@ -81,16 +81,16 @@ impl Excerpt {
     #[must_use]
     pub fn of(whole: &str, (from, to): (usize, usize)) -> Self {
         let before = whole.get(..from).unwrap_or_default();
-        let behind = whole.get(to..).unwrap_or_default();
+        let after = whole.get(to..).unwrap_or_default();
         let start = before.char_indices().rev().nth(AROUND - 1);
         let start = start.map_or(0, |(at, _)| at);
-        let end = behind.char_indices().nth(AROUND);
-        let end = end.map_or(behind.len(), |(at, _)| at);
+        let end = after.char_indices().nth(AROUND);
+        let end = end.map_or(after.len(), |(at, _)| at);
         let owned = |part: Option<&str>| part.unwrap_or_default().to_owned();
         Self {
             before: owned(before.get(start..)),
-            found: owned(whole.get(from..to)),
-            behind: owned(behind.get(..end)),
+            matched: owned(whole.get(from..to)),
+            after: owned(after.get(..end)),
         }
     }
 }
@@ -99,7 +99,7 @@ impl Excerpt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldMatch {
     /// The field.
-    pub part: SearchField,
+    pub field: SearchField,
     /// The first occurrence.
     pub excerpt: Excerpt,
     /// Number of non-overlapping occurrences.
@@ -123,9 +123,9 @@ pub struct HitObservation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchHit {
     /// `None` for the trace itself.
-    pub step: Option<HitObservation>,
+    pub observation: Option<HitObservation>,
     /// At least one; each field once.
-    pub places: Vec<FieldMatch>,
+    pub matches: Vec<FieldMatch>,
 }
 
 /// The position after an observation: its start and id.
@@ -139,7 +139,7 @@ pub struct TraceSearchPage {
     /// Observations searched, including earlier pages.
     pub n_searched: u64,
     /// Observations of the trace.
-    pub n_steps: u64,
+    pub n_observations: u64,
     /// The position of the next page; `None` if all observations were searched.
     pub next: Option<SearchCursor>,
 }
@@ -249,7 +249,7 @@ impl TextPattern {
 
     /// The match in a field.
     #[must_use]
-    pub fn place(&self, part: SearchField, whole: &str) -> Option<FieldMatch> {
+    pub fn field_match(&self, field: SearchField, whole: &str) -> Option<FieldMatch> {
         let (mut first, mut n) = (None, 0);
         self.0.each(whole, |place| {
             first = first.or(Some(place));
@@ -257,54 +257,54 @@ impl TextPattern {
             ControlFlow::Continue(())
         });
         let excerpt = Excerpt::of(whole, first?);
-        Some(FieldMatch { part, excerpt, n })
+        Some(FieldMatch { field, excerpt, n })
     }
 
     /// The fields of an observation that contain the text.
     #[must_use]
-    pub fn places(&self, step: &Observation) -> Vec<FieldMatch> {
-        let content = &step.content;
-        let status = step.status_message.as_deref();
+    pub fn field_matches(&self, observation: &Observation) -> Vec<FieldMatch> {
+        let content = &observation.content;
+        let status = observation.status_message.as_deref();
         let own = [
-            self.place(SearchField::Id, step.id.as_str()),
-            self.place(SearchField::Name, &step.name),
-            status.and_then(|status| self.place(SearchField::Status, status)),
+            self.field_match(SearchField::Id, observation.id.as_str()),
+            self.field_match(SearchField::Name, &observation.name),
+            status.and_then(|status| self.field_match(SearchField::Status, status)),
             self.in_payload(SearchField::Input, content.input.as_ref()),
             self.in_payload(SearchField::Output, content.output.as_ref()),
             self.in_metadata(&content.metadata),
             self.in_events(&content.metadata),
         ];
-        let mut places: Vec<FieldMatch> = own.into_iter().flatten().collect();
+        let mut matches: Vec<FieldMatch> = own.into_iter().flatten().collect();
         // Trace attributes of a span count as its own fields.
-        let of_trace = step.trace.iter().flat_map(|facts| self.trace_matches(facts));
-        for place in of_trace {
-            if places.iter().all(|own| own.part != place.part) {
-                places.push(place);
+        let of_trace = observation.trace.iter().flat_map(|facts| self.trace_matches(facts));
+        for field_match in of_trace {
+            if matches.iter().all(|own| own.field != field_match.field) {
+                matches.push(field_match);
             }
         }
-        places
+        matches
     }
 
     /// The fields of trace attributes that contain the text.
     #[must_use]
     pub fn trace_matches(&self, facts: &TraceFacts) -> Vec<FieldMatch> {
         let name = facts.name.as_deref();
-        let places = [
-            name.and_then(|name| self.place(SearchField::Name, name)),
+        let matches = [
+            name.and_then(|name| self.field_match(SearchField::Name, name)),
             self.in_payload(SearchField::Input, facts.input.as_ref()),
             self.in_payload(SearchField::Output, facts.output.as_ref()),
             self.in_metadata(&facts.metadata),
             self.in_events(&facts.metadata),
         ];
-        places.into_iter().flatten().collect()
+        matches.into_iter().flatten().collect()
     }
 
     /// The match in a payload, as sent or with its escapes decoded.
     #[must_use]
-    pub fn in_payload(&self, part: SearchField, value: Option<&Payload>) -> Option<FieldMatch> {
+    pub fn in_payload(&self, field: SearchField, value: Option<&Payload>) -> Option<FieldMatch> {
         // The deepest decoded text that contains it.
         let readings = value?.readings(usize::MAX);
-        readings.filter_map(|whole| self.place(part, &whole)).last()
+        readings.filter_map(|whole| self.field_match(field, &whole)).last()
     }
 
     fn in_metadata(&self, metadata: &Map<String, Value>) -> Option<FieldMatch> {
@@ -342,7 +342,7 @@ mod tests {
 
         #[test]
         fn matches_that_do_not_overlap_are_counted(whole in "[abA]{0,60}", text in "[ab]{1,4}") {
-            let counted = TextPattern::new(&text).unwrap().place(SearchField::Input, &whole);
+            let counted = TextPattern::new(&text).unwrap().field_match(SearchField::Input, &whole);
             let expected = whole.to_lowercase().matches(&text).count() as u64;
             proptest::prop_assert_eq!(counted.map_or(0, |place| place.n), expected);
         }
@@ -364,12 +364,12 @@ mod tests {
         let long = "x".repeat(500);
         let whole = format!("{long} ÄPFEL und Birnen {long} äpfel");
         let sought = TextPattern::new("äpfel").unwrap();
-        let place = sought.place(SearchField::Input, &whole).unwrap();
-        assert_eq!((place.excerpt.found.as_str(), place.n), ("ÄPFEL", 2));
+        let place = sought.field_match(SearchField::Input, &whole).unwrap();
+        assert_eq!((place.excerpt.matched.as_str(), place.n), ("ÄPFEL", 2));
         assert_eq!(place.excerpt.before.chars().count(), AROUND);
-        assert!(place.excerpt.behind.starts_with(" und Birnen "));
+        assert!(place.excerpt.after.starts_with(" und Birnen "));
         let other = TextPattern::new("Kirschen").unwrap();
-        assert_eq!(other.place(SearchField::Input, &whole), None);
+        assert_eq!(other.field_match(SearchField::Input, &whole), None);
         assert!(TextPattern::new("").is_none());
     }
 
@@ -396,8 +396,8 @@ mod tests {
         let metadata = json!({"w-key": "w-value", "events": [{"name": "w-event"}]});
         step.content.metadata = metadata.as_object().unwrap().clone();
         let places = |text: &str| -> Vec<(SearchField, u64)> {
-            let places = TextPattern::new(text).unwrap().places(&step);
-            places.iter().map(|place| (place.part, place.n)).collect()
+            let places = TextPattern::new(text).unwrap().field_matches(&step);
+            places.iter().map(|place| (place.field, place.n)).collect()
         };
         let all = [
             (SearchField::Id, 1),

@@ -28,16 +28,17 @@ async fn found(
         assert!(part.hits.len() <= limit);
         hits.extend(part.hits);
         let Some(next) = part.next else {
-            assert_eq!(part.n_searched, part.n_steps);
+            assert_eq!(part.n_searched, part.n_observations);
             return hits;
         };
-        assert!(n_before < part.n_searched && part.n_searched < part.n_steps);
+        assert!(n_before < part.n_searched && part.n_searched < part.n_observations);
         (after, n_before) = (Some(next), part.n_searched);
     }
 }
 
 fn ids(hits: &[SearchHit]) -> Vec<Option<String>> {
-    let id = |hit: &SearchHit| hit.step.as_ref().map(|step| step.id.to_string());
+    let id =
+        |hit: &SearchHit| hit.observation.as_ref().map(|observation| observation.id.to_string());
     hits.iter().map(id).collect()
 }
 
@@ -111,7 +112,7 @@ async fn the_parts_of_a_search_together_find_what_a_full_scan_finds() {
             {
                 let hits = found(&store, &p, "nadel äö", bounds).await;
                 let parts = |hit: &SearchHit| -> Vec<SearchField> {
-                    hit.places.iter().map(|place| place.part).collect()
+                    hit.matches.iter().map(|found| found.field).collect()
                 };
                 let parts: Vec<Vec<SearchField>> = hits.iter().map(parts).collect();
                 let hits: Vec<_> = ids(&hits).into_iter().zip(parts).collect();
@@ -148,10 +149,10 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
         store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
         let hits = found(&store, &p, "needle", (2, LONG)).await;
         assert_eq!(ids(&hits), [None]);
-        let places = hits[0].places.iter();
-        let places = places.map(|place| (place.part, place.excerpt.before.as_str(), place.n));
+        let matches = hits[0].matches.iter();
+        let matches = matches.map(|found| (found.field, found.excerpt.before.as_str(), found.n));
         let expected = [(SearchField::Output, "a ", 1), (SearchField::Comment, "no ", 3)];
-        assert_eq!(places.collect::<Vec<_>>(), expected);
+        assert_eq!(matches.collect::<Vec<_>>(), expected);
         // Comments on the record, which is no observation, and on an observation that has not arrived are
         // found too.
         let elsewhere = [record_id(&trace_id(1)).unwrap(), span(1, 9, None).id];
@@ -164,9 +165,9 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
         let batch = Batch { scores: elsewhere.into(), ..Batch::default() };
         store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
         let n_comments = |hit: &SearchHit| {
-            let mut places = hit.places.iter();
-            let comment = places.find(|place| place.part == SearchField::Comment);
-            comment.map_or(0, |place| place.n)
+            let mut matches = hit.matches.iter();
+            let comment = matches.find(|found| found.field == SearchField::Comment);
+            comment.map_or(0, |found| found.n)
         };
         for bounds in [(2, LONG), (100, Duration::ZERO)] {
             let hits = found(&store, &p, "needle", bounds).await;

@@ -65,28 +65,28 @@ struct HitRow {
 /// Field, excerpt around the first occurrence, and the number of further occurrences in words.
 pub(crate) type FieldExcerpt = (&'static str, MatchExcerpt, String);
 
-pub(crate) fn field_excerpt(place: FieldMatch) -> FieldExcerpt {
-    let more = match place.n {
+pub(crate) fn field_excerpt(field_match: FieldMatch) -> FieldExcerpt {
+    let more = match field_match.n {
         0 | 1 => String::new(),
         n => format!("and {} more", count(n - 1)),
     };
-    (place.part.as_str(), MatchExcerpt::from(place.excerpt), more)
+    (field_match.field.as_str(), MatchExcerpt::from(field_match.excerpt), more)
 }
 
 impl HitRow {
     fn new(hit: SearchHit, trace: &str, text: &str) -> Self {
         let find = encode(text);
-        let n = hit.places.iter().map(|place| place.n.max(1)).sum();
-        let places = hit.places.into_iter().map(field_excerpt).collect();
-        match hit.step {
-            Some(step) => {
-                let id = encode(step.id.as_str());
+        let n = hit.matches.iter().map(|found| found.n.max(1)).sum();
+        let places = hit.matches.into_iter().map(field_excerpt).collect();
+        match hit.observation {
+            Some(observation) => {
+                let id = encode(observation.id.as_str());
                 Self {
                     href: format!("{trace}?observation={id}&find={find}"),
                     observation_id: id,
-                    kind: kind_label(step.kind),
-                    name: Some(Text::from(step.name)),
-                    at: Some(utc_time(step.start)),
+                    kind: kind_label(observation.kind),
+                    name: Some(Text::from(observation.name)),
+                    at: Some(utc_time(observation.start)),
                     n,
                     places,
                 }
@@ -115,7 +115,7 @@ impl FindPage {
             let after = encode(&cursor_value(n_hits, &after));
             format!("{trace}/find?q={}&after={after}", encode(&text))
         });
-        let [searched, n_observations] = [part.n_searched, part.n_steps].map(count);
+        let [searched, n_observations] = [part.n_searched, part.n_observations].map(count);
         let rows = part.hits.into_iter();
         let hits: Vec<HitRow> = rows.map(|hit| HitRow::new(hit, &trace, &text)).collect();
         Self {

@@ -16,8 +16,8 @@ impl From<Excerpt> for MatchExcerpt {
     fn from(excerpt: Excerpt) -> Self {
         Self {
             before: Text::lines(excerpt.before),
-            found: Text::lines(excerpt.found),
-            behind: Text::lines(excerpt.behind),
+            found: Text::lines(excerpt.matched),
+            behind: Text::lines(excerpt.after),
         }
     }
 }

@@ -146,7 +146,7 @@ async fn find_in(
         data: part.hits.into_iter().map(TraceSearchHit::from).collect(),
         meta: TraceSearchMeta {
             searched: part.n_searched,
-            total: part.n_steps,
+            total: part.n_observations,
             after: part.next.map(encode),
         },
     }))
