@@ -31,12 +31,12 @@ pub fn cache_key(
 ) -> Result<Value, Failure> {
     let params = Params::new(choice, limits, request)?;
     // Includes all further members of the request.
-    let mut whole = match serde_json::to_value(request) {
-        Ok(Value::Object(whole)) => whole,
+    let mut members = match serde_json::to_value(request) {
+        Ok(Value::Object(members)) => members,
         _ => return Err(Failure::new(ErrorClass::Internal, "a request is not a JSON object")),
     };
     for name in EXCLUDED {
-        whole.shift_remove(name);
+        members.shift_remove(name);
     }
     let known = [
         ("model", json!(choice.model)),
@@ -49,8 +49,8 @@ pub fn cache_key(
         ("top_logprobs", json!(params.top_logprobs)),
         ("extra", Value::Object(params.rest)),
     ];
-    whole.extend(known.map(|(name, value)| (name.to_owned(), value)));
-    Ok(Value::Object(whole))
+    members.extend(known.map(|(name, value)| (name.to_owned(), value)));
+    Ok(Value::Object(members))
 }
 
 #[cfg(test)]

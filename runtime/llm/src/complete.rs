@@ -479,7 +479,7 @@ fn methods(
 
 /// Whether a reply consists of one JSON value.
 pub(crate) fn is_json_only(reply: &Reply) -> bool {
-    reply.structured().next().is_some() || extract::whole(&reply.text).is_some()
+    reply.structured().next().is_some() || extract::entire_value(&reply.text).is_some()
 }
 
 pub(crate) fn read(endpoint: &Endpoint, body: Value) -> Result<(Reply, ReplyMetadata), String> {

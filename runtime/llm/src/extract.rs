@@ -42,7 +42,7 @@ const DOUBTFUL: [&str; 25] = [
 ];
 
 /// The visible part of a reply, if it consists of one JSON value, optionally in a code fence.
-pub(crate) fn whole(text: &str) -> Option<String> {
+pub(crate) fn entire_value(text: &str) -> Option<String> {
     let is_json = |text: &&str| serde_json::from_str::<Value>(text).is_ok();
     if let Some(raw) = Some(text.trim()).filter(is_json) {
         return Some(raw.to_owned());
@@ -401,9 +401,9 @@ mod tests {
             format!("<think>{{\"a\": 1}}</think>\n```\n{object}\n```\n"),
             format!("```json {object} ```"),
         ] {
-            assert_eq!(whole(&text).as_deref(), Some(object), "{text}");
+            assert_eq!(entire_value(&text).as_deref(), Some(object), "{text}");
         }
-        assert_eq!(whole("<think>4?</think> 5").as_deref(), Some("5"));
+        assert_eq!(entire_value("<think>4?</think> 5").as_deref(), Some("5"));
         for text in [
             "The score is 5.",
             "",
@@ -413,7 +413,7 @@ mod tests {
             &format!("{object}<think>No, that is wrong.</think>"),
             &format!("```\n{object}\n<think>No, that is wrong.</think>\n```"),
         ] {
-            assert_eq!(whole(text), None, "{text}");
+            assert_eq!(entire_value(text), None, "{text}");
         }
     }
 

@@ -125,7 +125,7 @@ impl ResponseSchema {
         if let Some(found) = matches.single() {
             return Ok(found);
         }
-        let found = match extract::whole(text) {
+        let found = match extract::entire_value(text) {
             Some(whole) => match self.violations(&whole).await? {
                 found if found.is_empty() => Ok(whole),
                 found => Err(found),

@@ -132,7 +132,7 @@ async fn a_rejected_key_is_used_at_most_once_per_place_until_the_connection_is_s
                 .all(|(result, _)| result.as_ref().is_err_and(|failure| failure.class == class))
         );
         assert_eq!(server.received().len(), 2);
-        // A trial asks, whatever is known.
+        // A trial sends its request in any case.
         let trial = async || support::try_call(&llm, &endpoint, &limits, &plain).await;
         assert_eq!(trial().await.unwrap_err().class, class);
         assert_eq!(server.received().len(), 3);

@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_remedy_for_a_version_mismatch_names_the_older_side() {
-        let newer = ComponentProblem::new("import perpend:evaluator/log@2.0.0", "was asked for");
+        let newer = ComponentProblem::new("import perpend:evaluator/log@2.0.0", "was requested");
         let text = remedy(&newer).unwrap();
         assert!(text.contains("the plug-in is newer"), "{text}");
         assert!(text.contains("perpend plugin update"), "{text}");

@@ -154,7 +154,7 @@ fn check_import(name: &str, grants: Grants) -> Result<(), String> {
     if let Some(interface) = path.strip_prefix(CONTRACT) {
         if version.split('.').next() != Some("1") {
             return Err(format!(
-                "version {version:?} was asked for; this server provides {VERSION}"
+                "version {version:?} was requested; this server provides {VERSION}"
             ));
         }
         let needs = |granted: bool, capability: &str| {
@@ -181,7 +181,7 @@ fn check_import(name: &str, grants: Grants) -> Result<(), String> {
         }
         if !version.starts_with("0.2.") {
             return Err(format!(
-                "version {version:?} was asked for; this server provides WASI 0.2"
+                "version {version:?} was requested; this server provides WASI 0.2"
             ));
         }
         return Ok(());

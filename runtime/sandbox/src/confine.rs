@@ -3,7 +3,7 @@
 //! Invariants:
 //! - **Before threads.** User, Landlock and the system-call filter belong to a thread and are inherited by
 //!   the threads that it starts. They are set while there is only one.
-//! - **Best effort, and reported.** Each layer is tried. The server is told which layers the platform lacks or
+//! - **Best effort, and reported.** Each layer is tried. The server learns which layers the platform lacks or
 //!   provides in part, and logs them when it starts. Where all layers are required, the process ends instead.
 //! - **Permanent.** This process cannot undo any of it.
 

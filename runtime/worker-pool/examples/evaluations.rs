@@ -149,7 +149,7 @@ async fn in_worker(
         N_CALLS / BATCH / 4 * 4 * BATCH,
         start.elapsed(),
     );
-    // What a machine that is busy otherwise does not change.
+    // CPU time does not depend on the load of the machine.
     let each = |before: Duration, after: Duration| {
         after.saturating_sub(before).as_secs_f64() * 1e6 / N_CALLS as f64
     };
@@ -158,9 +158,9 @@ async fn in_worker(
         each(cpu[0], cpu_time("self")?),
         each(cpu[1], cpu_time(&pid)?)
     ));
-    let durations = tokio::spawn(lone(Arc::clone(&workers), call.clone())).await??;
+    let durations = tokio::spawn(single_calls(Arc::clone(&workers), call.clone())).await??;
     let at = |share: usize| durations[N_SINGLE * share / 100].as_micros();
-    print(&format!("a lone call in a worker: p50 {} us, p99 {} us", at(50), at(99)));
+    print(&format!("a single call in a worker: p50 {} us, p99 {} us", at(50), at(99)));
     for pid in workers.pids() {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let resident = status.lines().find(|line| line.starts_with("VmRSS"));
@@ -170,7 +170,10 @@ async fn in_worker(
     Ok(())
 }
 
-async fn lone(workers: Arc<Workers>, call: EvaluationCall) -> Result<Vec<Duration>, String> {
+async fn single_calls(
+    workers: Arc<Workers>,
+    call: EvaluationCall,
+) -> Result<Vec<Duration>, String> {
     let mut durations = Vec::with_capacity(N_SINGLE);
     for _ in 0..N_SINGLE {
         let start = Instant::now();
@@ -181,10 +184,10 @@ async fn lone(workers: Arc<Workers>, call: EvaluationCall) -> Result<Vec<Duratio
     Ok(durations)
 }
 
-/// In user and kernel mode together, in steps of 10 ms.
+/// CPU time of a process in user and kernel mode, in steps of 10 ms.
 fn cpu_time(pid: &str) -> Result<Duration, Box<dyn Error + Send + Sync>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name before it may hold anything.
+    // The name of the process may contain any characters.
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: Vec<u64> = ticks.map(str::parse).collect::<Result<_, _>>()?;
@@ -195,7 +198,7 @@ fn check(result: &CallResult) -> Result<(), String> {
     result.outcome.as_ref().map(|_| ()).map_err(|failure| failure.message.clone())
 }
 
-fn report(what: &str, n: usize, durations: Duration) {
-    let per_second = n as f64 / durations.as_secs_f64();
+fn report(what: &str, n: usize, elapsed: Duration) {
+    let per_second = n as f64 / elapsed.as_secs_f64();
     print(&format!("{what}: {per_second:.0}/s"));
 }

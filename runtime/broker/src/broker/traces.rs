@@ -170,7 +170,7 @@ impl Reader<'_> {
         })
     }
 
-    async fn whole(
+    async fn read_part(
         &self,
         trace_id: &str,
         observation_id: &str,
@@ -192,7 +192,7 @@ impl Reader<'_> {
         observation_id: &str,
         part: ObservationPart,
     ) -> TraceResult<Option<Payload>> {
-        match self.whole(trace_id, observation_id, part).await? {
+        match self.read_part(trace_id, observation_id, part).await? {
             Some(piece) if MAX_PIECE < piece.as_str().len() => Err(TraceError::TooLarge(format!(
                 "the part has {} bytes, and at most {MAX_PIECE} can be read at once; read it in ranges",
                 piece.as_str().len()
@@ -207,11 +207,11 @@ impl Reader<'_> {
         offset: u64,
         length: u32,
     ) -> TraceResult<Option<Slice>> {
-        let whole = self.whole(trace_id, observation_id, part).await?;
-        if let Some(whole) = &whole {
-            self.allowance.count_scanned(whole.as_str().len())?;
+        let payload = self.read_part(trace_id, observation_id, part).await?;
+        if let Some(payload) = &payload {
+            self.allowance.count_scanned(payload.as_str().len())?;
         }
-        Ok(whole.map(|whole| slice(&whole, offset, length.min(MAX_RANGE))))
+        Ok(payload.map(|payload| slice(&payload, offset, length.min(MAX_RANGE))))
     }
 
     async fn outline(
@@ -377,8 +377,8 @@ fn piece_of(content: &Content, part: ObservationPart) -> Option<Cow<'_, Payload>
 }
 
 /// A byte range of a part; both ends are moved back to a character boundary.
-fn slice(whole: &Payload, offset: u64, length: u32) -> Slice {
-    let text = whole.as_str();
+fn slice(payload: &Payload, offset: u64, length: u32) -> Slice {
+    let text = payload.as_str();
     let begin = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
     let end = begin.saturating_add(length as usize).min(text.len());
     let (begin, end) = (text.floor_char_boundary(begin), text.floor_char_boundary(end));
@@ -386,7 +386,7 @@ fn slice(whole: &Payload, offset: u64, length: u32) -> Slice {
         text: text[begin..end].to_owned(),
         offset: begin as u64,
         total: text.len() as u64,
-        is_json: matches!(whole, Payload::Json(_)),
+        is_json: matches!(payload, Payload::Json(_)),
     }
 }
 

@@ -55,9 +55,9 @@ impl ConnectedModels {
         reuse: Option<ReuseRequest>,
     ) -> Result<Completion, ModelFailure> {
         let target = Arc::new(self.resolve(origin, request.slot.as_deref()).await?);
-        let whole = json!(request);
+        let request_json = json!(request);
         let cache_key = reuse.map(|reuse| reuse.of(origin, &target.endpoint));
-        let exchanges = self.exchanges(origin, number, (&target, &whole), cache_key);
+        let exchanges = self.exchanges(origin, number, (&target, &request_json), cache_key);
         let exchanges = exchanges.await?;
         let (choice, limits) = llm_settings(&target.slot, &target.choice);
         let observer = exchanges.clone();
@@ -74,8 +74,8 @@ impl ConnectedModels {
         texts: Vec<String>,
     ) -> Result<Vec<Vec<f32>>, ModelFailure> {
         let target = Arc::new(self.resolve(origin, slot.as_deref()).await?);
-        let whole = json!({ "embed": texts });
-        let exchanges = self.exchanges(origin, number, (&target, &whole), None);
+        let request_json = json!({ "embed": texts });
+        let exchanges = self.exchanges(origin, number, (&target, &request_json), None);
         let exchanges = exchanges.await?;
         let (choice, limits) = llm_settings(&target.slot, &target.choice);
         let observer = exchanges.clone();
@@ -88,8 +88,8 @@ impl ConnectedModels {
 
 /// The digest of the request, the model and the protocol. The API key is not included.
 fn digest(target: &ModelTarget, request: &Value) -> Digest {
-    let whole = json!([target.choice, target.endpoint.protocol.name(), request]);
-    Digest::of(whole.to_string().as_bytes())
+    let identity = json!([target.choice, target.endpoint.protocol.name(), request]);
+    Digest::of(identity.to_string().as_bytes())
 }
 
 impl Models for ConnectedModels {

@@ -69,11 +69,11 @@ impl ReuseRequest {
             "repeat": self.repeat,
             "run": origin.reuse.run,
         });
-        let mut whole = self.identity;
-        if let (Value::Object(whole), Value::Object(connection)) = (&mut whole, connection) {
-            whole.extend(connection);
+        let mut identity = self.identity;
+        if let (Value::Object(identity), Value::Object(connection)) = (&mut identity, connection) {
+            identity.extend(connection);
         }
-        ReplyCacheKey { key: Digest::of(canonical(&whole).as_bytes()), reads: self.reads }
+        ReplyCacheKey { key: Digest::of(canonical(&identity).as_bytes()), reads: self.reads }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The state machine by example, and what holds for any course of events.
+//! Tests of the state machine by example and by properties.
 
 use proptest::prelude::*;
 
@@ -57,7 +57,7 @@ fn the_first_429_starts_at_half_of_the_rate_reached_and_not_below_5() {
 }
 
 #[test]
-fn requests_sent_before_a_cut_do_not_cut_again_within_5_seconds() {
+fn requests_sent_before_a_reduction_do_not_reduce_the_rate_again_within_5_seconds() {
     let mut gate = Gate::new(8);
     for _ in 0..5 {
         assert_eq!(gate.start(0.0), Decision::Start);
@@ -111,7 +111,7 @@ fn retry_after_closes_the_gate_for_everyone() {
 }
 
 #[test]
-fn what_the_provider_says_is_left_caps_the_bucket() {
+fn the_remaining_requests_of_the_provider_limit_the_bucket() {
     let left = |n, reset| Quota { n, reset: Some(Duration::from_secs(reset)) };
     let mut gate = Gate::new(8);
     assert_eq!(gate.start(0.0), Decision::Start);
@@ -151,7 +151,7 @@ fn event() -> impl Strategy<Value = (f64, Event)> {
 
 proptest! {
     #[test]
-    fn no_course_of_events_breaks_the_bounds(
+    fn the_limits_hold_for_any_sequence_of_events(
         max in 1..10_usize,
         events in prop::collection::vec(event(), 0..300),
     ) {
@@ -194,7 +194,7 @@ proptest! {
 
     /// Over any stretch of time, no more requests start than the highest rate and one burst allow.
     #[test]
-    fn a_bucket_never_lets_more_go_than_its_rate(waits in prop::collection::vec(0.0..0.5_f64, 1..400)) {
+    fn a_bucket_does_not_exceed_its_rate(waits in prop::collection::vec(0.0..0.5_f64, 1..400)) {
         let mut gate = Gate::new(8);
         prop_assert_eq!(gate.start(0.0), Decision::Start);
         limited(&mut gate, 0.0, 0.0);

@@ -18,7 +18,7 @@ fn check(cases: &[(u16, &str, &str)]) {
 }
 
 #[test]
-fn errors_about_the_account_get_the_class_that_the_scheduler_acts_on() {
+fn errors_about_the_account_have_classes_for_the_scheduler() {
     let cases = [
         (429, r#"{"error":{"message":"Rate limit reached","type":"requests"}}"#, "rate_limited"),
         (
@@ -48,7 +48,7 @@ fn errors_about_the_account_get_the_class_that_the_scheduler_acts_on() {
 }
 
 #[test]
-fn errors_about_keys_and_models_are_told_apart() {
+fn errors_about_keys_and_models_have_different_classes() {
     let cases = [
         (401, r#"{"error":{"message":"bad key"}}"#, "auth_invalid"),
         (
@@ -108,7 +108,7 @@ fn errors_about_keys_and_models_are_told_apart() {
 }
 
 #[test]
-fn errors_about_the_request_get_the_class_that_names_its_part() {
+fn errors_about_the_request_have_the_class_of_its_part() {
     let cases = [
         (
             400,
@@ -152,7 +152,7 @@ fn errors_about_the_request_get_the_class_that_names_its_part() {
 }
 
 #[test]
-fn hints_say_what_to_change() {
+fn hints_name_the_required_change() {
     let sent = json!({
         "model": "m", "messages": [], "max_tokens": 9, "seed": 1, "logprobs": true, "top_logprobs": 3,
         "response_format": {},
@@ -195,7 +195,7 @@ fn a_wait_in_the_body_of_google_is_read_and_long_texts_are_cut() {
 }
 
 #[test]
-fn errors_in_good_answers_are_found() {
+fn errors_in_successful_responses_are_detected() {
     assert_eq!(hidden_status(&json!({ "error": { "code": 429 } })), Some(429));
     assert_eq!(hidden_status(&json!({ "error": "x" })), Some(502));
     assert_eq!(hidden_status(&json!({ "error": null, "output": [] })), None);
