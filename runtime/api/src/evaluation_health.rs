@@ -12,7 +12,7 @@ use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, Pause, Rule};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::slots::ModelChoice;
-use perpend_executions::{Failed, Waiting};
+use perpend_executions::{FailedExecutionFilter, WaitingCount};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::Body;
@@ -47,8 +47,8 @@ pub(super) fn routes(routes: &mut Routes) {
 /// The state of a project that its problems are derived from.
 struct HealthFacts {
     default: Option<ModelChoice>,
-    held: Vec<Waiting>,
-    overdue: Vec<Waiting>,
+    held: Vec<WaitingCount>,
+    overdue: Vec<WaitingCount>,
     /// By provider.
     closed: Vec<(String, ClosedConnection)>,
 }
@@ -206,7 +206,7 @@ async fn requeue_failed(
         name.parse().map_err(|_| unknown())
     });
     let rule = input.evaluation_rule_id.as_deref().map(rules::parse_id);
-    let failed = Failed { class: class.transpose()?, rule: rule.transpose()? };
+    let failed = FailedExecutionFilter { class: class.transpose()?, rule: rule.transpose()? };
     let limit = input.limit.unwrap_or(USUAL_REQUEUED);
     if !(1..=MAX_REQUEUED).contains(&limit) {
         let message = format!("must be from 1 to {MAX_REQUEUED}, got {limit}");

@@ -4,7 +4,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
-use perpend_db::{Arg, Listed};
+use perpend_db::{Arg, PageQuery};
 use perpend_domain::list::{NumberedPage, Paging};
 
 /// A comment. It is immutable.
@@ -138,8 +138,12 @@ impl Catalog {
                 from.push_str(&format!(" AND {column} = ${}", args.len()));
             }
         }
-        let listed =
-            Listed { select: COLUMNS, from: &from, args: &args, order: "created_at DESC, id DESC" };
+        let listed = PageQuery {
+            select: COLUMNS,
+            from: &from,
+            args: &args,
+            order: "created_at DESC, id DESC",
+        };
         self.pool.numbered::<CommentRow, _>(&listed, paging).await
     }
 }

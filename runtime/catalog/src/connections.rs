@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Catalog, Error, default_models};
-use perpend_db::{Arg, Listed, from_json, in_transaction, query, query_scalar, to_json};
+use perpend_db::{Arg, PageQuery, from_json, in_transaction, query, query_scalar, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
 /// A connection to a model provider.
@@ -227,7 +227,7 @@ impl Catalog {
         paging: Paging,
     ) -> Result<NumberedPage<Connection>, Error> {
         let args: [Arg<'_>; 1] = [project.as_str().into()];
-        let listed = Listed {
+        let listed = PageQuery {
             select: COLUMNS,
             from: "FROM llm_connections WHERE project_id = $1",
             args: &args,

@@ -34,13 +34,13 @@ const ASKING: &str = "
                           AND (a.pinned_version = v.number
                                OR (a.shadow_version = e.version AND v.number = e.version - 1))))";
 /// An evaluator with a version in use that calls a model.
-struct Asking {
+struct ModelUser {
     id: String,
     paused_reason: Option<String>,
     slots: Vec<Slot>,
 }
 
-impl Asking {
+impl ModelUser {
     /// Whether a slot uses this provider; `default` is the provider of the default model.
     fn asks(&self, provider: &str, default: Option<&str>) -> bool {
         let mut slots = self.slots.iter();
@@ -70,11 +70,11 @@ fn choice((provider, model, params): (String, String, String)) -> Result<ModelCh
     Ok(ModelChoice { provider, model, params: from_json(WHAT, &params)? })
 }
 
-async fn asking(tx: &mut Tx, project: &ProjectId) -> Result<Vec<Asking>, Error> {
+async fn asking(tx: &mut Tx, project: &ProjectId) -> Result<Vec<ModelUser>, Error> {
     let rows: Vec<(String, Option<String>, String)> =
         query(ASKING).bind(project.as_str()).fetch_all(tx).await?;
     let asking = rows.into_iter().map(|(id, paused_reason, slots)| {
-        Ok(Asking { id, paused_reason, slots: from_json("evaluator version", &slots)? })
+        Ok(ModelUser { id, paused_reason, slots: from_json("evaluator version", &slots)? })
     });
     asking.collect()
 }
@@ -82,7 +82,7 @@ async fn asking(tx: &mut Tx, project: &ProjectId) -> Result<Vec<Asking>, Error> 
 async fn pause(
     tx: &mut Tx,
     project: &ProjectId,
-    evaluator: &Asking,
+    evaluator: &ModelUser,
     (reason, message): (&str, &str),
     now: Timestamp,
 ) -> Result<(), Error> {
@@ -101,7 +101,7 @@ async fn pause(
 async fn unpause(
     tx: &mut Tx,
     project: &ProjectId,
-    evaluator: &Asking,
+    evaluator: &ModelUser,
     now: Timestamp,
 ) -> Result<(), Error> {
     query(UNPAUSE)

@@ -9,7 +9,7 @@ use perpend_domain::slots::Slot;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use super::revision::{Paused, raise_from};
+use super::revision::{PauseOutcome, raise_from};
 use super::row;
 use crate::{Catalog, Error};
 use perpend_db::{
@@ -632,10 +632,10 @@ impl Catalog {
         id: &EvaluatorId,
         pause: &Pause,
         seen: Option<i64>,
-    ) -> Result<Paused, Error> {
+    ) -> Result<PauseOutcome, Error> {
         let n_paused = in_transaction!(&self.pool, |tx| {
             if !raise_from(&mut tx, seen).await? {
-                return Ok(Paused::Outdated);
+                return Ok(PauseOutcome::Outdated);
             }
             query(PAUSE)
                 .bind(project.as_str())
@@ -647,7 +647,7 @@ impl Catalog {
                 .execute(&mut tx)
                 .await?
         });
-        Ok(Paused::of(n_paused))
+        Ok(PauseOutcome::of(n_paused))
     }
 
     /// Resumes a paused evaluator. `true` for the one caller that changed it.

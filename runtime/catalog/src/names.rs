@@ -21,7 +21,7 @@ pub enum NamedKind {
 
 /// Result of a search by name prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamesFound {
+pub struct NameMatches {
     /// Id and name; an exact match first, then the newest.
     pub found: Vec<(String, String)>,
     /// Whether older objects were not searched.
@@ -70,7 +70,7 @@ impl Catalog {
         kind: NamedKind,
         start: &str,
         limit: usize,
-    ) -> Result<NamesFound, Error> {
+    ) -> Result<NameMatches, Error> {
         let (table, id) = (kind.table(), kind.id());
         let mut rows: Vec<NameRow> = Vec::new();
         if kind.is_by_name() {
@@ -93,7 +93,7 @@ impl Catalog {
         rows.extend(others.into_iter().filter(|row| row.name.to_lowercase().starts_with(&folded)));
         let mut seen = HashSet::new();
         let rows = rows.into_iter().filter(|row| seen.insert(row.id.clone()));
-        Ok(NamesFound {
+        Ok(NameMatches {
             found: rows.take(limit).map(|row| (row.id, row.name)).collect(),
             is_cut: LOOKED_AT < n,
         })
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(find(&elsewhere, "Ärger", 9).await, [""; 0]);
             for kind in [NamedKind::Evaluator, NamedKind::Rule, NamedKind::Prompt] {
                 let none = store.catalog.names_beginning(&home, kind, "x", 9).await;
-                assert_eq!(none.unwrap(), NamesFound::default());
+                assert_eq!(none.unwrap(), NameMatches::default());
             }
         })
         .await;

@@ -21,11 +21,11 @@ const MAX_KEPT: usize = 1_000;
 /// Maximum of cached tables with models of a project: their compiled patterns take memory.
 const MAX_OWN: usize = 32;
 
-type Kept = HashMap<ProjectId, Table>;
+type CachedTables = HashMap<ProjectId, CachedTable>;
 
 /// The table of a project.
 #[derive(Debug)]
-struct Table {
+struct CachedTable {
     /// When the models are read again.
     until: Timestamp,
     models: Vec<ModelDefinition>,
@@ -35,13 +35,13 @@ struct Table {
 /// The tables of all projects.
 #[derive(Debug, Default)]
 pub struct Prices {
-    kept: Mutex<Kept>,
+    tables: Mutex<CachedTables>,
 }
 
 impl Prices {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CachedTables> {
         // A map of finished tables is consistent between any two statements, also after a panic.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The table of a project.
@@ -61,8 +61,8 @@ impl Prices {
         }
         let models = catalog.models(project).await?;
         let until = now.plus_millis(FRESH_MS);
-        let mut kept = self.lock();
-        if let Some(table) = kept.get_mut(project)
+        let mut tables = self.lock();
+        if let Some(table) = tables.get_mut(project)
             && table.models == models
         {
             table.until = until;
@@ -72,15 +72,15 @@ impl Prices {
             true => PriceTable::built_in(),
             false => Arc::new(PriceTable::of_models(&models, PriceTable::built_in())),
         };
-        let is_own = |table: &Table| !table.models.is_empty();
-        if !models.is_empty() && MAX_OWN <= kept.values().filter(|table| is_own(table)).count() {
-            kept.retain(|_, table| !is_own(table));
+        let is_own = |table: &CachedTable| !table.models.is_empty();
+        if !models.is_empty() && MAX_OWN <= tables.values().filter(|table| is_own(table)).count() {
+            tables.retain(|_, table| !is_own(table));
         }
-        if kept.len() >= MAX_KEPT {
-            kept.clear();
+        if tables.len() >= MAX_KEPT {
+            tables.clear();
         }
-        let table = Table { until, models, prices: Arc::clone(&prices) };
-        kept.insert(project.clone(), table);
+        let table = CachedTable { until, models, prices: Arc::clone(&prices) };
+        tables.insert(project.clone(), table);
         Ok(prices)
     }
 

@@ -4,7 +4,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
-use perpend_db::{Arg, Listed, from_json, to_json};
+use perpend_db::{Arg, PageQuery, from_json, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
 /// An annotation queue.
@@ -170,7 +170,7 @@ impl Catalog {
         paging: Paging,
     ) -> Result<NumberedPage<Queue>, Error> {
         let args: [Arg<'_>; 1] = [project.as_str().into()];
-        let listed = Listed {
+        let listed = PageQuery {
             select: QUEUE,
             from: "FROM annotation_queues WHERE project_id = $1",
             args: &args,
@@ -244,7 +244,8 @@ impl Catalog {
             }
         };
         let args: [Arg<'_>; 2] = [project.as_str().into(), queue.into()];
-        let listed = Listed { select: ITEM, from, args: &args, order: "created_at DESC, id DESC" };
+        let listed =
+            PageQuery { select: ITEM, from, args: &args, order: "created_at DESC, id DESC" };
         self.pool.numbered::<ItemRow, _>(&listed, paging).await
     }
 

@@ -10,7 +10,7 @@ pub(super) const RAISE: &str = "UPDATE catalog_revision SET revision = revision 
 
 /// Result of setting a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paused {
+pub enum PauseOutcome {
     /// The pause was set. Of concurrent callers only one gets this result.
     New,
     /// A pause existed before.
@@ -19,7 +19,7 @@ pub enum Paused {
     Outdated,
 }
 
-impl Paused {
+impl PauseOutcome {
     pub(super) const fn of(n_paused: u64) -> Self {
         match n_paused {
             0 => Self::Already,

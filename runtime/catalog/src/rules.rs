@@ -11,7 +11,7 @@ use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::time::{Clock, Timestamp};
 
-use super::revision::{Paused, RAISE, raise_from};
+use super::revision::{PauseOutcome, RAISE, raise_from};
 use super::row;
 use crate::{Catalog, Error};
 use perpend_db::{
@@ -639,10 +639,10 @@ impl Catalog {
         id: &RuleId,
         pause: &Pause,
         seen: Option<i64>,
-    ) -> Result<Paused, Error> {
+    ) -> Result<PauseOutcome, Error> {
         let n_paused = in_transaction!(&self.pool, |tx| {
             if !raise_from(&mut tx, seen).await? {
-                return Ok(Paused::Outdated);
+                return Ok(PauseOutcome::Outdated);
             }
             query(PAUSE)
                 .bind(project.as_str())
@@ -654,7 +654,7 @@ impl Catalog {
                 .execute(&mut tx)
                 .await?
         });
-        Ok(Paused::of(n_paused))
+        Ok(PauseOutcome::of(n_paused))
     }
 
     /// Sets a new end of a rule's pause if the stored end is still `seen`; `false` otherwise.

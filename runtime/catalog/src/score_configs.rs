@@ -5,7 +5,7 @@ use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
-use perpend_db::{Arg, Listed, checked, from_json, to_json, value_list};
+use perpend_db::{Arg, PageQuery, checked, from_json, to_json, value_list};
 use perpend_domain::list::{NumberedPage, Paging};
 
 const COLUMNS: &str = "id, name, data_type, is_archived, min_value, max_value, categories, \
@@ -166,7 +166,7 @@ impl Catalog {
         paging: Paging,
     ) -> Result<NumberedPage<ScoreConfig>, Error> {
         let args: [Arg<'_>; 1] = [project.as_str().into()];
-        let listed = Listed {
+        let listed = PageQuery {
             select: COLUMNS,
             from: "FROM score_configs WHERE project_id = $1",
             args: &args,

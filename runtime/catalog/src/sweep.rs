@@ -6,48 +6,48 @@ use perpend_domain::time::Timestamp;
 
 use super::Catalog;
 use crate::Error;
-use perpend_db::{Owned, checked, digest};
+use perpend_db::{TenantTable, checked, digest};
 
 /// Every table of this crate with rows of projects; referencing tables first.
-const TABLES: &[Owned] = &[
-    Owned::of_project("assignments", "project_id, rule_id, place"),
-    Owned::of_project("rules", "project_id, id"),
-    Owned::of_project("evaluator_checks", "project_id, evaluator_id, number"),
-    Owned::of_project("evaluator_versions", "project_id, evaluator_id, number"),
-    Owned::of_project("evaluators", "project_id, id"),
-    Owned::of_project("dataset_items", "project_id, id, valid_from"),
-    Owned::of_project("dataset_versions", "project_id, dataset_id, valid_from"),
-    Owned::of_project("datasets", "project_id, id"),
-    Owned::of_project("prompt_references", "project_id, name, version, included_name"),
-    Owned::of_project("prompt_labels", "project_id, name, label"),
-    Owned::of_project("prompt_protected_labels", "project_id, label"),
-    Owned::of_project("prompt_versions", "project_id, name, version"),
-    Owned::of_project("prompts", "project_id, name"),
-    Owned::of_project("comments", "project_id, id"),
-    Owned::of_project("annotation_assignments", "project_id, queue_id, user_id"),
-    Owned::of_project("annotation_queue_items", "project_id, queue_id, id"),
-    Owned::of_project("annotation_queues", "project_id, id"),
-    Owned::of_project("dashboard_placements", "project_id, dashboard_id, id"),
-    Owned::of_project("dashboards", "project_id, id"),
-    Owned::of_project("dashboard_widgets", "project_id, id"),
-    Owned::of_project("skill_labels", "project_id, name, label"),
-    Owned::of_project("skill_versions", "project_id, name, version"),
-    Owned::of_project("skills", "project_id, name"),
-    Owned::of_project("skill_contents", "project_id, sha256"),
-    Owned::of_project("score_configs", "project_id, id"),
-    Owned::of_project("models", "project_id, id"),
-    Owned::of_project("llm_connections", "project_id, id"),
-    Owned::of_project("default_models", "project_id"),
-    Owned::of_project("budgets", "project_id, scope, scope_id"),
-    Owned::of_project("blob_exports", "project_id"),
-    Owned::of_project("project_members", "project_id, user_id"),
-    Owned::of_project("browser_sessions", "digest"),
-    Owned::of_project("api_keys", "public_key"),
+const TABLES: &[TenantTable] = &[
+    TenantTable::of_project("assignments", "project_id, rule_id, place"),
+    TenantTable::of_project("rules", "project_id, id"),
+    TenantTable::of_project("evaluator_checks", "project_id, evaluator_id, number"),
+    TenantTable::of_project("evaluator_versions", "project_id, evaluator_id, number"),
+    TenantTable::of_project("evaluators", "project_id, id"),
+    TenantTable::of_project("dataset_items", "project_id, id, valid_from"),
+    TenantTable::of_project("dataset_versions", "project_id, dataset_id, valid_from"),
+    TenantTable::of_project("datasets", "project_id, id"),
+    TenantTable::of_project("prompt_references", "project_id, name, version, included_name"),
+    TenantTable::of_project("prompt_labels", "project_id, name, label"),
+    TenantTable::of_project("prompt_protected_labels", "project_id, label"),
+    TenantTable::of_project("prompt_versions", "project_id, name, version"),
+    TenantTable::of_project("prompts", "project_id, name"),
+    TenantTable::of_project("comments", "project_id, id"),
+    TenantTable::of_project("annotation_assignments", "project_id, queue_id, user_id"),
+    TenantTable::of_project("annotation_queue_items", "project_id, queue_id, id"),
+    TenantTable::of_project("annotation_queues", "project_id, id"),
+    TenantTable::of_project("dashboard_placements", "project_id, dashboard_id, id"),
+    TenantTable::of_project("dashboards", "project_id, id"),
+    TenantTable::of_project("dashboard_widgets", "project_id, id"),
+    TenantTable::of_project("skill_labels", "project_id, name, label"),
+    TenantTable::of_project("skill_versions", "project_id, name, version"),
+    TenantTable::of_project("skills", "project_id, name"),
+    TenantTable::of_project("skill_contents", "project_id, sha256"),
+    TenantTable::of_project("score_configs", "project_id, id"),
+    TenantTable::of_project("models", "project_id, id"),
+    TenantTable::of_project("llm_connections", "project_id, id"),
+    TenantTable::of_project("default_models", "project_id"),
+    TenantTable::of_project("budgets", "project_id, scope, scope_id"),
+    TenantTable::of_project("blob_exports", "project_id"),
+    TenantTable::of_project("project_members", "project_id, user_id"),
+    TenantTable::of_project("browser_sessions", "digest"),
+    TenantTable::of_project("api_keys", "public_key"),
 ];
 
 /// A deleted project with remaining rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deleted {
+pub struct DeletedProject {
     /// Id of the project.
     pub project: ProjectId,
     /// Time of the deletion.
@@ -65,10 +65,10 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn deleted_projects(&self) -> Result<Vec<Deleted>, Error> {
+    pub async fn deleted_projects(&self) -> Result<Vec<DeletedProject>, Error> {
         let rows: Vec<(String, i64)> = self.pool.select(DELETED, &[]).await?;
         let deleted = rows.into_iter().map(|(id, at)| {
-            Ok(Deleted { project: checked("project", &id)?, at: Timestamp::from_micros(at) })
+            Ok(DeletedProject { project: checked("project", &id)?, at: Timestamp::from_micros(at) })
         });
         deleted.collect()
     }
@@ -123,6 +123,6 @@ impl Catalog {
 
     /// Names of the tables from which a deleted project is removed.
     pub fn tables_swept() -> impl Iterator<Item = &'static str> {
-        TABLES.iter().map(|owned| owned.table)
+        TABLES.iter().map(|tenant_table| tenant_table.table)
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::Error;
 
-type Stops = dyn Fn(&'static str) -> bool + Send + Sync;
+type StopFn = dyn Fn(&'static str) -> bool + Send + Sync;
 
 /// Points at which transactions are ended; none except in tests.
 #[derive(Clone, Default)]
-pub struct Breakpoints(Option<Arc<Stops>>);
+pub struct Breakpoints(Option<Arc<StopFn>>);
 
 impl Breakpoints {
     /// `stops` is called with the name of each point; if it returns `true` the transaction fails there and is

@@ -39,17 +39,17 @@ pub use arg::Arg;
 pub use breakpoints::Breakpoints;
 pub use conditions::{Expr, Sql};
 pub use error::Error;
-pub use list::{Listed, bounds};
-pub use migrate::{CURRENT, Older, Step, migrate};
+pub use list::{PageQuery, bounds};
+pub use migrate::{CURRENT, MigrationMode, Step, migrate};
 pub use numbers::{Numbers, Table};
 pub use pool::{DatabaseUrl, Engine, InvalidDatabaseUrl, Options, Pool, ScanTurn};
-pub use query::{Put, Query, Scalars, Source, query, query_scalar};
+pub use query::{Query, RowSink, Scalars, Source, query, query_scalar};
 pub use reading::{
     Memory, OutOfMemory, Reading, Scratch, apart, charge, check_deadline, is_half_over, unlimited,
 };
-pub use row::{As, At, Cell, Column, Record, Row};
+pub use row::{Cell, Column, ColumnRef, ColumnType, Record, Row};
 pub use sized::{Sized, value_list, value_rows};
 pub use steps::{KNOWN, STEPS};
 pub use stored::{checked, digest, from_json, to_json};
-pub use sweep::Owned;
+pub use sweep::TenantTable;
 pub use tx::{MAX_COLLISIONS, STATEMENT, Tx};

@@ -17,7 +17,7 @@ pub fn bounds(after: Option<&Cursor>) -> (i64, &str) {
 
 /// `FROM ... WHERE ...` with the values of its placeholders, and the order of the rows.
 #[derive(Clone, Debug)]
-pub struct Listed<'a> {
+pub struct PageQuery<'a> {
     /// Columns.
     pub select: &'a str,
     /// From the keyword `FROM` on.
@@ -37,24 +37,24 @@ impl Pool {
     /// The rows of one page, converted to domain types, and the total over all pages.
     pub async fn numbered<R, T>(
         &self,
-        listed: &Listed<'_>,
+        page_query: &PageQuery<'_>,
         paging: Paging,
     ) -> Result<NumberedPage<T>, Error>
     where
         R: Record,
         T: TryFrom<R, Error = Error>,
     {
-        let count = format!("SELECT COUNT(*) {}", listed.from);
-        let counted: Vec<(i64,)> = self.select(&count, listed.args).await?;
+        let count = format!("SELECT COUNT(*) {}", page_query.from);
+        let counted: Vec<(i64,)> = self.select(&count, page_query.args).await?;
         let sql = format!(
             "SELECT {} {} ORDER BY {} LIMIT {} OFFSET {}",
-            listed.select,
-            listed.from,
-            listed.order,
+            page_query.select,
+            page_query.from,
+            page_query.order,
             paging.limit,
             paging.offset()
         );
-        let rows: Vec<R> = self.select(&sql, listed.args).await?;
+        let rows: Vec<R> = self.select(&sql, page_query.args).await?;
         Ok(NumberedPage {
             items: rows.into_iter().map(T::try_from).collect::<Result<_, _>>()?,
             n_total: counted.first().map_or(0, |(n,)| n.unsigned_abs()),

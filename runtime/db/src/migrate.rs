@@ -19,7 +19,7 @@ pub struct Step {
 
 /// Handling of a database with some of the steps. A database without any gets all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Older {
+pub enum MigrationMode {
     /// The missing steps are applied.
     Migrate,
     /// The database is not changed.
@@ -61,18 +61,18 @@ impl Step {
 /// # Errors
 /// [`Error::TooNew`] and [`Error::ChangedStep`] for a database of another program version, [`Error::TooOld`]
 /// for one that must not be changed, and when a statement fails. Nothing is changed then.
-pub async fn migrate(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
+pub async fn migrate(pool: &Pool, steps: &[Step], mode: MigrationMode) -> Result<(), Error> {
     let Engine::Sqlite { writer, .. } = pool.engine() else {
-        return run(pool, steps, older).await;
+        return run(pool, steps, mode).await;
     };
     // An index over a large table is sorted on disk here; elsewhere sorting is in memory.
     sqlx::query("PRAGMA temp_store = FILE").execute(writer).await?;
-    let done = run(pool, steps, older).await;
+    let done = run(pool, steps, mode).await;
     sqlx::query("PRAGMA temp_store = MEMORY").execute(writer).await?;
     done
 }
 
-async fn run(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
+async fn run(pool: &Pool, steps: &[Step], mode: MigrationMode) -> Result<(), Error> {
     let known = steps.len() as i64;
     let is_postgres = pool.is_postgres();
     in_transaction!(pool, |tx| {
@@ -85,10 +85,10 @@ async fn run(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
         if known < found {
             return Err(Error::TooNew { found, known });
         }
-        if older == Older::Refuse && (1..known).contains(&found) {
+        if mode == MigrationMode::Refuse && (1..known).contains(&found) {
             return Err(Error::TooOld { found, known });
         }
-        hold_against(&mut tx, steps, older).await?;
+        hold_against(&mut tx, steps, mode).await?;
         for (at, step) in steps.iter().enumerate().skip(found as usize) {
             tx.run_script(step.text(is_postgres).to_owned()).await?;
             query(RECORD)
@@ -104,13 +104,17 @@ async fn run(pool: &Pool, steps: &[Step], older: Older) -> Result<(), Error> {
 
 /// Refuses a database that was created with other steps. A database without checksums gets those of its
 /// steps.
-async fn hold_against(tx: &mut crate::Tx, steps: &[Step], older: Older) -> Result<(), Error> {
+async fn hold_against(
+    tx: &mut crate::Tx,
+    steps: &[Step],
+    mode: MigrationMode,
+) -> Result<(), Error> {
     let is_postgres = tx.is_postgres();
     let n_columns =
         if is_postgres { N_CHECKSUM_COLUMNS_POSTGRES } else { N_CHECKSUM_COLUMNS_SQLITE };
     let n_columns: i64 = query_scalar(n_columns).fetch_one(&mut *tx).await?;
     if n_columns == 0 {
-        if older == Older::Refuse {
+        if mode == MigrationMode::Refuse {
             return Ok(());
         }
         query(ADD_CHECKSUMS).execute(tx).await?;
@@ -123,7 +127,7 @@ async fn hold_against(tx: &mut crate::Tx, steps: &[Step], older: Older) -> Resul
             Some(_) => {
                 return Err(Error::ChangedStep { version, name: step.name });
             }
-            None if older == Older::Refuse => {}
+            None if mode == MigrationMode::Refuse => {}
             None => {
                 query(SET_CHECKSUM).bind(checksum).bind(version).execute(tx).await?;
             }

@@ -1,6 +1,6 @@
 //! Row numbers, allocated before the rows are written.
 
-use crate::{As, Error, Tx};
+use crate::{ColumnType, Error, Tx};
 
 /// A table whose row numbers are allocated here.
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +41,11 @@ impl Numbers {
         }
         if tx.is_postgres() {
             let args = [(n as i64).into()];
-            let rows = tx.rows(NEXT_POSTGRES[table as usize], &args, &[As::Int]).await?;
+            let rows = tx.rows(NEXT_POSTGRES[table as usize], &args, &[ColumnType::Int]).await?;
             return rows.iter().map(|cells| cells[0].int()).collect();
         }
         if self.next.is_none() {
-            let rows = tx.rows(NEXT_SQLITE, &[], &[As::Int; 4]).await?;
+            let rows = tx.rows(NEXT_SQLITE, &[], &[ColumnType::Int; 4]).await?;
             let mut next = [1; 4];
             for (next, cell) in next.iter_mut().zip(rows.iter().flatten()) {
                 *next = cell.int()?;

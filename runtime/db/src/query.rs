@@ -19,13 +19,13 @@ use crate::Error;
 use crate::arg::{Arg, bind_args};
 use crate::pool::{Engine, Pool};
 use crate::reading::Reading;
-use crate::row::{As, Cell, Record, Row};
+use crate::row::{Cell, ColumnType, Record, Row};
 use crate::spell::for_sqlite;
 use crate::tx::{Open, Tx};
 
 /// Number of rows to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum FetchLimit {
     All,
     First,
 }
@@ -39,7 +39,7 @@ enum Rows {
 }
 
 /// Consumer of rows, called for one row at a time.
-pub type Put<'p> = &'p mut (dyn FnMut(Row) -> Result<(), Error> + Send);
+pub type RowSink<'p> = &'p mut (dyn FnMut(Row) -> Result<(), Error> + Send);
 
 /// Source of a read: the pool or an open transaction.
 #[derive(Debug)]
@@ -61,16 +61,16 @@ impl<'s> From<&'s mut Tx> for Source<'s> {
 }
 
 macro_rules! hand_on {
-    ($query:expr, $executor:expr, $wanted:expr, $put:expr, $row:path) => {{
+    ($query:expr, $executor:expr, $limit:expr, $put:expr, $row:path) => {{
         let query = $query;
-        match $wanted {
-            Wanted::All => {
+        match $limit {
+            FetchLimit::All => {
                 let mut rows = query.fetch($executor);
                 while let Some(row) = rows.try_next().await? {
                     $put($row(row))?;
                 }
             }
-            Wanted::First => {
+            FetchLimit::First => {
                 if let Some(row) = query.fetch_optional($executor).await? {
                     $put($row(row))?;
                 }
@@ -96,8 +96,8 @@ impl<'s> Source<'s> {
         self,
         sql: Cow<'static, str>,
         args: &'a [Arg<'a>],
-        (wanted, rows): (Wanted, Rows),
-        put: Put<'a>,
+        (limit, rows): (FetchLimit, Rows),
+        put: RowSink<'a>,
     ) -> BoxFuture<'a, Result<(), Error>>
     where
         's: 'a,
@@ -105,7 +105,7 @@ impl<'s> Source<'s> {
         Box::pin(async move {
             match self {
                 Self::Pool(pool) => {
-                    let read = from_pool(pool, sql, args, (wanted, rows), put);
+                    let read = from_pool(pool, sql, args, (limit, rows), put);
                     return pool.guard(Box::pin(read)).await;
                 }
                 Self::Transaction(tx) => {
@@ -114,11 +114,11 @@ impl<'s> Source<'s> {
                         match &mut tx.open {
                             Open::Sqlite(tx) => {
                                 let query = bind_args!(for_sqlite(sql), args);
-                                hand_on!(query, &mut **tx, wanted, put, Row::Sqlite);
+                                hand_on!(query, &mut **tx, limit, put, Row::Sqlite);
                             }
                             Open::Postgres(tx) => {
                                 let query = bind_args!(sql, args);
-                                hand_on!(query, &mut **tx, wanted, put, Row::Postgres);
+                                hand_on!(query, &mut **tx, limit, put, Row::Postgres);
                             }
                         }
                         Ok(())
@@ -135,19 +135,19 @@ async fn from_pool<'a>(
     pool: &Pool,
     sql: Cow<'static, str>,
     args: &'a [Arg<'a>],
-    (wanted, rows): (Wanted, Rows),
-    put: Put<'a>,
+    (limit, rows): (FetchLimit, Rows),
+    put: RowSink<'a>,
 ) -> Result<(), Error> {
     let Some(reading) = Reading::current() else {
         let _turn = pool.turn(None).await?;
         match pool.engine() {
             Engine::Sqlite { reader, .. } => {
                 let query = bind_args!(for_sqlite(sql), args);
-                hand_on!(query, reader, wanted, put, Row::Sqlite);
+                hand_on!(query, reader, limit, put, Row::Sqlite);
             }
             Engine::Postgres(pool) => {
                 let query = bind_args!(sql, args);
-                hand_on!(query, pool, wanted, put, Row::Postgres);
+                hand_on!(query, pool, limit, put, Row::Postgres);
             }
         }
         return Ok(());
@@ -169,7 +169,7 @@ async fn from_pool<'a>(
                 statement.end_at(reading.deadline()).await?;
                 let query = bind_args!(for_sqlite(sql), args);
                 let connection = &mut *statement.connection;
-                hand_on!(query, connection, wanted, put, Row::Sqlite);
+                hand_on!(query, connection, limit, put, Row::Sqlite);
                 statement.is_done();
             }
             Engine::Postgres(all) => {
@@ -177,7 +177,7 @@ async fn from_pool<'a>(
                 let mut statement = Interruptible::new(connection);
                 let query = bind_args!(sql, args);
                 let connection = &mut *statement.connection;
-                hand_on!(query, connection, wanted, put, Row::Postgres);
+                hand_on!(query, connection, limit, put, Row::Postgres);
                 statement.is_done();
             }
         }
@@ -279,13 +279,18 @@ impl<'q> Query<'q> {
 
     /// Passes rows on, in the order in which they are found. Their memory is charged to the request only
     /// until `put` returns: `put` charges the data that it keeps.
-    pub async fn each(self, source: impl Into<Source<'_>>, put: Put<'_>) -> Result<(), Error> {
-        let which = (Wanted::All, Rows::Dropped);
+    pub async fn each(self, source: impl Into<Source<'_>>, put: RowSink<'_>) -> Result<(), Error> {
+        let which = (FetchLimit::All, Rows::Dropped);
         source.into().each(self.sql, &self.args, which, put).await
     }
 
-    async fn fetch(self, source: Source<'_>, wanted: Wanted, put: Put<'_>) -> Result<(), Error> {
-        let which = (wanted, Rows::Kept);
+    async fn fetch(
+        self,
+        source: Source<'_>,
+        limit: FetchLimit,
+        put: RowSink<'_>,
+    ) -> Result<(), Error> {
+        let which = (limit, Rows::Kept);
         source.each(self.sql, &self.args, which, put).await
     }
 
@@ -302,7 +307,7 @@ impl<'q> Query<'q> {
             found.push(R::read(&row)?);
             Ok(())
         };
-        self.fetch(source.into(), Wanted::All, put).await?;
+        self.fetch(source.into(), FetchLimit::All, put).await?;
         Ok(found)
     }
 
@@ -326,7 +331,7 @@ impl<'q> Query<'q> {
             found.push(R::read(&row)?);
             Ok(())
         };
-        match self.fetch(source.into(), Wanted::All, put).await {
+        match self.fetch(source.into(), FetchLimit::All, put).await {
             Err(Error::AnswerTooLarge) if is_cut => {}
             other => other?,
         }
@@ -346,7 +351,7 @@ impl<'q> Query<'q> {
             found = Some(R::read(&row)?);
             Ok(())
         };
-        self.fetch(source.into(), Wanted::First, put).await?;
+        self.fetch(source.into(), FetchLimit::First, put).await?;
         Ok(found)
     }
 
@@ -421,14 +426,14 @@ impl Tx {
         &mut self,
         sql: &'static str,
         args: &[Arg<'_>],
-        types: &[As],
+        types: &[ColumnType],
     ) -> Result<Vec<Vec<Cell>>, Error> {
         let mut found = Vec::new();
         let put = &mut |row: Row| {
             found.push(row.cells(types)?);
             Ok(())
         };
-        Source::from(self).each(sql.into(), args, (Wanted::All, Rows::Kept), put).await?;
+        Source::from(self).each(sql.into(), args, (FetchLimit::All, Rows::Kept), put).await?;
         Ok(found)
     }
 
@@ -445,7 +450,7 @@ impl Tx {
         let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
             return Ok(HashSet::new());
         };
-        let rows = self.rows(sql, &[(*first).into(), (*last).into()], &[As::Int]).await?;
+        let rows = self.rows(sql, &[(*first).into(), (*last).into()], &[ColumnType::Int]).await?;
         rows.iter().map(|cells| cells[0].int()).collect()
     }
 
@@ -454,7 +459,7 @@ impl Tx {
     /// # Errors
     /// When the database fails.
     pub async fn integer(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<i64, Error> {
-        let rows = self.rows(sql, args, &[As::Int]).await?;
+        let rows = self.rows(sql, args, &[ColumnType::Int]).await?;
         match rows.first().and_then(|row| row.first()) {
             Some(Cell::Int(value)) => Ok(*value),
             _ => Ok(0),

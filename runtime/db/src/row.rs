@@ -18,7 +18,7 @@ pub enum Cell {
 
 /// Type of a column.
 #[derive(Clone, Copy, Debug)]
-pub enum As {
+pub enum ColumnType {
     Int,
     Float,
     Text,
@@ -34,7 +34,7 @@ pub enum Row {
 
 /// Reference to a column of a row.
 #[derive(Clone, Copy, Debug)]
-pub enum At<'c> {
+pub enum ColumnRef<'c> {
     /// By name.
     Name(&'c str),
     /// By index, from 0.
@@ -47,7 +47,7 @@ pub trait Column: Sized {
     ///
     /// # Errors
     /// [`Error::Inconsistent`] if it has another type, is null for a type without null, or is missing.
-    fn get(row: &Row, at: At<'_>) -> Result<Self, Error>;
+    fn get(row: &Row, at: ColumnRef<'_>) -> Result<Self, Error>;
 }
 
 /// A type of rows: see [`record!`](crate::record).
@@ -60,19 +60,19 @@ pub trait Record: Sized + Send {
 }
 
 /// The error for a stored value that this version cannot have written.
-fn unreadable(at: At<'_>, error: &sqlx::Error) -> Error {
+fn unreadable(at: ColumnRef<'_>, error: &sqlx::Error) -> Error {
     Error::Inconsistent { what: "column", detail: format!("{at:?}: {error}") }
 }
 
 macro_rules! columns {
     ($($type:ty),*) => {$(
         impl Column for $type {
-            fn get(row: &Row, at: At<'_>) -> Result<Self, Error> {
+            fn get(row: &Row, at: ColumnRef<'_>) -> Result<Self, Error> {
                 let value = match (row, at) {
-                    (Row::Sqlite(row), At::Name(name)) => row.try_get(name),
-                    (Row::Sqlite(row), At::Place(place)) => row.try_get(place),
-                    (Row::Postgres(row), At::Name(name)) => row.try_get(name),
-                    (Row::Postgres(row), At::Place(place)) => row.try_get(place),
+                    (Row::Sqlite(row), ColumnRef::Name(name)) => row.try_get(name),
+                    (Row::Sqlite(row), ColumnRef::Place(place)) => row.try_get(place),
+                    (Row::Postgres(row), ColumnRef::Name(name)) => row.try_get(name),
+                    (Row::Postgres(row), ColumnRef::Place(place)) => row.try_get(place),
                 };
                 value.map_err(|error| unreadable(at, &error))
             }
@@ -87,7 +87,7 @@ macro_rules! tuples {
     ($(($($name:ident $place:literal),*))*) => {$(
         impl<$($name: Column + Send),*> Record for ($($name,)*) {
             fn read(row: &Row) -> Result<Self, Error> {
-                Ok(($($name::get(row, At::Place($place))?,)*))
+                Ok(($($name::get(row, ColumnRef::Place($place))?,)*))
             }
         }
     )*};
@@ -117,13 +117,13 @@ macro_rules! record {
         impl $crate::Record for $name {
             fn read(row: &$crate::Row) -> Result<Self, $crate::Error> {
                 Ok(Self {
-                    $($field: $crate::Column::get(row, $crate::At::Name(stringify!($field)))?),*
+                    $($field: $crate::Column::get(row, $crate::ColumnRef::Name(stringify!($field)))?),*
                 })
             }
         }
 
         impl $crate::Column for $name {
-            fn get(row: &$crate::Row, _: $crate::At<'_>) -> Result<Self, $crate::Error> {
+            fn get(row: &$crate::Row, _: $crate::ColumnRef<'_>) -> Result<Self, $crate::Error> {
                 $crate::Record::read(row)
             }
         }
@@ -137,10 +137,10 @@ macro_rules! cells {
             let is_null = $row.try_get_raw(at)?.is_null();
             cells.push(match (is_null, kind) {
                 (true, _) => Cell::Null,
-                (_, As::Int) => Cell::Int($row.try_get(at)?),
-                (_, As::Float) => Cell::Float($row.try_get(at)?),
-                (_, As::Text) => Cell::Text($row.try_get(at)?),
-                (_, As::Blob) => Cell::Blob($row.try_get(at)?),
+                (_, ColumnType::Int) => Cell::Int($row.try_get(at)?),
+                (_, ColumnType::Float) => Cell::Float($row.try_get(at)?),
+                (_, ColumnType::Text) => Cell::Text($row.try_get(at)?),
+                (_, ColumnType::Blob) => Cell::Blob($row.try_get(at)?),
             });
         }
         cells
@@ -180,7 +180,7 @@ impl Row {
     ///
     /// # Errors
     /// When a column has another type.
-    pub fn cells(&self, types: &[As]) -> Result<Vec<Cell>, Error> {
+    pub fn cells(&self, types: &[ColumnType]) -> Result<Vec<Cell>, Error> {
         Ok(match self {
             Self::Sqlite(row) => cells!(row, types),
             Self::Postgres(row) => cells!(row, types),

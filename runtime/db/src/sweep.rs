@@ -7,7 +7,7 @@ const CHUNK: u32 = 500;
 
 /// A table with rows of projects.
 #[derive(Clone, Copy, Debug)]
-pub struct Owned {
+pub struct TenantTable {
     /// Its name.
     pub table: &'static str,
     /// The column with the owner of a row.
@@ -16,7 +16,7 @@ pub struct Owned {
     pub key: &'static str,
 }
 
-impl Owned {
+impl TenantTable {
     /// A table whose rows have the id of their project.
     #[must_use]
     pub const fn of_project(table: &'static str, key: &'static str) -> Self {
@@ -52,7 +52,7 @@ impl Pool {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn empty(&self, owned: &Owned, owner: Arg<'_>) -> Result<u64, Error> {
+    pub async fn empty(&self, owned: &TenantTable, owner: Arg<'_>) -> Result<u64, Error> {
         self.repeat(&owned.delete(), &[owner]).await
     }
 }

@@ -18,7 +18,7 @@ use sqlx_postgres::PgConnection;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use crate::{DatabaseUrl, Engine, Error, Older, Options, Pool, STEPS, migrate};
+use crate::{DatabaseUrl, Engine, Error, MigrationMode, Options, Pool, STEPS, migrate};
 
 /// Set to `require`, the tests fail if PostgreSQL is not installed.
 const REQUIRE: &str = "PERPEND_TEST_POSTGRES";
@@ -245,7 +245,7 @@ impl TempDatabase {
 /// As [`Pool::open`] and [`migrate`].
 pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Pool, Error> {
     let pool = Pool::open(url, options).await?;
-    migrate(&pool, STEPS, Older::Migrate).await?;
+    migrate(&pool, STEPS, MigrationMode::Migrate).await?;
     Ok(pool)
 }
 

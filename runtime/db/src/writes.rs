@@ -9,10 +9,10 @@ use crate::Error;
 
 /// Health of the writes of a database.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Writes(pub(crate) Arc<Known>);
+pub(crate) struct Writes(pub(crate) Arc<WriteHealth>);
 
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct WriteHealth {
     /// Number of statements that failed because the database was unavailable.
     n_failures: AtomicU64,
     /// Number of these failures before the last successful write of a large row.
@@ -23,7 +23,7 @@ pub(crate) struct Known {
     last: Mutex<Option<(Timestamp, bool)>>,
 }
 
-impl Known {
+impl WriteHealth {
     /// Number of failed statements, and whether one of them failed after the start of the last successful
     /// write of a large row.
     pub(crate) fn failures(&self) -> (u64, bool) {

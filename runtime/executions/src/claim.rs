@@ -45,7 +45,7 @@ pub enum Release<'m> {
 
 /// The held executions to resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unheld {
+pub enum ResumeScope {
     /// All of them.
     All,
     /// The oldest one, as a probe.
@@ -326,12 +326,12 @@ impl Ledger {
     pub async fn unhold(
         &self,
         (project, rule, evaluator): (&ProjectId, &RuleId, &EvaluatorId),
-        unheld: Unheld,
+        scope: ResumeScope,
         now: Timestamp,
     ) -> Result<u64, Error> {
-        let sql = match unheld {
-            Unheld::All => UNHOLD,
-            Unheld::Oldest => UNHOLD_OLDEST,
+        let sql = match scope {
+            ResumeScope::All => UNHOLD,
+            ResumeScope::Oldest => UNHOLD_OLDEST,
         };
         Ok(in_transaction!(&self.pool, |tx| {
             query(sql)

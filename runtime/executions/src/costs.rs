@@ -1,12 +1,12 @@
 //! Costs of model calls per day, and reservations for calls in progress. Budgets are compared with their sum.
 
-use perpend_db::{Arg, As, Tx, despite_collisions, in_transaction};
+use perpend_db::{Arg, ColumnType, Tx, despite_collisions, in_transaction};
 use perpend_domain::budget::{BudgetScope, ScopedBudget};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::time::Timestamp;
 
-use super::asking::AskingAttempt;
+use super::exchanges::AttemptKey;
 use super::row::id_bytes;
 use crate::{Error, Ledger};
 
@@ -145,7 +145,7 @@ pub struct Spending {
 
 /// A budget that has too little left for a call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NoRoom {
+pub struct InsufficientBudget {
     /// Index of the budget in the request.
     pub place: usize,
     /// Its use.
@@ -156,12 +156,12 @@ pub struct NoRoom {
 /// tokens.
 pub(super) async fn settle(
     tx: &mut Tx,
-    asking: &AskingAttempt,
+    attempt_key: &AttemptKey,
     call: &ModelCall,
     reservation: Option<&str>,
 ) -> Result<(), Error> {
-    let of = (asking.rule.as_str(), asking.evaluator.as_str());
-    add(tx, &asking.project, of, call).await?;
+    let of = (attempt_key.rule.as_str(), attempt_key.evaluator.as_str());
+    add(tx, &attempt_key.project, of, call).await?;
     if let Some(id) = reservation {
         tx.execute(RELEASE, &[id.into()]).await?;
     }
@@ -228,32 +228,32 @@ impl Ledger {
     /// When the database fails; nothing is reserved then.
     pub async fn reserve(
         &self,
-        asking: &AskingAttempt,
+        attempt_key: &AttemptKey,
         budgets: &[ScopedBudget],
         reservation: &Reservation,
         now: Timestamp,
-    ) -> Result<Result<(), NoRoom>, Error> {
-        despite_collisions!(self.reserve_once(asking, budgets, reservation, now).await)
+    ) -> Result<Result<(), InsufficientBudget>, Error> {
+        despite_collisions!(self.reserve_once(attempt_key, budgets, reservation, now).await)
     }
 
     async fn reserve_once(
         &self,
-        asking: &AskingAttempt,
+        attempt_key: &AttemptKey,
         budgets: &[ScopedBudget],
         reservation: &Reservation,
         now: Timestamp,
-    ) -> Result<Result<(), NoRoom>, Error> {
-        let project = asking.project.as_str();
-        let execution = id_bytes(&asking.execution).ok_or_else(|| Error::Inconsistent {
+    ) -> Result<Result<(), InsufficientBudget>, Error> {
+        let project = attempt_key.project.as_str();
+        let execution = id_bytes(&attempt_key.execution).ok_or_else(|| Error::Inconsistent {
             what: "execution",
-            detail: format!("the id {} is not hexadecimal", asking.execution),
+            detail: format!("the id {} is not hexadecimal", attempt_key.execution),
         })?;
         Ok(in_transaction!(&self.pool, |tx| {
             tx.execute(TURN, &[project.into()]).await?;
-            let (mut no_room, mut usd) = (None, reservation.usd);
+            let (mut insufficient, mut usd) = (None, reservation.usd);
             for (place, budget) in budgets.iter().enumerate() {
-                let args = spent_args(&asking.project, budget, now);
-                let rows = tx.rows(SPENT, &args, &[As::Float, As::Float]).await?;
+                let args = spent_args(&attempt_key.project, budget, now);
+                let rows = tx.rows(SPENT, &args, &[ColumnType::Float, ColumnType::Float]).await?;
                 let spending = match rows.first() {
                     Some(cells) => {
                         Spending { spent: cells[0].float()?, reserved: cells[1].float()? }
@@ -263,24 +263,24 @@ impl Ledger {
                 match reservation.fits(spending, budget.budget.usd) {
                     Some(granted) => usd = usd.min(granted),
                     None => {
-                        no_room = Some(NoRoom { place, spending });
+                        insufficient = Some(InsufficientBudget { place, spending });
                         break;
                     }
                 }
             }
-            match no_room {
-                Some(no_room) => Err(no_room),
+            match insufficient {
+                Some(insufficient) => Err(insufficient),
                 None => {
                     tx.execute(SWEEP, &[project.into(), now.as_micros().into()]).await?;
                     let args: [Arg<'_>; 8] = [
                         reservation.id.as_str().into(),
                         project.into(),
-                        asking.rule.as_str().into(),
-                        asking.evaluator.as_str().into(),
+                        attempt_key.rule.as_str().into(),
+                        attempt_key.evaluator.as_str().into(),
                         usd.into(),
                         reservation.until.as_micros().into(),
                         execution.as_slice().into(),
-                        asking.fence.into(),
+                        attempt_key.fence.into(),
                     ];
                     tx.execute(RESERVE, &args).await?;
                     tx.reach("asking: reserved")?;

@@ -10,15 +10,15 @@ use super::counts::{self, RuleCount};
 use super::logs;
 use super::matches::wake_waiting;
 use super::model_calls::forget_answers;
-use super::outcome::{Finished, Outcome};
+use super::outcome::{ExecutionEnd, Outcome};
 use super::row::state_code;
 use crate::{Error, Ledger};
 use perpend_db::in_transaction;
-use perpend_db::{Arg, As, Sized, Tx, query, value_list};
+use perpend_db::{Arg, ColumnType, Sized, Tx, query, value_list};
 
 /// Result of ending a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ended {
+pub struct EndReport {
     /// The executions that were still under the lease; results of the others were dropped.
     pub mine: HashSet<i64>,
     /// Rules with failures in this batch, and the current number of consecutive failures.
@@ -66,7 +66,7 @@ struct Health {
 }
 
 fn health<'f>(
-    finished: &'f [Finished<'_>],
+    finished: &'f [ExecutionEnd<'_>],
     mine: &HashSet<i64>,
 ) -> BTreeMap<(&'f ProjectId, &'f RuleId), Health> {
     let mut by_rule: BTreeMap<_, Health> = BTreeMap::new();
@@ -91,7 +91,7 @@ fn health<'f>(
 
 /// The lease that ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Ending<'a> {
+pub struct LeaseEnd<'a> {
     /// Its fence.
     pub fence: i64,
     /// When its calls started.
@@ -105,7 +105,7 @@ pub struct Ending<'a> {
 /// Completes the executions of one version that are still under the lease, and returns them.
 async fn complete(
     tx: &mut Tx,
-    ending: Ending<'_>,
+    ending: LeaseEnd<'_>,
     version: Option<&EvaluatorVersionId>,
     seqs: &[i64],
     mine: &mut HashSet<i64>,
@@ -133,7 +133,7 @@ async fn complete(
             let (asked, others) = chunk.split_at(n);
             let mut args = vec![ending.fence.into(), now.into()];
             args.extend(asked.iter().map(|seq| Arg::from(*seq)));
-            let found = tx.rows(sql, &args, &[As::Int]).await?;
+            let found = tx.rows(sql, &args, &[ColumnType::Int]).await?;
             for cells in found {
                 mine.insert(cells[0].int()?);
             }
@@ -146,11 +146,11 @@ async fn complete(
 /// Ends one execution without scores if it is still under the lease; `true` if it was.
 async fn end_one(
     tx: &mut Tx,
-    ending: Ending<'_>,
-    each: &Finished<'_>,
+    ending: LeaseEnd<'_>,
+    each: &ExecutionEnd<'_>,
     why: &AttemptFailure,
 ) -> Result<bool, Error> {
-    let Ending { fence, started_at, now, .. } = ending;
+    let LeaseEnd { fence, started_at, now, .. } = ending;
     let state = each.outcome.state();
     let version = each.version.as_ref().map(EvaluatorVersionId::as_str);
     let (class, message) = (why.class.as_str(), why.message.as_str());
@@ -205,7 +205,7 @@ async fn note_health(
 
 /// Completed executions by version.
 fn completed<'f>(
-    finished: &'f [Finished<'_>],
+    finished: &'f [ExecutionEnd<'_>],
 ) -> BTreeMap<Option<&'f EvaluatorVersionId>, Vec<i64>> {
     let mut by_version: BTreeMap<_, Vec<i64>> = BTreeMap::new();
     for each in finished {
@@ -224,8 +224,8 @@ fn completed<'f>(
 /// When the database fails.
 pub async fn end(
     tx: &mut Tx,
-    ending: Ending<'_>,
-    finished: &[Finished<'_>],
+    ending: LeaseEnd<'_>,
+    finished: &[ExecutionEnd<'_>],
 ) -> Result<HashSet<i64>, Error> {
     let mut mine = HashSet::new();
     for (version, seqs) in completed(finished) {
@@ -257,7 +257,7 @@ pub async fn end(
 /// When the database fails.
 pub async fn count(
     tx: &mut Tx,
-    finished: &[Finished<'_>],
+    finished: &[ExecutionEnd<'_>],
     mine: &HashSet<i64>,
     now: Timestamp,
 ) -> Result<Vec<(ProjectId, RuleId, u32)>, Error> {

@@ -7,11 +7,11 @@
 //!   Executions that another process has taken over are left unchanged, and so are their scores.
 //! - **Scores and state together.** Scores are written in the transaction that completes their execution.
 
-mod asking;
 mod claim;
 mod codes;
 mod costs;
 mod counts;
+mod exchanges;
 mod finish;
 mod latest;
 mod logs;
@@ -26,19 +26,19 @@ mod supersede;
 mod sweep;
 mod waiting;
 
-pub use asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer};
-pub use claim::{Lease, Release, Share, Unheld};
-pub use costs::{DayCost, NoRoom, Reservation, Spending};
+pub use claim::{Lease, Release, ResumeScope, Share};
+pub use costs::{DayCost, InsufficientBudget, Reservation, Spending};
 pub use counts::RuleCount;
-pub use finish::{Ended, Ending, count, end};
+pub use exchanges::{AttemptKey, CallKey, KeptResponse, NewExchange};
+pub use finish::{EndReport, LeaseEnd, count, end};
 pub use latest::LatestMeans;
-pub use matches::{Making, MatchBatch, NewWatch, Watch, make};
-pub use outcome::{Finished, Outcome};
+pub use matches::{MatchBatch, NewWatch, PlannedExecution, Watch, make};
+pub use outcome::{ExecutionEnd, Outcome};
 pub use queue::Queue;
 pub use read::StateCount;
 pub use replies::StoredReply;
-pub use supersede::{Replaced, replaced};
-pub use waiting::{Failed, Waiting};
+pub use supersede::{SupersededExecution, replaced};
+pub use waiting::{FailedExecutionFilter, WaitingCount};
 
 use perpend_db::{Error, Pool};
 

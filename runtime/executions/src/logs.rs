@@ -12,7 +12,7 @@ use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::plugin::LogLine;
 use perpend_domain::time::Timestamp;
 
-use super::outcome::Finished;
+use super::outcome::ExecutionEnd;
 use crate::{Error, Ledger};
 
 /// Maximum of lines per execution.
@@ -52,7 +52,7 @@ fn bounded(lines: &[LogLine]) -> Vec<LogLine> {
 /// Writes the lines of the attempts that end in this transaction; they replace those of earlier attempts.
 pub(super) async fn put(
     tx: &mut Tx,
-    finished: &[Finished<'_>],
+    finished: &[ExecutionEnd<'_>],
     mine: &HashSet<i64>,
     now: Timestamp,
 ) -> Result<(), Error> {

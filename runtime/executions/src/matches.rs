@@ -50,7 +50,7 @@ impl NewWatch {
 
 /// An execution to be inserted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Making {
+pub struct PlannedExecution {
     /// The tenant.
     pub project: ProjectId,
     /// Class and lane of its queue.
@@ -61,7 +61,7 @@ pub struct Making {
     pub execution: NewExecution,
 }
 
-impl Making {
+impl PlannedExecution {
     /// The queue into which it is inserted.
     const fn queue(&self) -> queue::Key<'_> {
         (&self.project, &self.execution.rule_id, self.kind)
@@ -78,7 +78,7 @@ pub struct MatchBatch {
     /// Traces whose root was received, and when. Their waiting observations are examined again.
     pub rooted: BTreeMap<(ProjectId, TraceId), Timestamp>,
     /// Executions to insert; existing ones are left unchanged.
-    pub executions: Vec<Making>,
+    pub executions: Vec<PlannedExecution>,
     /// Number of late observations to record for an execution that is complete.
     pub late: Vec<(ProjectId, ExecutionId, u32)>,
     /// Increments of counters.
@@ -254,13 +254,14 @@ async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
 /// Inserts executions. For each its `seq`, `None` if it existed already.
 async fn insert(
     tx: &mut Tx,
-    executions: &[Making],
+    executions: &[PlannedExecution],
     lease: Lease,
     now: Timestamp,
 ) -> Result<Vec<Option<i64>>, Error> {
     let seqs = Numbers::default().take(tx, Table::Executions, executions.len()).await?;
-    let queues = queue::numbers(tx, executions.iter().map(Making::queue).collect()).await?;
-    let mut rows: Vec<(i64, [u8; 16], &Making)> = Vec::new();
+    let queues =
+        queue::numbers(tx, executions.iter().map(PlannedExecution::queue).collect()).await?;
+    let mut rows: Vec<(i64, [u8; 16], &PlannedExecution)> = Vec::new();
     for (seq, each) in seqs.iter().zip(executions) {
         let id = id_bytes(&each.execution.id).ok_or(Error::Conflict("no execution id"))?;
         rows.push((*seq, id, each));

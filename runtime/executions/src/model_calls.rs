@@ -8,9 +8,9 @@ use perpend_domain::model_call::ModelCall;
 use perpend_domain::time::Timestamp;
 
 use super::Ledger;
-use super::asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer};
 use super::costs::settle;
-use super::outcome::Finished;
+use super::exchanges::{AttemptKey, CallKey, KeptResponse, NewExchange};
+use super::outcome::ExecutionEnd;
 use super::row::id_bytes;
 use crate::Error;
 
@@ -54,7 +54,7 @@ pub(super) async fn forget_ended(tx: &mut Tx, project: &ProjectId) -> Result<(),
 /// Deletes the kept responses of executions that have ended for good, inside the transaction that ends them.
 pub(super) async fn forget_answers(
     tx: &mut Tx,
-    finished: &[Finished<'_>],
+    finished: &[ExecutionEnd<'_>],
     mine: &HashSet<i64>,
 ) -> Result<(), Error> {
     for each in finished.iter().filter(|each| each.may_have_answers()) {
@@ -123,15 +123,15 @@ impl From<CallRow> for (u32, ModelCall) {
 async fn note(
     tx: &mut Tx,
     id: &[u8; 16],
-    asking: &AskingAttempt,
+    attempt_key: &AttemptKey,
     call: &ModelCall,
 ) -> Result<(), Error> {
     let (class, message) = call.error.clone().unzip();
     query(NOTE)
-        .bind(asking.project.as_str())
+        .bind(attempt_key.project.as_str())
         .bind(id.as_slice())
-        .bind(asking.evaluator.as_str())
-        .bind(i64::from(asking.attempt))
+        .bind(attempt_key.evaluator.as_str())
+        .bind(i64::from(attempt_key.attempt))
         .bind(&call.provider)
         .bind(&call.model)
         .bind(&call.model_answered)
@@ -165,14 +165,14 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn holds(&self, asking: &AskingAttempt, now: Timestamp) -> Result<bool, Error> {
-        let Some(id) = id_bytes(&asking.execution) else {
+    pub async fn holds(&self, attempt_key: &AttemptKey, now: Timestamp) -> Result<bool, Error> {
+        let Some(id) = id_bytes(&attempt_key.execution) else {
             return Ok(false);
         };
         let args: [Arg<'_>; 4] = [
             id.as_slice().into(),
-            asking.project.as_str().into(),
-            asking.fence.into(),
+            attempt_key.project.as_str().into(),
+            attempt_key.fence.into(),
             now.as_micros().into(),
         ];
         let rows: Vec<(i64,)> = self.pool.select(HOLDS, &args).await?;
@@ -183,14 +183,14 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn n_exchanges(&self, asking: &AskingAttempt) -> Result<u32, Error> {
-        let Some(id) = id_bytes(&asking.execution) else {
+    pub async fn n_exchanges(&self, attempt_key: &AttemptKey) -> Result<u32, Error> {
+        let Some(id) = id_bytes(&attempt_key.execution) else {
             return Ok(0);
         };
         let args: [Arg<'_>; 3] = [
             id.as_slice().into(),
-            asking.project.as_str().into(),
-            i64::from(asking.attempt).into(),
+            attempt_key.project.as_str().into(),
+            i64::from(attempt_key.attempt).into(),
         ];
         let rows: Vec<(i64,)> = self.pool.select(N_CALLS, &args).await?;
         let n = rows.first().map_or(0, |(n,)| *n);
@@ -205,7 +205,7 @@ impl Ledger {
         &self,
         execution: &ExecutionId,
         key: &CallKey,
-    ) -> Result<Vec<KeptAnswer>, Error> {
+    ) -> Result<Vec<KeptResponse>, Error> {
         let Some(id) = id_bytes(execution) else {
             return Ok(Vec::new());
         };
@@ -215,7 +215,7 @@ impl Ledger {
             key.request.as_bytes().as_slice().into(),
         ];
         let rows: Vec<(String, String, i16)> = self.pool.select(KEPT, &args).await?;
-        let answer = |(method, body, from_cache)| KeptAnswer {
+        let answer = |(method, body, from_cache)| KeptResponse {
             method,
             body,
             is_from_cache: from_cache != 0,
@@ -250,32 +250,32 @@ impl Ledger {
     /// When the database fails; nothing is written then.
     pub async fn note_exchange(
         &self,
-        asking: &AskingAttempt,
-        exchange: &Exchanged<'_>,
+        attempt_key: &AttemptKey,
+        exchange: &NewExchange<'_>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        despite_collisions!(self.note_exchange_once(asking, exchange, now).await)
+        despite_collisions!(self.note_exchange_once(attempt_key, exchange, now).await)
     }
 
     async fn note_exchange_once(
         &self,
-        asking: &AskingAttempt,
-        exchange: &Exchanged<'_>,
+        attempt_key: &AttemptKey,
+        exchange: &NewExchange<'_>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let Some(id) = id_bytes(&asking.execution) else {
+        let Some(id) = id_bytes(&attempt_key.execution) else {
             return Ok(());
         };
         in_transaction!(&self.pool, |tx| {
-            note(&mut tx, &id, asking, exchange.call).await?;
-            settle(&mut tx, asking, exchange.call, exchange.reservation).await?;
+            note(&mut tx, &id, attempt_key, exchange.call).await?;
+            settle(&mut tx, attempt_key, exchange.call, exchange.reservation).await?;
             if let Some((number, kept)) = exchange.answer {
                 query(KEEP)
                     .bind(id.as_slice())
                     .bind(i64::from(exchange.key.call))
                     .bind(exchange.key.request.as_bytes().as_slice())
                     .bind(i64::from(number))
-                    .bind(asking.project.as_str())
+                    .bind(attempt_key.project.as_str())
                     .bind(&kept.method)
                     .bind(&kept.body)
                     .bind(kept.is_from_cache)

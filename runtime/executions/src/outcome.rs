@@ -9,7 +9,7 @@ use perpend_domain::time::Timestamp;
 
 /// The end of one lease of an execution.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finished<'e> {
+pub struct ExecutionEnd<'e> {
     /// The execution, as it was claimed.
     pub execution: &'e Execution,
     /// The version that was used; `None` if no version was reached.
@@ -26,7 +26,7 @@ pub struct Finished<'e> {
     pub log: Vec<LogLine>,
 }
 
-impl Finished<'_> {
+impl ExecutionEnd<'_> {
     /// Whether responses of models may be kept for another attempt although there will be none.
     pub(super) const fn may_have_answers(&self) -> bool {
         let was_tried = self.asks_models || 0 < self.execution.attempts;

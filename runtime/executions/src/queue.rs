@@ -10,7 +10,7 @@ use super::codes::Coded as _;
 use super::row::{class_code, lane_code};
 use crate::{Error, Ledger};
 use perpend_db::checked;
-use perpend_db::{As, Tx, query};
+use perpend_db::{ColumnType, Tx, query};
 
 /// A queue with executions that are not held: waiting or running ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,10 +95,10 @@ pub(super) async fn numbers<'k>(
             i64::from(class_code(kind.class)).into(),
             i64::from(lane_code(kind.lane)).into(),
         ];
-        let mut found = tx.rows(FIND, &args, &[As::Int]).await?;
+        let mut found = tx.rows(FIND, &args, &[ColumnType::Int]).await?;
         if found.is_empty() {
             tx.execute(ADD, &args).await?;
-            found = tx.rows(FIND, &args, &[As::Int]).await?;
+            found = tx.rows(FIND, &args, &[ColumnType::Int]).await?;
         }
         let number = found.first().map(|cells| cells[0].int()).transpose()?;
         numbers.insert(key, number.ok_or(Error::Conflict("no such queue"))?);

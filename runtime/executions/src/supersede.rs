@@ -8,14 +8,14 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
 use sha2::{Digest as _, Sha256};
 
-use super::outcome::{Finished, Outcome};
+use super::outcome::{ExecutionEnd, Outcome};
 use super::row::id_of;
 use crate::Error;
-use perpend_db::{Arg, As, Tx};
+use perpend_db::{Arg, ColumnType, Tx};
 
 /// A trace or a session and its evaluator. Only these targets are evaluated more than once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Judged<'f> {
+struct EvaluatedTarget<'f> {
     project: &'f ProjectId,
     target: &'f Target,
     rule: &'f RuleId,
@@ -47,7 +47,7 @@ const LOCK_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
 /// Base of the advisory locks, so that they do not collide with others of this database.
 const FIRST_LOCK: i64 = 4_707_217 << 32;
 
-impl Judged<'_> {
+impl EvaluatedTarget<'_> {
     /// The index of the statements, and the id for which they search.
     fn over(&self) -> (usize, &str) {
         match self.target {
@@ -85,7 +85,7 @@ impl Judged<'_> {
 
 /// An execution whose scores are superseded by another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replaced<'f> {
+pub struct SupersededExecution<'f> {
     /// The tenant.
     pub project: &'f ProjectId,
     /// The target of both.
@@ -97,14 +97,17 @@ pub struct Replaced<'f> {
 }
 
 /// The traces and sessions of successful executions that are still under our lease.
-fn judged<'f>(finished: &'f [Finished<'f>], mine: &HashSet<i64>) -> BTreeSet<Judged<'f>> {
-    let ended_well = |each: &&Finished<'_>| {
+fn judged<'f>(
+    finished: &'f [ExecutionEnd<'f>],
+    mine: &HashSet<i64>,
+) -> BTreeSet<EvaluatedTarget<'f>> {
+    let ended_well = |each: &&ExecutionEnd<'_>| {
         matches!(each.outcome, Outcome::Completed(_) | Outcome::Skipped(_))
             && each.execution.made.target.is_whole()
             && each.execution.made.shadow.is_none()
             && mine.contains(&each.execution.seq)
     };
-    let judged = finished.iter().filter(ended_well).map(|each| Judged {
+    let judged = finished.iter().filter(ended_well).map(|each| EvaluatedTarget {
         project: &each.execution.project,
         target: &each.execution.made.target,
         rule: &each.execution.made.rule_id,
@@ -120,9 +123,9 @@ fn judged<'f>(finished: &'f [Finished<'f>], mine: &HashSet<i64>) -> BTreeSet<Jud
 /// When the database fails.
 pub async fn replaced<'f>(
     tx: &mut Tx,
-    finished: &'f [Finished<'f>],
+    finished: &'f [ExecutionEnd<'f>],
     mine: &HashSet<i64>,
-) -> Result<Vec<Replaced<'f>>, Error> {
+) -> Result<Vec<SupersededExecution<'f>>, Error> {
     let mut replaced = Vec::new();
     for each in judged(finished, mine) {
         let (place, _) = each.over();
@@ -130,13 +133,13 @@ pub async fn replaced<'f>(
             continue;
         }
         each.lock(tx).await?;
-        let all = tx.rows(&ALL[place], &each.args(), &[As::Blob]).await?;
+        let all = tx.rows(&ALL[place], &each.args(), &[ColumnType::Blob]).await?;
         let all = all.iter().map(|cells| id_of(cells[0].blob()?));
         let all = all.collect::<Result<Vec<ExecutionId>, Error>>()?;
         let Some((newest, others)) = all.split_first() else {
             continue;
         };
-        replaced.extend(others.iter().map(|other| Replaced {
+        replaced.extend(others.iter().map(|other| SupersededExecution {
             project: each.project,
             target: each.target,
             execution: other.clone(),

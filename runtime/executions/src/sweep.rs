@@ -4,25 +4,28 @@ use perpend_domain::ids::ProjectId;
 
 use super::Ledger;
 use crate::Error;
-use perpend_db::Owned;
+use perpend_db::TenantTable;
 
 /// Attempts per transaction.
 const CHUNK: i64 = 500;
 
 /// Every table of this crate with rows of projects. Attempts are deleted first.
-const TABLES: &[Owned] = &[
-    Owned::of_project("watches", "project_id, trace_id, observation_id, session_id"),
-    Owned::of_project("kept_answers", "execution_id, call, request, number"),
-    Owned::of_project("stored_replies", "project_id, key"),
-    Owned::of_project("model_calls", "seq"),
-    Owned::of_project("model_costs", "project_id, day, rule_id, evaluator_id, provider, model"),
-    Owned::of_project("model_reservations", "id"),
-    Owned::of_project("model_turns", "project_id"),
-    Owned::of_project("execution_logs", "execution_seq"),
-    Owned::of_project("executions", "seq"),
-    Owned::of_project("execution_queues", "id"),
-    Owned::of_project("rule_counts", "project_id, rule_id, hour, reason"),
-    Owned::of_project("rule_failures", "project_id, rule_id"),
+const TABLES: &[TenantTable] = &[
+    TenantTable::of_project("watches", "project_id, trace_id, observation_id, session_id"),
+    TenantTable::of_project("kept_answers", "execution_id, call, request, number"),
+    TenantTable::of_project("stored_replies", "project_id, key"),
+    TenantTable::of_project("model_calls", "seq"),
+    TenantTable::of_project(
+        "model_costs",
+        "project_id, day, rule_id, evaluator_id, provider, model",
+    ),
+    TenantTable::of_project("model_reservations", "id"),
+    TenantTable::of_project("model_turns", "project_id"),
+    TenantTable::of_project("execution_logs", "execution_seq"),
+    TenantTable::of_project("executions", "seq"),
+    TenantTable::of_project("execution_queues", "id"),
+    TenantTable::of_project("rule_counts", "project_id, rule_id, hour, reason"),
+    TenantTable::of_project("rule_failures", "project_id, rule_id"),
 ];
 
 const ATTEMPTS: &str = "
@@ -46,6 +49,6 @@ impl Ledger {
 
     /// Names of the tables from which a deleted project is removed.
     pub fn tables_swept() -> impl Iterator<Item = &'static str> {
-        TABLES.iter().map(|owned| owned.table)
+        TABLES.iter().map(|tenant_table| tenant_table.table)
     }
 }

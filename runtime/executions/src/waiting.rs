@@ -27,7 +27,7 @@ const FAILED_SINCE: &str = "
 
 /// Number of waiting executions of a rule and evaluator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingCount {
     /// The rule.
     pub rule: RuleId,
     /// The evaluator.
@@ -40,7 +40,7 @@ pub struct Waiting {
 
 /// Selects failed executions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedExecutionFilter {
     /// Only of this class.
     pub class: Option<EndReason>,
     /// Only of this rule.
@@ -49,8 +49,8 @@ pub struct Failed {
 
 type Row = (String, String, i64, i64);
 
-fn waiting((rule, evaluator, n, since): Row) -> Result<Waiting, Error> {
-    Ok(Waiting {
+fn waiting((rule, evaluator, n, since): Row) -> Result<WaitingCount, Error> {
+    Ok(WaitingCount {
         rule: checked("execution", &rule)?,
         evaluator: checked("execution", &evaluator)?,
         n: n.unsigned_abs(),
@@ -63,7 +63,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn held_of(&self, project: &ProjectId) -> Result<Vec<Waiting>, Error> {
+    pub async fn held_of(&self, project: &ProjectId) -> Result<Vec<WaitingCount>, Error> {
         let rows: Vec<Row> = self.pool.select(HELD, &[project.as_str().into()]).await?;
         rows.into_iter().map(waiting).collect()
     }
@@ -76,7 +76,7 @@ impl Ledger {
         &self,
         project: &ProjectId,
         before: Timestamp,
-    ) -> Result<Vec<Waiting>, Error> {
+    ) -> Result<Vec<WaitingCount>, Error> {
         let args = [project.as_str().into(), before.as_micros().into()];
         let rows: Vec<Row> = self.pool.select(OVERDUE, &args).await?;
         rows.into_iter().map(waiting).collect()
@@ -108,7 +108,7 @@ impl Ledger {
     pub async fn requeue_failed(
         &self,
         project: &ProjectId,
-        failed: &Failed,
+        failed: &FailedExecutionFilter,
         limit: u32,
         now: Timestamp,
     ) -> Result<u64, Error> {

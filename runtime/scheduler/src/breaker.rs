@@ -7,7 +7,7 @@
 use perpend_domain::evaluation::{Execution, Pause};
 use perpend_domain::ids::EvaluatorId;
 use perpend_domain::time::Timestamp;
-use perpend_executions::{Finished, Outcome, Unheld};
+use perpend_executions::{ExecutionEnd, Outcome, ResumeScope};
 
 use crate::catalog::{Catalog, PreparedRule, pause_of};
 use crate::parts::{Error, Inner};
@@ -55,7 +55,7 @@ impl Inner {
             let known = catalog.rule(&project, &rule);
             if known.is_some_and(|known| probe_of(known, &evaluator, now).is_some()) {
                 let which = (&project, &rule, &evaluator);
-                ledger.unhold(which, Unheld::Oldest, now).await?;
+                ledger.unhold(which, ResumeScope::Oldest, now).await?;
             }
         }
         Ok(())
@@ -81,7 +81,7 @@ impl Inner {
     pub(crate) async fn end_probes(
         &self,
         probing: &[i64],
-        ended: &[Finished<'_>],
+        ended: &[ExecutionEnd<'_>],
     ) -> Result<(), Error> {
         let tried = ended.iter().filter(|each| probing.contains(&each.execution.seq));
         for each in tried {

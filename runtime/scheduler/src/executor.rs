@@ -18,7 +18,9 @@ use perpend_domain::plugin::{
     ResultPermit,
 };
 use perpend_domain::time::Timestamp;
-use perpend_executions::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
+use perpend_executions::{
+    EndReport, ExecutionEnd, Lease, LeaseEnd, Outcome, Queue, Release, Share,
+};
 
 use crate::breaker::probe_of;
 use crate::call::{Load, Loaded, NoCall, call_of, gave_none, item_of};
@@ -60,7 +62,7 @@ impl Prepared<'_> {
 /// Results of the checks before any call: calls to make, and executions that end without one.
 struct Sorted<'c> {
     prepared: Vec<Prepared<'c>>,
-    finished: Vec<Finished<'c>>,
+    finished: Vec<ExecutionEnd<'c>>,
     /// Held executions by the reason for users.
     held: BTreeMap<String, Vec<i64>>,
     /// The prepared executions that are probes of a paused rule.
@@ -290,7 +292,7 @@ impl Inner {
     async fn write(
         &self,
         work: &Work,
-        finished: &[Finished<'_>],
+        finished: &[ExecutionEnd<'_>],
         released: &[(i64, Release<'static>)],
         started_at: Timestamp,
     ) -> Result<(), Error> {
@@ -319,7 +321,7 @@ impl Inner {
         &self,
         answered: Vec<(Prepared<'c>, CallResult)>,
         started_at: Timestamp,
-    ) -> Result<(Vec<Finished<'c>>, Vec<(i64, Release<'static>)>), Error> {
+    ) -> Result<(Vec<ExecutionEnd<'c>>, Vec<(i64, Release<'static>)>), Error> {
         let (mut ended, mut released) = (Vec::new(), Vec::new());
         let (prepared, mut results): (Vec<_>, Vec<_>) = answered.into_iter().unzip();
         let Some(first) = prepared.first() else {
@@ -358,14 +360,14 @@ impl Inner {
     async fn finish(
         &self,
         fence: i64,
-        finished: &[Finished<'_>],
+        finished: &[ExecutionEnd<'_>],
         started_at: Timestamp,
         now: Timestamp,
-    ) -> Result<Ended, Error> {
+    ) -> Result<EndReport, Error> {
         let store = &self.deps.store;
         let catalog = self.catalog.current(store).await?;
         let awaited = catalog.awaited();
-        let ending = Ending { fence, started_at, now, awaited };
+        let ending = LeaseEnd { fence, started_at, now, awaited };
         let together = store.finish_executions(ending, finished).await;
         if finished.iter().any(|each| awaited.contains(&each.execution.made.rule_id)) {
             self.woken.notify_one();
@@ -378,7 +380,7 @@ impl Inner {
         {
             return Ok(together?);
         }
-        let mut all = Ended::default();
+        let mut all = EndReport::default();
         for each in finished {
             let alone = std::slice::from_ref(each);
             match store.finish_executions(ending, alone).await {
@@ -614,7 +616,7 @@ impl Inner {
         evaluator_name: &str,
         result: CallResult,
         (started_at, now): (Timestamp, Timestamp),
-    ) -> Result<Finished<'c>, Release<'static>> {
+    ) -> Result<ExecutionEnd<'c>, Release<'static>> {
         let execution = prepared.execution;
         let evaluator = &prepared.assignment.evaluator;
         log_lines(&execution.made, &result.log);
@@ -651,7 +653,7 @@ impl Inner {
             }
         };
         let version = Some(&evaluator.evaluator.version.id);
-        Ok(Finished {
+        Ok(ExecutionEnd {
             asks_models: evaluator.maker.grants.model,
             spent,
             log: result.log,
@@ -689,8 +691,8 @@ fn ended<'e>(
     version: Option<&perpend_domain::ids::EvaluatorVersionId>,
     cpu_us: u64,
     outcome: Outcome,
-) -> Finished<'e> {
-    Finished {
+) -> ExecutionEnd<'e> {
+    ExecutionEnd {
         asks_models: false,
         spent: None,
         log: Vec::new(),

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};
 
-use perpend_catalog::Paused;
+use perpend_catalog::PauseOutcome;
 use perpend_domain::budget::{BudgetScope, OnReached};
 use perpend_domain::evaluation::{EndReason, Pause};
 use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::plugin::{CallOrigin, Failure, FailureClass};
 use perpend_domain::slots::{ModelFailure, pause_reason};
 use perpend_domain::time::Timestamp;
-use perpend_executions::{Ended, Finished, Outcome};
+use perpend_executions::{EndReport, ExecutionEnd, Outcome};
 
 use crate::breaker::broken;
 use crate::parts::{Error, Inner};
@@ -23,8 +23,8 @@ impl Inner {
     pub(crate) async fn pause(
         &self,
         revision: i64,
-        finished: &[Finished<'_>],
-        ended: &Ended,
+        finished: &[ExecutionEnd<'_>],
+        ended: &EndReport,
     ) -> Result<(), Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
@@ -98,8 +98,8 @@ impl Inner {
     /// recent ones.
     fn broken_rules<'f>(
         &self,
-        finished: &'f [Finished<'_>],
-        ended: &'f Ended,
+        finished: &'f [ExecutionEnd<'_>],
+        ended: &'f EndReport,
         now: Timestamp,
     ) -> Vec<(&'f ProjectId, &'f RuleId, String)> {
         let least = self.deps.options.n_failures_to_pause;
@@ -138,8 +138,8 @@ impl Inner {
 
     /// Whether this call paused it. If the catalog changed during the call, nothing was paused, and the held
     /// executions are tried again under the current catalog.
-    fn is_new(&self, paused: Paused) -> bool {
-        if paused == Paused::Outdated {
+    fn is_new(&self, paused: PauseOutcome) -> bool {
+        if paused == PauseOutcome::Outdated {
             self.look_at_held();
         }
         paused.is_new()
@@ -150,8 +150,8 @@ impl Inner {
     async fn note_spent(
         &self,
         revision: i64,
-        finished: &[Finished<'_>],
-        ended: &Ended,
+        finished: &[ExecutionEnd<'_>],
+        ended: &EndReport,
     ) -> Result<(), Error> {
         let now = self.deps.clock.now();
         let seen = Some(revision);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use perpend_domain::time::Timestamp;
-use perpend_executions::Unheld;
+use perpend_executions::ResumeScope;
 
 use crate::catalog::{Catalog, pause_of};
 use crate::parts::{Error, Inner, NEVER};
@@ -68,7 +68,7 @@ impl Inner {
             };
             if is_let_go {
                 let which = (&project, &rule_id, &evaluator);
-                store.ledger.unhold(which, Unheld::All, now).await?;
+                store.ledger.unhold(which, ResumeScope::All, now).await?;
             }
         }
         Ok(())

@@ -14,8 +14,8 @@ use perpend_domain::score::{NewScore, Subject};
 use perpend_domain::telemetry::{IngestChange, Progress};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_executions::{Lease, Making, MatchBatch, NewWatch, RuleCount, Watch};
-use perpend_storage::Matched;
+use perpend_executions::{Lease, MatchBatch, NewWatch, PlannedExecution, RuleCount, Watch};
+use perpend_storage::MatchOutcome;
 
 use crate::after::{Open, is_open, look_again};
 use crate::catalog::{Catalog, PreparedRule};
@@ -347,10 +347,10 @@ impl Inner {
         }
         let made = self.deps.store.commit_matches(&touched, &batch, lease, now).await?;
         let made = match made {
-            Matched::Made(made) => made,
+            MatchOutcome::Made(made) => made,
             // The next step reads again.
-            Matched::Overtaken => return Ok(Vec::new()),
-            Matched::Outdated => {
+            MatchOutcome::Overtaken => return Ok(Vec::new()),
+            MatchOutcome::Outdated => {
                 self.n_outdated.fetch_add(1, Ordering::Relaxed);
                 return Ok(Vec::new());
             }
@@ -375,7 +375,7 @@ impl Inner {
 }
 
 /// An execution that was made and claimed at once.
-fn just_made(seq: i64, making: Making, lease: Lease, now: Timestamp) -> Execution {
+fn just_made(seq: i64, making: PlannedExecution, lease: Lease, now: Timestamp) -> Execution {
     Execution {
         seq,
         made: making.execution,
@@ -515,7 +515,7 @@ impl Pass<'_> {
                     is_made |= execution.shadow.is_none();
                     let evaluator = rule.assignment(&execution.evaluator_id, execution.shadow);
                     // Counted when it is inserted or found to exist.
-                    self.batch.executions.push(Making {
+                    self.batch.executions.push(PlannedExecution {
                         project: complete.project.clone(),
                         kind: QueueKind {
                             lane: evaluator.map_or(Lane::Code, |each| each.evaluator.lane()),

@@ -9,7 +9,7 @@ use perpend_domain::observation::{Level, Observation, ObservationKind, TraceFact
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{NewScore, ScoreValue};
 use perpend_domain::time::Timestamp;
-use perpend_executions::{Finished, Outcome};
+use perpend_executions::{ExecutionEnd, Outcome};
 use serde_json::{Map, Value, json};
 
 use crate::catalog::PreparedAssignment;
@@ -25,7 +25,7 @@ pub(crate) struct Evaluated<'a> {
 }
 
 /// The root of the trace of an execution; `None` until the execution ends.
-pub(crate) fn root(finished: &Finished<'_>, by: &Evaluated<'_>) -> Option<Observation> {
+pub(crate) fn root(finished: &ExecutionEnd<'_>, by: &Evaluated<'_>) -> Option<Observation> {
     if !finished.asks_models || !finished.outcome.is_final() {
         return None;
     }
@@ -74,7 +74,7 @@ fn shown(score: &NewScore) -> Value {
     json!({ "id": score.id, "name": score.name, "value": value, "comment": score.comment })
 }
 
-fn metadata(finished: &Finished<'_>, by: &Evaluated<'_>) -> Map<String, Value> {
+fn metadata(finished: &ExecutionEnd<'_>, by: &Evaluated<'_>) -> Map<String, Value> {
     let made = &finished.execution.made;
     let version = &by.assignment.evaluator.evaluator.version;
     let known = [

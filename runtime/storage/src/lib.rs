@@ -19,12 +19,12 @@ pub mod testing;
 mod tests;
 mod transactions;
 
-pub use sweep::Swept;
-pub use transactions::Matched;
+pub use sweep::SweepReport;
+pub use transactions::MatchOutcome;
 
 use futures_util::future::BoxFuture;
 use perpend_catalog::Catalog;
-use perpend_db::{DatabaseUrl, Error, Older, Options, Pool, query_scalar};
+use perpend_db::{DatabaseUrl, Error, MigrationMode, Options, Pool, query_scalar};
 use perpend_domain::time::Timestamp;
 use perpend_executions::Ledger;
 use perpend_telemetry::Telemetry;
@@ -50,7 +50,7 @@ impl Store {
         url: &'a DatabaseUrl,
         options: &'a Options,
     ) -> BoxFuture<'a, Result<Self, Error>> {
-        Box::pin(Self::open_with(url, options, Older::Migrate))
+        Box::pin(Self::open_with(url, options, MigrationMode::Migrate))
     }
 
     /// As [`Store::open`], for a process next to a running server: an older schema is not migrated.
@@ -61,12 +61,16 @@ impl Store {
         url: &'a DatabaseUrl,
         options: &'a Options,
     ) -> BoxFuture<'a, Result<Self, Error>> {
-        Box::pin(Self::open_with(url, options, Older::Refuse))
+        Box::pin(Self::open_with(url, options, MigrationMode::Refuse))
     }
 
-    async fn open_with(url: &DatabaseUrl, options: &Options, older: Older) -> Result<Self, Error> {
+    async fn open_with(
+        url: &DatabaseUrl,
+        options: &Options,
+        mode: MigrationMode,
+    ) -> Result<Self, Error> {
         let pool = Pool::open(url, options).await?;
-        perpend_db::migrate(&pool, perpend_db::STEPS, older).await?;
+        perpend_db::migrate(&pool, perpend_db::STEPS, mode).await?;
         Ok(Self::over(pool))
     }
 

@@ -12,7 +12,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use crate::Store;
-use perpend_catalog::Deleted;
+use perpend_catalog::DeletedProject;
 use perpend_db::Error;
 
 /// Longer than the cache of keys and than a request.
@@ -21,7 +21,7 @@ const DAY_MS: i64 = 86_400_000;
 
 /// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepReport {
     /// Traces beyond the retention of their project.
     pub n_expired: u64,
     /// Deleted projects without remaining rows.
@@ -36,9 +36,9 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn sweep(&self, now: Timestamp) -> Result<Swept, Error> {
-        let mut swept = Swept::default();
-        for Deleted { project, at } in self.catalog.deleted_projects().await? {
+    pub async fn sweep(&self, now: Timestamp) -> Result<SweepReport, Error> {
+        let mut swept = SweepReport::default();
+        for DeletedProject { project, at } in self.catalog.deleted_projects().await? {
             // A failure in one project must not keep the others from being swept.
             let n_found = self.empty(&project).await.unwrap_or_else(|error| {
                 let error: &dyn std::error::Error = &error;

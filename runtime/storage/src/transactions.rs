@@ -16,14 +16,14 @@ use perpend_domain::time::Timestamp;
 use crate::Store;
 use perpend_catalog::datasets::{self, ItemVersion};
 use perpend_db::Error;
-use perpend_executions::{Ended, Ending, Finished, Lease, MatchBatch, Outcome};
+use perpend_executions::{EndReport, ExecutionEnd, Lease, LeaseEnd, MatchBatch, Outcome};
 use perpend_telemetry::media::link_item;
 use perpend_telemetry::scores::{delete_others, put, put_aside};
 use perpend_telemetry::take_touched;
 
 /// The outcome of [`Store::commit_matches`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Matched {
+pub enum MatchOutcome {
     /// The batch is written. For each execution of the batch its `seq`; `None` if it existed already.
     Made(Vec<Option<i64>>),
     /// Another matcher has handled a part of the batch.
@@ -58,7 +58,7 @@ impl Store {
     /// Deletes change rows and makes the resulting executions and watches. Executions that start in state
     /// `running` are put under `lease`.
     ///
-    /// Writes nothing unless it returns [`Matched::Made`]; otherwise the caller reads again. Crosses tenants:
+    /// Writes nothing unless it returns [`MatchOutcome::Made`]; otherwise the caller reads again. Crosses tenants:
     /// for the engine.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Store {
         batch: &MatchBatch,
         lease: Lease,
         now: Timestamp,
-    ) -> Result<Matched, Error> {
+    ) -> Result<MatchOutcome, Error> {
         despite_collisions!(self.commit_matches_once(touched, batch, lease, now).await)
     }
 
@@ -79,25 +79,25 @@ impl Store {
         batch: &MatchBatch,
         lease: Lease,
         now: Timestamp,
-    ) -> Result<Matched, Error> {
+    ) -> Result<MatchOutcome, Error> {
         let made = in_transaction!(&self.pool, |tx| {
             // First, as in all transactions that change the catalog, to avoid deadlocks.
             if let Some(revision) = batch.decided_by
                 && perpend_catalog::lock_revision(&mut tx).await? != revision
             {
-                return Ok(Matched::Outdated);
+                return Ok(MatchOutcome::Outdated);
             }
             if !take_touched(&mut tx, touched).await? {
-                return Ok(Matched::Overtaken);
+                return Ok(MatchOutcome::Overtaken);
             }
             tx.reach("matching: taken")?;
             let Some(made) = perpend_executions::make(&mut tx, batch, lease, now).await? else {
-                return Ok(Matched::Overtaken);
+                return Ok(MatchOutcome::Overtaken);
             };
             tx.reach("matching: made")?;
             made
         });
-        Ok(Matched::Made(made))
+        Ok(MatchOutcome::Made(made))
     }
 
     /// Ends leases: states, scores, attempts and counters. Executions that are no longer under the lease are
@@ -107,18 +107,18 @@ impl Store {
     /// When the database fails; nothing is written then.
     pub async fn finish_executions(
         &self,
-        ending: Ending<'_>,
-        finished: &[Finished<'_>],
-    ) -> Result<Ended, Error> {
+        ending: LeaseEnd<'_>,
+        finished: &[ExecutionEnd<'_>],
+    ) -> Result<EndReport, Error> {
         despite_collisions!(self.finish_once(ending, finished).await)
     }
 
     async fn finish_once(
         &self,
-        ending: Ending<'_>,
-        finished: &[Finished<'_>],
-    ) -> Result<Ended, Error> {
-        let mut ended = Ended::default();
+        ending: LeaseEnd<'_>,
+        finished: &[ExecutionEnd<'_>],
+    ) -> Result<EndReport, Error> {
+        let mut ended = EndReport::default();
         in_transaction!(&self.pool, |tx| {
             ended.mine = perpend_executions::end(&mut tx, ending, finished).await?;
             tx.reach("finishing: ended")?;
@@ -149,7 +149,7 @@ impl Store {
 /// Writes the scores of the executions that are still under our lease.
 async fn write_scores(
     tx: &mut Tx,
-    finished: &[Finished<'_>],
+    finished: &[ExecutionEnd<'_>],
     mine: &HashSet<i64>,
     now: Timestamp,
 ) -> Result<(), Error> {

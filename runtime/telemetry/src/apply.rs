@@ -20,7 +20,7 @@ use super::touched::{note_scored, note_written};
 use super::{Tenant, block};
 use crate::Error;
 use perpend_db::Table;
-use perpend_db::{Arg, As, Sized, Tx, value_list, value_rows};
+use perpend_db::{Arg, ColumnType, Sized, Tx, value_list, value_rows};
 
 /// Two nodes may write a span and its log records at the same time, and neither would see the rows of the
 /// other. Writers of log records wait for those of spans of the tenant, and vice versa; writers of spans do
@@ -265,7 +265,7 @@ pub(super) async fn load(
     let content = match row.payload {
         None => String::new(),
         Some(seq) => {
-            let found = tx.rows(PAYLOAD, &[seq.into()], &[As::Blob]).await?;
+            let found = tx.rows(PAYLOAD, &[seq.into()], &[ColumnType::Blob]).await?;
             let body = found.first().ok_or_else(|| Error::Inconsistent {
                 what: "observation",
                 detail: format!("its content {seq} is missing"),
@@ -426,7 +426,9 @@ async fn logs_of(
     id: &ObservationId,
 ) -> Result<Vec<SpanLog>, Error> {
     let args = [tenant.number.into(), trace.as_str().into(), id.as_str().into()];
-    let rows = tx.rows(LOGS_OF_SPAN, &args, &[As::Int, As::Text, As::Text]).await?;
+    let rows = tx
+        .rows(LOGS_OF_SPAN, &args, &[ColumnType::Int, ColumnType::Text, ColumnType::Text])
+        .await?;
     rows.iter()
         .map(|cells| {
             Ok(SpanLog {
@@ -477,7 +479,7 @@ async fn spans_to_join(
         let (chunk, later) = rest.split_at(n);
         let mut args: Vec<Arg<'_>> = vec![tenant.number.into()];
         args.extend(chunk.iter().map(|id| Arg::from(*id)));
-        for cells in tx.rows(sql, &args, &[As::Text, As::Text]).await? {
+        for cells in tx.rows(sql, &args, &[ColumnType::Text, ColumnType::Text]).await? {
             let (trace, id) = (cells[0].text()?, cells[1].text()?);
             if arrived.contains(&(trace, id))
                 && let (Ok(trace), Ok(id)) = (TraceId::new(trace), ObservationId::new(id))

@@ -22,7 +22,7 @@ use super::prepare::Prepared;
 use super::rollup::Changes;
 use super::{Tenant, block};
 use crate::{Error, Telemetry};
-use perpend_db::{Arg, As, Cell, Tx, despite_collisions, in_transaction};
+use perpend_db::{Arg, Cell, ColumnType, Tx, despite_collisions, in_transaction};
 
 /// Parts that are kept of one object. Above this number the oldest are merged into one, so that a sender that
 /// repeats itself does not slow down reads.
@@ -87,7 +87,7 @@ async fn parts(
 ) -> Result<(Vec<Patch>, usize), Error> {
     let (kind, entity) = entity(about);
     let args = [tenant.into(), kind.into(), entity.into()];
-    let rows = tx.rows(PARTS, &args, &[As::Blob]).await?;
+    let rows = tx.rows(PARTS, &args, &[ColumnType::Blob]).await?;
     let mut n_bytes = 0;
     let mut read = |cells: &Vec<Cell>| {
         let block = block::unpack(cells[0].blob()?)?;
@@ -102,7 +102,7 @@ async fn parts(
 /// The observation that arrived complete before its parts.
 async fn base(tx: &mut Tx, tenant: i64, id: &ObservationId) -> Result<Option<Observation>, Error> {
     let args = [tenant.into(), id.as_str().into()];
-    let rows = tx.rows(BASE, &args, &[As::Blob]).await?;
+    let rows = tx.rows(BASE, &args, &[ColumnType::Blob]).await?;
     let body = rows.first().map(|cells| cells[0].blob());
     body.map(|body| block::from_json(block::unpack(body?)?.text(0)?)).transpose()
 }
@@ -393,7 +393,7 @@ async fn remove(
     };
     rollups.take_away(tenant.number, &standing.observation);
     let args: [Arg<'_>; 3] = [tenant.number.into(), trace.as_str().into(), id.as_str().into()];
-    let found = tx.rows(FIND, &args, &[As::Int, As::Int, As::Int]).await?;
+    let found = tx.rows(FIND, &args, &[ColumnType::Int, ColumnType::Int, ColumnType::Int]).await?;
     let Some([seq, trace, payload]) = found.first().map(Vec::as_slice) else {
         return Ok(());
     };

@@ -14,7 +14,7 @@ use super::prepare::{Prepared, PreparedTrace};
 use super::rollup::Changes;
 use super::row;
 use crate::Error;
-use perpend_db::{Arg, As, Sized, Tx, value_list, value_rows};
+use perpend_db::{Arg, ColumnType, Sized, Tx, value_list, value_rows};
 use perpend_db::{Numbers, Table};
 
 const N_TRACE_COLUMNS: usize = 10 + row::TRACE_COMPUTED.len() + 1;
@@ -152,7 +152,7 @@ impl<'b> Gathered<'b> {
             let (chunk, later) = rest.split_at(n);
             let mut args: Vec<Arg<'_>> = vec![first.tenant.into()];
             args.extend(chunk.iter().map(|part| Arg::from(part.trace.id.as_str())));
-            let found = tx.rows(sql, &args, &[As::Int, As::Text]).await?;
+            let found = tx.rows(sql, &args, &[ColumnType::Int, ColumnType::Text]).await?;
             // A trace that existed between the two statements is missing: another node is deleting it.
             if found.len() < n {
                 return Err(Error::Unavailable("a trace is being deleted".to_owned()));

@@ -12,7 +12,7 @@ use perpend_domain::observation::Observation;
 
 use super::row::{dollars, tokens, total};
 use crate::Error;
-use perpend_db::{Arg, As, Sized, Tx, value_rows};
+use perpend_db::{Arg, ColumnType, Sized, Tx, value_rows};
 use perpend_domain::text::storable;
 
 /// Microseconds covered by one row.
@@ -208,8 +208,16 @@ impl<'o> Changes<'o> {
 
     /// Subtracts all observations of a trace, by its number.
     pub(super) async fn take_away_trace(&mut self, tx: &mut Tx, trace: i64) -> Result<(), Error> {
-        let mut types = vec![As::Int, As::Int, As::Text, As::Text, As::Text, As::Text, As::Int];
-        types.extend([As::Int, As::Float].repeat(MEASURES.len()));
+        let mut types = vec![
+            ColumnType::Int,
+            ColumnType::Int,
+            ColumnType::Text,
+            ColumnType::Text,
+            ColumnType::Text,
+            ColumnType::Text,
+            ColumnType::Int,
+        ];
+        types.extend([ColumnType::Int, ColumnType::Float].repeat(MEASURES.len()));
         for cells in tx.rows(sums_of_trace(), &[trace.into()], &types).await? {
             let text = |at: usize| Ok::<_, Error>(Cow::Owned(cells[at].text()?.to_owned()));
             let key = Key {

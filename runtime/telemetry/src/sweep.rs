@@ -11,7 +11,7 @@ use perpend_domain::time::Timestamp;
 
 use super::Telemetry;
 use crate::Error;
-use perpend_db::{Arg, Owned, checked};
+use perpend_db::{Arg, TenantTable, checked};
 
 /// Scores per transaction.
 const CHUNK: u32 = 500;
@@ -19,14 +19,14 @@ const CHUNK: u32 = 500;
 const TRACES: u32 = 20;
 
 /// A table whose rows have the number of their project.
-const fn of_tenant(table: &'static str, key: &'static str) -> Owned {
-    Owned { table, owner: "tenant", key }
+const fn of_tenant(table: &'static str, key: &'static str) -> TenantTable {
+    TenantTable { table, owner: "tenant", key }
 }
 
 /// Every table of this crate with rows of projects. Traces and the rows that only they reference are deleted
 /// first.
-const TABLES: &[Owned] = &[
-    Owned::of_project("touched", "seq"),
+const TABLES: &[TenantTable] = &[
+    TenantTable::of_project("touched", "seq"),
     of_tenant("trace_marks", "tenant, mark, started_at, trace"),
     of_tenant("traces", "number"),
     of_tenant("trace_counts", "tenant, environment"),
@@ -36,13 +36,13 @@ const TABLES: &[Owned] = &[
     of_tenant("media_links", "tenant, trace_id, observation_id, field, media_id"),
     of_tenant("media", "tenant, sha256"),
     of_tenant("observation_rollups", "tenant, hour, environment, kind, model, level"),
-    Owned::of_project("scores", "project_id, id"),
-    Owned::of_project("superseded_scores", "project_id, id"),
-    Owned::of_project("media_item_links", "project_id, dataset_id, item_id, field, media_id"),
-    Owned::of_project("media_uploads", "project_id, id"),
-    Owned::of_project("dataset_run_items", "project_id, run_id, id"),
-    Owned::of_project("dataset_run_deletions", "project_id, run_id"),
-    Owned::of_project("dataset_runs", "project_id, id"),
+    TenantTable::of_project("scores", "project_id, id"),
+    TenantTable::of_project("superseded_scores", "project_id, id"),
+    TenantTable::of_project("media_item_links", "project_id, dataset_id, item_id, field, media_id"),
+    TenantTable::of_project("media_uploads", "project_id, id"),
+    TenantTable::of_project("dataset_run_items", "project_id, run_id, id"),
+    TenantTable::of_project("dataset_run_deletions", "project_id, run_id"),
+    TenantTable::of_project("dataset_runs", "project_id, id"),
 ];
 
 const ANY_TRACES: &str =
@@ -148,6 +148,6 @@ impl Telemetry {
 
     /// Names of the tables from which a deleted project is removed.
     pub fn tables_swept() -> impl Iterator<Item = &'static str> {
-        TABLES.iter().map(|owned| owned.table)
+        TABLES.iter().map(|tenant_table| tenant_table.table)
     }
 }

@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_catalog::prompts::{Deleted, LabelChange, Prompt};
+use perpend_catalog::prompts::{LabelChange, Prompt, PromptDeletion};
 use perpend_domain::access::Permission::{PromptRead, PromptRelease, PromptWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::VersionSelector;
@@ -256,9 +256,9 @@ async fn delete_prompt(
     let now = app.web.clock.now();
     let deleted = app.store.catalog.delete_prompt(&caller.project, &name, which.as_ref(), now);
     match deleted.await? {
-        Deleted::Done => Ok(StatusCode::NO_CONTENT),
-        Deleted::NotFound => Err(Problem::not_found("prompt")),
-        Deleted::IncludedBy(versions) => {
+        PromptDeletion::Done => Ok(StatusCode::NO_CONTENT),
+        PromptDeletion::NotFound => Err(Problem::not_found("prompt")),
+        PromptDeletion::IncludedBy(versions) => {
             let shown: Vec<String> = versions
                 .iter()
                 .map(|(name, version)| format!("{name} version {version}"))

@@ -15,7 +15,7 @@ use perpend_domain::plugin::CallOrigin;
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
 use perpend_executions::{
-    AskingAttempt, CallKey, Exchanged, KeptAnswer, NoRoom, Reservation, Spending,
+    AttemptKey, CallKey, InsufficientBudget, KeptResponse, NewExchange, Reservation, Spending,
 };
 use perpend_llm::{
     Admission, CallObserver, ErrorClass, Estimate, Failure, Priority, ProviderAnswer, ProviderCall,
@@ -44,10 +44,10 @@ pub(super) struct Exchanges {
     key: CallKey,
     cache_key: Option<ReplyCacheKey>,
     /// Usable answers of an earlier attempt.
-    recorded: Vec<KeptAnswer>,
+    recorded: Vec<KeptResponse>,
     /// The last usable answer.
     last: Mutex<Option<ProviderAnswer>>,
-    asking: Option<AskingAttempt>,
+    asking: Option<AttemptKey>,
     budgets: Vec<ScopedBudget>,
     /// Usable answers so far, including recorded ones.
     n_answers: AtomicU32,
@@ -83,7 +83,7 @@ impl Exchanges {
     ) -> Result<Self, perpend_db::Error> {
         let maker = &origin.maker;
         let (mut recorded, mut budgets) = (Vec::new(), Vec::new());
-        let asking = origin.attempt.as_ref().map(|attempt| AskingAttempt {
+        let asking = origin.attempt.as_ref().map(|attempt| AttemptKey {
             project: maker.project.clone(),
             execution: attempt.execution.clone(),
             rule: attempt.rule.clone(),
@@ -268,7 +268,7 @@ impl Exchanges {
 
     async fn reserve_in_budgets(
         &self,
-        asking: &AskingAttempt,
+        asking: &AttemptKey,
         estimate: &Estimate,
         max_cost: f64,
     ) -> Result<bool, Failure> {
@@ -338,7 +338,13 @@ impl Exchanges {
         Ok(())
     }
 
-    fn refuse(&self, budget: &ScopedBudget, no_room: &NoRoom, usd: f64, now: Timestamp) -> Failure {
+    fn refuse(
+        &self,
+        budget: &ScopedBudget,
+        no_room: &InsufficientBudget,
+        usd: f64,
+        now: Timestamp,
+    ) -> Failure {
         let limit = budget.budget;
         let until = limit.window.end(now);
         put(
@@ -403,7 +409,7 @@ impl Exchanges {
 
     /// Writes the exchange as a generation of the execution's own trace. A failure is only logged: the evaluation does not
     /// depend on the trace.
-    async fn trace(&self, asking: &AskingAttempt, call: &ModelCall, content: ExchangeContent) {
+    async fn trace(&self, asking: &AttemptKey, call: &ModelCall, content: ExchangeContent) {
         let number = self.number.load(Ordering::Relaxed);
         let now = self.models.clock.now();
         let batch = Batch {
@@ -449,7 +455,7 @@ impl Exchanges {
             return Ok(());
         };
         self.trace(asking, &call, content).await;
-        let answer = answer.map(|answer| KeptAnswer {
+        let answer = answer.map(|answer| KeptResponse {
             method: answer.method.name().to_owned(),
             body: answer.body,
             is_from_cache: answer.is_from_cache,
@@ -457,7 +463,7 @@ impl Exchanges {
         let numbered =
             answer.as_ref().map(|answer| (self.n_answers.fetch_add(1, Ordering::Relaxed), answer));
         let reservation = take(&self.reserved);
-        let exchanged = Exchanged {
+        let exchanged = NewExchange {
             key: &self.key,
             call: &call,
             answer: numbered,

@@ -8,7 +8,7 @@ use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::observation::{Cost, Level, Observation, ObservationKind, Usage};
 use perpend_domain::payload::Payload;
-use perpend_executions::AskingAttempt;
+use perpend_executions::AttemptKey;
 use perpend_llm::ProviderCall;
 use perpend_worker_protocol::host_call::{Message, MessagePart, Role};
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ impl ExchangeContent {
 /// The generation of an exchange. Its ids are derived from the attempt and the number, so that writing it again is
 /// idempotent.
 pub(super) fn generation(
-    asking: &AskingAttempt,
+    asking: &AttemptKey,
     call: &ModelCall,
     content: ExchangeContent,
     number: u32,
@@ -71,7 +71,7 @@ fn observation(id: &str) -> ObservationId {
     ObservationId::new(id).unwrap_or_else(|_| unreachable!("16 hex digits are a valid id"))
 }
 
-fn trace_of(asking: &AskingAttempt) -> TraceId {
+fn trace_of(asking: &AttemptKey) -> TraceId {
     let id = asking.execution.as_str();
     TraceId::new(id).unwrap_or_else(|_| unreachable!("32 hex digits are a valid id"))
 }
@@ -120,7 +120,7 @@ fn content(message: &Message) -> Value {
     }
 }
 
-fn metadata(asking: &AskingAttempt, call: &ModelCall) -> Map<String, Value> {
+fn metadata(asking: &AttemptKey, call: &ModelCall) -> Map<String, Value> {
     let known = [
         ("attempt", json!(asking.attempt + 1)),
         ("method", json!(call.method)),

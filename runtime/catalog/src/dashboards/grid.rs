@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Content, Dashboard, Placement, Tile};
 use crate::{Catalog, Error};
-use perpend_db::{Arg, Listed, Tx, from_json, in_transaction, query, to_json, value_list};
+use perpend_db::{Arg, PageQuery, Tx, from_json, in_transaction, query, to_json, value_list};
 use perpend_domain::list::{NumberedPage, Paging};
 
 /// A change of a dashboard; absent fields are unchanged.
@@ -290,7 +290,7 @@ impl Catalog {
         paging: Paging,
     ) -> Result<NumberedPage<Dashboard>, Error> {
         let args: [Arg<'_>; 1] = [project.as_str().into()];
-        let listed = Listed {
+        let listed = PageQuery {
             select: COLUMNS,
             from: "FROM dashboards WHERE project_id = $1",
             args: &args,

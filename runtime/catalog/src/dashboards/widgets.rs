@@ -5,7 +5,7 @@ use perpend_domain::time::Timestamp;
 
 use super::Widget;
 use crate::{Catalog, Error};
-use perpend_db::{Arg, Listed, from_json, to_json};
+use perpend_db::{Arg, PageQuery, from_json, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
 const COLUMNS: &str = "id, name, description, chart, created_at, updated_at";
@@ -127,7 +127,7 @@ impl Catalog {
         paging: Paging,
     ) -> Result<NumberedPage<Widget>, Error> {
         let args: [Arg<'_>; 1] = [project.as_str().into()];
-        let listed = Listed {
+        let listed = PageQuery {
             select: COLUMNS,
             from: "FROM dashboard_widgets WHERE project_id = $1",
             args: &args,

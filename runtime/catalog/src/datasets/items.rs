@@ -8,7 +8,7 @@ use perpend_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::{Catalog, Error};
-use perpend_db::{Arg, Listed, Tx, query, to_json, value_list};
+use perpend_db::{Arg, PageQuery, Tx, query, to_json, value_list};
 use perpend_domain::list::{Cursor, NumberedPage, Paging};
 
 /// A version of an item.
@@ -123,7 +123,7 @@ impl Catalog {
         paging: Paging,
     ) -> Result<NumberedPage<ItemVersion>, Error> {
         let from = format!("{FROM} AND i.id = $2");
-        let listed = Listed {
+        let listed = PageQuery {
             select: COLUMNS,
             from: &from,
             args: &[project.as_str().into(), id.into()],

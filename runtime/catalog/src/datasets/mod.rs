@@ -19,7 +19,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::{Catalog, Error};
-use perpend_db::{Arg, Listed, Tx, in_transaction, query, to_json};
+use perpend_db::{Arg, PageQuery, Tx, in_transaction, query, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
 pub use items::{ItemQuery, ItemVersion, put_item};
@@ -160,7 +160,7 @@ impl Catalog {
         project: &ProjectId,
         paging: Paging,
     ) -> Result<NumberedPage<StoredDataset>, Error> {
-        let listed = Listed {
+        let listed = PageQuery {
             select: COLUMNS,
             from: "FROM datasets WHERE project_id = $1",
             args: &[project.as_str().into()],
@@ -280,7 +280,7 @@ impl Catalog {
         dataset_id: &str,
         paging: Paging,
     ) -> Result<NumberedPage<DatasetVersion>, Error> {
-        let listed = Listed {
+        let listed = PageQuery {
             select: "valid_from, description, metadata, input_schema, expected_output_schema",
             from: "FROM dataset_versions WHERE project_id = $1 AND dataset_id = $2",
             args: &[project.as_str().into(), dataset_id.into()],

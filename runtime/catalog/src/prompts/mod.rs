@@ -25,7 +25,7 @@ use perpend_db::{Source, query, query_scalar};
 
 pub use list::{PromptQuery, PromptSummary};
 pub(crate) use write::refuse_protected;
-pub use write::{Deleted, LabelChange, NewPrompt};
+pub use write::{LabelChange, NewPrompt, PromptDeletion};
 
 /// A version of a prompt, with the fields of the prompt as a whole.
 #[derive(Clone, Debug, PartialEq)]

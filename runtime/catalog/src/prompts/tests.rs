@@ -150,12 +150,12 @@ async fn latest_moves_back_when_the_newest_version_goes() {
         let delete = async |which: Option<VersionSelector>| {
             store.catalog.delete_prompt(&home, &name("a"), which.as_ref(), at(1)).await.unwrap()
         };
-        assert_eq!(delete(Some(VersionSelector::Version(9))).await, Deleted::NotFound);
-        assert_eq!(delete(Some(label("production"))).await, Deleted::Done);
+        assert_eq!(delete(Some(VersionSelector::Version(9))).await, PromptDeletion::NotFound);
+        assert_eq!(delete(Some(label("production"))).await, PromptDeletion::Done);
         assert_eq!(labels_of(&store, "a", 2).await, [LATEST]);
-        assert_eq!(delete(Some(VersionSelector::Version(1))).await, Deleted::Done);
-        assert_eq!(delete(None).await, Deleted::Done);
-        assert_eq!(delete(None).await, Deleted::NotFound);
+        assert_eq!(delete(Some(VersionSelector::Version(1))).await, PromptDeletion::Done);
+        assert_eq!(delete(None).await, PromptDeletion::Done);
+        assert_eq!(delete(None).await, PromptDeletion::NotFound);
         let again =
             store.catalog.create_prompt(&home, &text("a", "again", &[]), at(2)).await.unwrap();
         assert_eq!(again.version, 1);
@@ -179,18 +179,20 @@ async fn what_others_include_stays() {
         let delete = async |prompt: &str, which: Option<VersionSelector>| {
             store.catalog.delete_prompt(&home, &name(prompt), which.as_ref(), at(1)).await.unwrap()
         };
-        let by_number = Deleted::IncludedBy(vec![("by number".to_owned(), 1)]);
+        let by_number = PromptDeletion::IncludedBy(vec![("by number".to_owned(), 1)]);
         assert_eq!(delete("part", Some(VersionSelector::Version(1))).await, by_number);
         assert_eq!(
             delete("part", Some(VersionSelector::Version(3))).await,
-            Deleted::Done,
+            PromptDeletion::Done,
             "latest moves"
         );
-        assert!(matches!(delete("part", None).await, Deleted::IncludedBy(all) if all.len() == 2));
-        assert_eq!(delete("by number", None).await, Deleted::Done);
-        assert_eq!(delete("part", Some(VersionSelector::Version(1))).await, Deleted::Done);
-        assert_eq!(delete("by label", None).await, Deleted::Done);
-        assert_eq!(delete("part", None).await, Deleted::Done);
+        assert!(
+            matches!(delete("part", None).await, PromptDeletion::IncludedBy(all) if all.len() == 2)
+        );
+        assert_eq!(delete("by number", None).await, PromptDeletion::Done);
+        assert_eq!(delete("part", Some(VersionSelector::Version(1))).await, PromptDeletion::Done);
+        assert_eq!(delete("by label", None).await, PromptDeletion::Done);
+        assert_eq!(delete("part", None).await, PromptDeletion::Done);
     })
     .await;
 }

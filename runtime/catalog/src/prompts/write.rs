@@ -38,7 +38,7 @@ pub struct NewPrompt {
 
 /// Result of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deleted {
+pub enum PromptDeletion {
     /// The versions were deleted.
     Done,
     /// No version matches.
@@ -403,7 +403,7 @@ impl Catalog {
         name: &PromptName,
         which: Option<&VersionSelector>,
         now: Timestamp,
-    ) -> Result<Deleted, Error> {
+    ) -> Result<PromptDeletion, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
             query(TOUCH)
                 .bind(project.as_str())
@@ -423,13 +423,13 @@ impl Catalog {
                 .await?;
             let plan = Plan::new(name, &versions, references, which);
             if plan.gone.is_empty() {
-                return Ok(Deleted::NotFound);
+                return Ok(PromptDeletion::NotFound);
             }
             let gone = versions.iter().filter(|row| plan.gone.contains(&row.version));
             let gone: Vec<String> = gone.flat_map(|row| labels(row.labels.as_deref())).collect();
             refuse_protected(&mut tx, project, gone.iter().map(String::as_str)).await?;
             if !plan.in_the_way.is_empty() {
-                return Ok(Deleted::IncludedBy(plan.in_the_way));
+                return Ok(PromptDeletion::IncludedBy(plan.in_the_way));
             }
             for version in &plan.gone {
                 query(DELETE_VERSION)
@@ -452,7 +452,7 @@ impl Catalog {
                 }
                 Some(_) => {}
             }
-            Deleted::Done
+            PromptDeletion::Done
         }))
     }
 

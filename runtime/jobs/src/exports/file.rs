@@ -52,9 +52,9 @@ pub(super) fn ending(file_type: FileType, is_compressed: bool) -> &'static str {
 }
 
 /// A row as an object.
-struct Named<'r>(&'r [String], &'r [Value]);
+struct NamedRow<'r>(&'r [String], &'r [Value]);
 
-impl Serialize for Named<'_> {
+impl Serialize for NamedRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (name, value) in self.0.iter().zip(self.1) {
@@ -131,7 +131,7 @@ impl File {
         match self.file_type {
             FileType::Csv => self.put(line(values.iter()).as_bytes())?,
             FileType::Json | FileType::Jsonl => {
-                let mut json = serde_json::to_vec(&Named(&self.columns, values))?;
+                let mut json = serde_json::to_vec(&NamedRow(&self.columns, values))?;
                 match (self.file_type, self.n_rows) {
                     (FileType::Jsonl, _) => json.push(b'\n'),
                     (_, 0) => self.put(b"\n")?,

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use crate::runner::{Job, JobError, Progress};
 use bucket::Retries;
 use file::File;
-use rows::{Asked, Table};
+use rows::{ExportRange, Table};
 
 pub use rows::groups;
 
@@ -182,10 +182,10 @@ async fn settle(
     app: &App,
     export: &BlobExport,
     lease: &ExportLease,
-    outcome: Result<Written, Failure>,
+    outcome: Result<WriteProgress, Failure>,
 ) -> Result<(), perpend_db::Error> {
     let error = match outcome {
-        Ok(Written { n_rows, is_whole }) => {
+        Ok(WriteProgress { n_rows, is_whole }) => {
             tracing::debug!(project.id = %lease.project, n_rows, is_whole, "exported");
             // After the waiting ones: a long history does not delay the others.
             return match is_whole {
@@ -210,7 +210,7 @@ async fn settle(
 
 /// Result of one turn.
 #[derive(Clone, Copy, Debug)]
-struct Written {
+struct WriteProgress {
     n_rows: u64,
     /// Whether the window was completed, or only a file of it.
     is_whole: bool,
@@ -222,7 +222,7 @@ async fn write(
     export: &BlobExport,
     lease: &ExportLease,
     now: Timestamp,
-) -> Result<Written, Failure> {
+) -> Result<WriteProgress, Failure> {
     let settings = &export.settings;
     let from = export.state.last_sync_at.or(settings.start);
     let to = export.state.window_end;
@@ -230,10 +230,10 @@ async fn write(
     if let Some(from) = from.filter(|from| to <= *from) {
         let next = from.plus_millis(LAG_MS + 1);
         app.store.catalog.finish_blob_export(lease, None, next).await?;
-        return Ok(Written { n_rows: 0, is_whole: true });
+        return Ok(WriteProgress { n_rows: 0, is_whole: true });
     }
     let secret = app.vault.unseal(&SealedAt::Export.owner(&export.project), &export.secret)?;
-    let mut writing = Writing {
+    let mut writing = WindowWriter {
         app,
         settings,
         lease,
@@ -251,20 +251,20 @@ async fn write(
         writing.advance().await?;
         if 0 < writing.place.n_files {
             let n_rows = writing.n_rows;
-            return Ok(Written { n_rows, is_whole: false });
+            return Ok(WriteProgress { n_rows, is_whole: false });
         }
     }
     // Relative to the start of the first turn of the window; this one may be later.
     let next = to.plus_millis(LAG_MS + settings.frequency.as_millis());
     let is_ours = app.store.catalog.finish_blob_export(lease, Some(to), next).await?;
     match is_ours {
-        true => Ok(Written { n_rows: writing.n_rows, is_whole: true }),
+        true => Ok(WriteProgress { n_rows: writing.n_rows, is_whole: true }),
         false => Err(Failure::Lost),
     }
 }
 
 /// A window that is being written.
-struct Writing<'a> {
+struct WindowWriter<'a> {
     app: &'a App,
     settings: &'a ExportSettings,
     lease: &'a ExportLease,
@@ -276,7 +276,7 @@ struct Writing<'a> {
     n_rows: u64,
 }
 
-impl Writing<'_> {
+impl WindowWriter<'_> {
     /// Stores the position, which also renews the lease.
     async fn advance(&mut self) -> Result<(), Failure> {
         let now = self.app.clock.now();
@@ -327,10 +327,10 @@ impl Writing<'_> {
         };
         upload.shutdown().await?;
         self.place = match end {
-            End::OfTable => {
+            FileEnd::OfTable => {
                 ExportPlace { n_tables: self.place.n_tables + 1, ..ExportPlace::default() }
             }
-            End::OfFile(last) => ExportPlace {
+            FileEnd::OfFile(last) => ExportPlace {
                 n_tables: self.place.n_tables,
                 n_files: self.place.n_files + 1,
                 after: last,
@@ -339,7 +339,11 @@ impl Writing<'_> {
         Ok(())
     }
 
-    async fn rows_into(&mut self, table: Table, upload: &mut BufWriter) -> Result<End, Failure> {
+    async fn rows_into(
+        &mut self,
+        table: Table,
+        upload: &mut BufWriter,
+    ) -> Result<FileEnd, Failure> {
         let (kind, is_compressed) = (self.settings.file_type, self.settings.is_compressed);
         let mut file = File::new(kind, is_compressed, table.columns(self.settings))?;
         let max_rows = match table.has_content(self.settings) {
@@ -350,13 +354,13 @@ impl Writing<'_> {
         let max_bytes = self.app.max_file_bytes;
         let mut after = self.place.after.clone();
         let end = loop {
-            let asked = Asked {
+            let range = ExportRange {
                 project: &self.lease.project,
                 window: &self.window,
                 after: after.as_ref(),
                 limit,
             };
-            let rows = table.rows(self.app, self.settings, asked).await?;
+            let rows = table.rows(self.app, self.settings, range).await?;
             let (n_rows, is_full, last) = (rows.values.len(), rows.is_full, rows.last);
             let n_before = file.n_bytes;
             let values = rows.values;
@@ -367,10 +371,10 @@ impl Writing<'_> {
             after = last.or(after);
             self.n_rows += n_rows as u64;
             if !is_full {
-                break End::OfTable;
+                break FileEnd::OfTable;
             }
             if max_bytes <= file.n_bytes {
-                break End::OfFile(after);
+                break FileEnd::OfFile(after);
             }
             let mean = (file.n_bytes - n_before) / n_rows.max(1);
             limit = u32::try_from(PAGE_BYTES / mean.max(1)).unwrap_or(max_rows);
@@ -402,7 +406,7 @@ impl Writing<'_> {
 }
 
 /// Position at which a file ended.
-enum End {
+enum FileEnd {
     /// At the end of the table.
     OfTable,
     /// After this row, because the file was full.

@@ -4,7 +4,7 @@ use perpend_api_types::observation::{FieldGroups, FullObservation, GroupedObserv
 use perpend_api_types::score::ScoreV2;
 use perpend_api_types::trace::{Trace, TraceFields};
 use perpend_catalog::blob_exports::{ExportSettings, ExportSource};
-use perpend_catalog::{Categories, LookedUp};
+use perpend_catalog::{Categories, ObservationReferences};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{ChangeCursor, ChangeWindow};
 use serde_json::{Value, json};
@@ -142,7 +142,7 @@ pub(super) struct Rows {
 
 /// Range of rows to read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct ExportRange<'a> {
     pub(super) project: &'a ProjectId,
     pub(super) window: &'a ChangeWindow,
     pub(super) after: Option<&'a ChangeCursor>,
@@ -208,13 +208,13 @@ impl Table {
         self,
         app: &App,
         settings: &ExportSettings,
-        asked: Asked<'_>,
+        range: ExportRange<'_>,
     ) -> Result<Rows, perpend_db::Error> {
-        let Read { views, last, is_full } = match self {
-            Self::Traces => trace_views(app, asked).await?,
-            Self::Scores => score_views(app, asked).await?,
+        let ReadRows { views, last, is_full } = match self {
+            Self::Traces => trace_views(app, range).await?,
+            Self::Scores => score_views(app, range).await?,
             Self::Observations | Self::ObservationsV2 => {
-                self.observation_views(app, settings, asked).await?
+                self.observation_views(app, settings, range).await?
             }
         };
         let fields = self.fields(settings);
@@ -229,17 +229,17 @@ impl Table {
         self,
         app: &App,
         settings: &ExportSettings,
-        asked: Asked<'_>,
-    ) -> Result<Read, perpend_db::Error> {
+        range: ExportRange<'_>,
+    ) -> Result<ReadRows, perpend_db::Error> {
         let read = app.store.telemetry.changed_observations(
-            asked.project,
-            asked.window,
-            asked.after,
-            (asked.limit, self.has_content(settings)),
+            range.project,
+            range.window,
+            range.after,
+            (range.limit, self.has_content(settings)),
         );
         let (read, is_cut) = read.await?;
         let last = read.last().map(|(place, _)| place.clone());
-        let is_full = is_cut || read.len() == asked.limit as usize;
+        let is_full = is_cut || read.len() == range.limit as usize;
         let groups = FieldGroups::new(groups().map(str::to_owned).collect(), Vec::new());
         // Records of traces are no observations; the traces contain their data.
         let steps = read.into_iter().map(|(_, stored)| stored);
@@ -247,7 +247,8 @@ impl Table {
         let steps: Vec<_> = steps.collect();
         let named = steps.iter().map(|stored| &stored.observation);
         let (catalog, now) = (&app.store.catalog, app.clock.now());
-        let known = LookedUp::of(catalog, &app.prices, asked.project, named, now).await?;
+        let known =
+            ObservationReferences::of(catalog, &app.prices, range.project, named, now).await?;
         let views = steps.into_iter().map(|stored| {
             let tools = json!(stored.observation.called_tools);
             // Not shortened, unlike in lists.
@@ -255,21 +256,21 @@ impl Table {
             let named = known.named_by(&stored.observation);
             let mut view = match self {
                 Self::ObservationsV2 => {
-                    json!(GroupedObservation::new(asked.project, stored, &groups, named))
+                    json!(GroupedObservation::new(range.project, stored, &groups, named))
                 }
                 _ => json!(FullObservation::new(stored, named)),
             };
-            view["projectId"] = json!(asked.project);
+            view["projectId"] = json!(range.project);
             view["calledToolNames"] = tools;
             view["metadata"] = metadata;
             view
         });
-        Ok(Read { views: views.collect(), last, is_full })
+        Ok(ReadRows { views: views.collect(), last, is_full })
     }
 }
 
 /// Rows in the form of the API.
-struct Read {
+struct ReadRows {
     views: Vec<Value>,
     /// The position of the last row.
     last: Option<ChangeCursor>,
@@ -277,32 +278,32 @@ struct Read {
     is_full: bool,
 }
 
-async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_db::Error> {
+async fn trace_views(app: &App, range: ExportRange<'_>) -> Result<ReadRows, perpend_db::Error> {
     let read =
-        app.store.telemetry.changed_traces(asked.project, asked.window, asked.after, asked.limit);
+        app.store.telemetry.changed_traces(range.project, range.window, range.after, range.limit);
     let (read, is_cut) = read.await?;
     let last = read.last().map(|(place, _)| place.clone());
-    let is_full = is_cut || read.len() == asked.limit as usize;
-    let view = |(_, stored)| json!(Trace::new(asked.project, stored, TraceFields::ALL));
-    Ok(Read { views: read.into_iter().map(view).collect(), last, is_full })
+    let is_full = is_cut || read.len() == range.limit as usize;
+    let view = |(_, stored)| json!(Trace::new(range.project, stored, TraceFields::ALL));
+    Ok(ReadRows { views: read.into_iter().map(view).collect(), last, is_full })
 }
 
-async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_db::Error> {
+async fn score_views(app: &App, range: ExportRange<'_>) -> Result<ReadRows, perpend_db::Error> {
     let read =
-        app.store.telemetry.changed_scores(asked.project, asked.window, asked.after, asked.limit);
+        app.store.telemetry.changed_scores(range.project, range.window, range.after, range.limit);
     let (read, is_cut) = read.await?;
     let scores = || read.iter().map(|(_, score)| score);
-    let categories = Categories::of(&app.store.catalog, asked.project, scores()).await?;
+    let categories = Categories::of(&app.store.catalog, range.project, scores()).await?;
     let view = |score| {
         let number_of = |label: &str| categories.number(score, label);
         let mut view = json!(ScoreV2::new(score, number_of));
-        view["projectId"] = json!(asked.project);
+        view["projectId"] = json!(range.project);
         view
     };
     let last = read.last().map(|(place, _)| place.clone());
-    Ok(Read {
+    Ok(ReadRows {
         views: scores().map(view).collect(),
         last,
-        is_full: is_cut || read.len() == asked.limit as usize,
+        is_full: is_cut || read.len() == range.limit as usize,
     })
 }

@@ -11,9 +11,9 @@ use perpend_domain::evaluation::{
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::plugin::{CallResult, EvaluationCall};
 use perpend_domain::time::Clock as _;
-use perpend_executions::{Lease, Making, MatchBatch};
+use perpend_executions::{Lease, MatchBatch, PlannedExecution};
 use perpend_scheduler::{Evaluate, Options};
-use perpend_storage::Matched;
+use perpend_storage::MatchOutcome;
 use perpend_storage::testing::on_each_database;
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +43,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
         let own = generation(n, n);
         let target = Target::Observation(own.trace_id, own.id);
         let key = ExecutionKey::live(&world.project, rule.id.as_str(), &evaluator, &target, 7);
-        Making {
+        PlannedExecution {
             project: world.project.clone(),
             kind: QueueKind { lane: Lane::Code, class: ExecutionClass::Backfill },
             is_leased: false,
@@ -67,7 +67,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
     let now = world.clock.now();
     let lease = Lease { fence: 0, until: now };
     let made = world.store.commit_matches(&[], &batch, lease, now).await;
-    assert!(matches!(made.unwrap(), Matched::Made(_)));
+    assert!(matches!(made.unwrap(), MatchOutcome::Made(_)));
 }
 
 #[tokio::test]

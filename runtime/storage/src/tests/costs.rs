@@ -1,6 +1,6 @@
 //! Migration of traces that were stored before observations without a price were counted.
 
-use perpend_db::{Arg, Older, Options, Pool, STEPS, migrate};
+use perpend_db::{Arg, MigrationMode, Options, Pool, STEPS, migrate};
 
 use crate::Store;
 use crate::testing::TempDatabase;
@@ -22,7 +22,7 @@ async fn steps_with_and_without_a_price_are_counted_in_traces_of_before() {
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &Options::default()).await;
         let store = Store::over(pool.unwrap());
-        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate).await.unwrap();
+        migrate(&store.pool, &STEPS[..before.unwrap()], MigrationMode::Migrate).await.unwrap();
         // Nothing, zero, unpriced calls, mixed, and a sum from an aggregate alone.
         for (number, total) in [(1, 0.0), (2, 0.0), (3, 0.0), (4, 0.5), (5, 0.75)] {
             let id = format!("t{number}");
@@ -45,7 +45,7 @@ async fn steps_with_and_without_a_price_are_counted_in_traces_of_before() {
                 [Arg::Int(Some(trace)), id.into(), kind.into(), Arg::Int(tokens), Arg::Float(cost)];
             store.pool.change(STEP, &args).await.unwrap();
         }
-        migrate(&store.pool, STEPS, Older::Migrate).await.unwrap();
+        migrate(&store.pool, STEPS, MigrationMode::Migrate).await.unwrap();
         let counted: Vec<(i64, i64, i64)> = store.pool.select(COUNTED, &[]).await.unwrap();
         assert_eq!(counted, [(1, 0, 0), (2, 1, 0), (3, 0, 2), (4, 1, 1), (5, 1, 0)]);
         store.close().await;

@@ -14,12 +14,12 @@ use perpend_domain::plugin::{FailureClass, LogLine};
 use perpend_domain::time::Timestamp;
 
 use perpend_executions::{
-    AskingAttempt, Ending, Finished, Lease, Making, MatchBatch, NewWatch, Outcome, Release,
-    Reservation, Share, Unheld, Watch,
+    AttemptKey, ExecutionEnd, Lease, LeaseEnd, MatchBatch, NewWatch, Outcome, PlannedExecution,
+    Release, Reservation, ResumeScope, Share, Watch,
 };
 
 use crate::testing::on_each_database;
-use crate::{Matched, Store};
+use crate::{MatchOutcome, Store};
 
 const KIND: QueueKind = QueueKind { lane: Lane::Code, class: ExecutionClass::Continuous };
 
@@ -36,7 +36,7 @@ fn project() -> ProjectId {
     "p1".parse().unwrap()
 }
 
-fn new_execution(n: u32) -> Making {
+fn new_execution(n: u32) -> PlannedExecution {
     let target = Target::Observation(format!("t{n}").parse().unwrap(), "o".parse().unwrap());
     let (rule_id, evaluator_id): (RuleId, EvaluatorId) =
         ("r".parse().unwrap(), "e".parse().unwrap());
@@ -56,13 +56,13 @@ fn new_execution(n: u32) -> Making {
         n_observations: 1,
         is_audit: false,
     };
-    Making { project: project(), kind: KIND, is_leased: false, execution }
+    PlannedExecution { project: project(), kind: KIND, is_leased: false, execution }
 }
 
 /// The end of a lease without rules that others wait for.
-fn ending(fence: i64, started_at: Timestamp, now: Timestamp) -> Ending<'static> {
+fn ending(fence: i64, started_at: Timestamp, now: Timestamp) -> LeaseEnd<'static> {
     static NONE: LazyLock<HashSet<RuleId>> = LazyLock::new(HashSet::new);
-    Ending { fence, started_at, now, awaited: &NONE }
+    LeaseEnd { fence, started_at, now, awaited: &NONE }
 }
 
 async fn claim(store: &Store, n: u32, lease: Lease, now: Timestamp) -> Vec<Execution> {
@@ -75,7 +75,7 @@ async fn claim(store: &Store, n: u32, lease: Lease, now: Timestamp) -> Vec<Execu
 async fn make(store: &Store, n: u32, n_leased: usize) -> Vec<Option<i64>> {
     let batch = MatchBatch {
         executions: (0..n)
-            .map(|at| Making { is_leased: (at as usize) < n_leased, ..new_execution(at) })
+            .map(|at| PlannedExecution { is_leased: (at as usize) < n_leased, ..new_execution(at) })
             .collect(),
         ..MatchBatch::default()
     };
@@ -84,15 +84,15 @@ async fn make(store: &Store, n: u32, n_leased: usize) -> Vec<Option<i64>> {
 }
 
 /// The numbers of the executions that a matcher wrote.
-fn written(matched: Matched) -> Vec<Option<i64>> {
+fn written(matched: MatchOutcome) -> Vec<Option<i64>> {
     match matched {
-        Matched::Made(made) => made,
+        MatchOutcome::Made(made) => made,
         other => panic!("{other:?}"),
     }
 }
 
-fn failed(execution: &Execution) -> Finished<'_> {
-    Finished {
+fn failed(execution: &Execution) -> ExecutionEnd<'_> {
+    ExecutionEnd {
         spent: None,
         log: Vec::new(),
         asks_models: false,
@@ -129,10 +129,10 @@ async fn of_a_batch_what_is_new_is_made_and_what_is_held_is_completed() {
         assert_eq!(made, [vec![false; 10], vec![true; 13]].concat());
         let mine = claim(&store, 14, lease(21, 60_000), at(1)).await;
         let others = claim(&store, 9, lease(22, 60_000), at(1)).await;
-        let all: Vec<Finished<'_>> = mine
+        let all: Vec<ExecutionEnd<'_>> = mine
             .iter()
             .chain(&others)
-            .map(|leased| Finished {
+            .map(|leased| ExecutionEnd {
                 asks_models: false,
                 outcome: Outcome::Completed(Vec::new()),
                 ..failed(leased)
@@ -178,9 +178,9 @@ async fn what_an_evaluator_logged_is_kept_with_its_execution_for_a_week_or_until
             message: message.to_owned(),
             fields: None,
         };
-        let finished: Vec<Finished<'_>> = mine
+        let finished: Vec<ExecutionEnd<'_>> = mine
             .iter()
-            .map(|execution| Finished {
+            .map(|execution| ExecutionEnd {
                 log: vec![line("first\0"), line("second")],
                 ..failed(execution)
             })
@@ -251,7 +251,7 @@ async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
             let leased = claim(&store, 2, lease(11, 60_000), at(0)).await;
             let reserve = async |execution: &Execution, fence, now| {
                 let made = &execution.made;
-                let asking = AskingAttempt {
+                let asking = AttemptKey {
                     project: project(),
                     execution: made.id.clone(),
                     rule: made.rule_id.clone(),
@@ -330,7 +330,11 @@ async fn held_executions_wait_go_on_or_are_given_up() {
         assert_eq!(held.len(), 1);
         let (project, rule, evaluator) = &held[0];
         assert_eq!(
-            store.ledger.unhold((project, rule, evaluator), Unheld::All, at(600)).await.unwrap(),
+            store
+                .ledger
+                .unhold((project, rule, evaluator), ResumeScope::All, at(600))
+                .await
+                .unwrap(),
             1
         );
         let claimed = claim(&store, 9, lease(32, 99_000), at(600)).await;
@@ -371,7 +375,7 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
         let other = set(&moved, Some(at(11)));
         assert_eq!(
             store.commit_matches(&[], &other, lease(1, 9), at(2)).await.unwrap(),
-            Matched::Overtaken
+            MatchOutcome::Overtaken
         );
         let mine = set(&moved, Some(at(10)));
         let made = store.commit_matches(&[], &mine, lease(1, 9), at(2)).await;
@@ -391,7 +395,7 @@ async fn each_queue_gives_its_own_share_and_no_more() {
             [(Lane::Code, ExecutionClass::Backfill), (Lane::Model, ExecutionClass::Continuous)];
         let making = |n: u32| {
             let (lane, class) = kinds[n as usize % 2];
-            Making { kind: QueueKind { lane, class }, ..new_execution(n) }
+            PlannedExecution { kind: QueueKind { lane, class }, ..new_execution(n) }
         };
         let batch =
             MatchBatch { executions: (0..20).map(making).collect(), ..MatchBatch::default() };

@@ -1,7 +1,7 @@
 //! Migration of traces that were stored before the types, models and prompts of their observations became
 //! marks.
 
-use perpend_db::{Arg, Older, Options, Pool, STEPS, migrate};
+use perpend_db::{Arg, MigrationMode, Options, Pool, STEPS, migrate};
 
 use crate::Store;
 use crate::testing::TempDatabase;
@@ -25,7 +25,7 @@ async fn traces_of_before_are_marked_by_what_their_steps_are_and_use() {
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &Options::default()).await;
         let store = Store::over(pool.unwrap());
-        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate).await.unwrap();
+        migrate(&store.pool, &STEPS[..before.unwrap()], MigrationMode::Migrate).await.unwrap();
         for (number, detail) in [(1, "{}"), (2, r#"{"bookmarked":true,"tags":["vip"]}"#), (3, "{}")]
         {
             let id = format!("t{number}");
@@ -54,7 +54,7 @@ async fn traces_of_before_are_marked_by_what_their_steps_are_and_use() {
             ];
             store.pool.change(STEP, &args).await.unwrap();
         }
-        migrate(&store.pool, STEPS, Older::Migrate).await.unwrap();
+        migrate(&store.pool, STEPS, MigrationMode::Migrate).await.unwrap();
         let marks: Vec<(i64, String, i64, String)> = store.pool.select(MARKS, &[]).await.unwrap();
         let of = |trace: i64| -> Vec<&str> {
             let own = marks.iter().filter(|(number, ..)| *number == trace);

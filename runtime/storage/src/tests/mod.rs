@@ -10,7 +10,7 @@ mod statements;
 
 use std::collections::BTreeSet;
 
-use perpend_db::{CURRENT, KNOWN, Older, Pool, STEPS, migrate, query, query_scalar};
+use perpend_db::{CURRENT, KNOWN, MigrationMode, Pool, STEPS, migrate, query, query_scalar};
 
 use crate::testing::{OpenStore as _, TempDatabase};
 use crate::{Catalog, Ledger, Store, Telemetry};
@@ -46,7 +46,7 @@ async fn an_older_schema_beside_a_server_is_refused_and_left_as_it_is() {
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &options).await.unwrap();
         let all_but_one = &STEPS[..STEPS.len() - 1];
-        migrate(&pool, all_but_one, Older::Migrate).await.unwrap();
+        migrate(&pool, all_but_one, MigrationMode::Migrate).await.unwrap();
         let refused = Store::open_beside_server(database.url(), &options).await;
         let refused = refused.unwrap_err();
         assert!(matches!(refused, Error::TooOld { .. }), "{refused:?}");
@@ -71,7 +71,7 @@ async fn a_database_that_other_steps_made_is_refused() {
         let name = last.name;
         last.sqlite = "CREATE TABLE other (a BIGINT)";
         last.postgres = last.sqlite;
-        migrate(&pool, &changed, Older::Migrate).await.unwrap();
+        migrate(&pool, &changed, MigrationMode::Migrate).await.unwrap();
         pool.close().await;
         for open in [Store::open, Store::open_beside_server] {
             let refused = open(database.url(), &options).await.unwrap_err();
@@ -123,10 +123,10 @@ async fn public_keys_from_before_they_were_noted_are_noted_by_the_step() {
         let pool = Pool::open(database.url(), &Options::default()).await;
         let pool = pool.unwrap();
         let store = Store::over(pool);
-        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate).await.unwrap();
+        migrate(&store.pool, &STEPS[..before.unwrap()], MigrationMode::Migrate).await.unwrap();
         store.pool.change(OWNER, &["o".into()]).await.unwrap();
         store.pool.change(KEY, &["pk-old".into()]).await.unwrap();
-        migrate(&store.pool, STEPS, Older::Migrate).await.unwrap();
+        migrate(&store.pool, STEPS, MigrationMode::Migrate).await.unwrap();
         let key = perpend_domain::ids::PublicKey::new("pk-old").unwrap();
         store.catalog.delete_organization_key(&key).await.unwrap();
         assert!(store.catalog.is_public_key_used(&key).await.unwrap());
@@ -142,11 +142,11 @@ async fn names_that_no_index_of_postgresql_takes_are_cut_as_it_gets_the_index() 
         let pool = Pool::open(database.url(), &Options::default()).await;
         let pool = pool.unwrap();
         let store = Store::over(pool);
-        migrate(&store.pool, &STEPS[..before.unwrap()], Older::Migrate).await.unwrap();
+        migrate(&store.pool, &STEPS[..before.unwrap()], MigrationMode::Migrate).await.unwrap();
         for sql in [SCORE, TRACE] {
             store.pool.change(sql, &[long.as_str().into()]).await.unwrap();
         }
-        migrate(&store.pool, STEPS, Older::Migrate).await.unwrap();
+        migrate(&store.pool, STEPS, MigrationMode::Migrate).await.unwrap();
         let shown: (String, String, String) = query(SHOWN).fetch_one(&store.pool).await.unwrap();
         let cut = |n: usize| match store.pool.is_postgres() {
             false => long.clone(),

@@ -13,7 +13,7 @@ use crate::read::{observation_column, trace_column, where_of};
 use crate::rollup::IS_STEP;
 use crate::trace_shape::push_marks;
 use crate::{Error, Telemetry};
-use perpend_db::{Arg, As, Cell, Row, query};
+use perpend_db::{Arg, Cell, ColumnType, Row, query};
 use perpend_db::{Expr, Sql};
 
 /// Columns of a row in addition to its bucket.
@@ -400,10 +400,10 @@ impl Telemetry {
         fetched: &Fetched,
         mut put: impl FnMut(FetchedRow) -> Result<(), Error> + Send,
     ) -> Result<(), Error> {
-        let types: Vec<As> = [As::Int]
+        let types: Vec<ColumnType> = [ColumnType::Int]
             .into_iter()
-            .chain(std::iter::repeat_n(As::Text, fetched.n_texts))
-            .chain(std::iter::repeat_n(As::Float, fetched.n_numbers))
+            .chain(std::iter::repeat_n(ColumnType::Text, fetched.n_texts))
+            .chain(std::iter::repeat_n(ColumnType::Float, fetched.n_numbers))
             .collect();
         let put = &mut |row: Row| {
             let mut cells = row.cells(&types)?.into_iter();

@@ -11,7 +11,7 @@ use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
-use perpend_db::{As, Cell, Pool, Row, checked, digest, from_json, query, query_scalar};
+use perpend_db::{Cell, ColumnType, Pool, Row, checked, digest, from_json, query, query_scalar};
 use perpend_domain::list::{ChangeCursor, ChangeWindow, Cursor, NumberedPage, Page, Paging};
 use perpend_domain::text_search::SearchCursor;
 
@@ -495,7 +495,7 @@ impl Telemetry {
             None => comments.bind(number),
         };
         let put = &mut |row: Row| {
-            let cells = row.cells(&[As::Text, As::Text])?;
+            let cells = row.cells(&[ColumnType::Text, ColumnType::Text])?;
             let mut texts = cells.into_iter().map(Cell::into_text);
             let observation = texts.next().flatten();
             if let Some(comment) = texts.next().flatten() {

@@ -11,7 +11,7 @@ use perpend_domain::time::Timestamp;
 use super::storable_json;
 use crate::touched::note_scored;
 use crate::{Error, Telemetry};
-use perpend_db::{Arg, As, Sized, Tx, query, value_list, value_rows};
+use perpend_db::{Arg, ColumnType, Sized, Tx, query, value_list, value_rows};
 use perpend_db::{despite_collisions, in_transaction};
 
 const COLUMNS: [&str; 28] = [
@@ -240,7 +240,7 @@ pub async fn delete_others(
 ) -> Result<(), Error> {
     let (place, over) = place_of(target);
     let args = [project.as_str(), over, execution.as_str()].map(Arg::from);
-    let ids = tx.rows(&IDS_OF_EXECUTION[place], &args, &[As::Text]);
+    let ids = tx.rows(&IDS_OF_EXECUTION[place], &args, &[ColumnType::Text]);
     for cells in ids.await? {
         let id = cells[0].text()?;
         if keep.iter().all(|kept| kept.as_str() != id) {
@@ -348,7 +348,7 @@ impl Telemetry {
                 let (chunk, later) = rest.split_at(n);
                 let mut args = vec![project.as_str().into(), half.into()];
                 args.extend(chunk.iter().map(|id| Arg::from(id.as_str())));
-                let found = tx.rows(sql, &args, &[As::Text]).await?;
+                let found = tx.rows(sql, &args, &[ColumnType::Text]).await?;
                 let found = found.iter().map(|cells| cells[0].text());
                 let found = found.collect::<Result<BTreeSet<&str>, _>>()?;
                 let theirs = chunk.iter().filter(|id| found.contains(id.as_str()));

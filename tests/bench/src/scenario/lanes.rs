@@ -23,7 +23,7 @@ use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, Grants, PluginInfo};
 use perpend_domain::time::{Clock, Timestamp};
-use perpend_executions::{Lease, Making, MatchBatch};
+use perpend_executions::{Lease, MatchBatch, PlannedExecution};
 use perpend_plugin_cli::Language;
 use perpend_scheduler::{Deps, Evaluate, Scheduler};
 use perpend_storage::Store;
@@ -315,7 +315,7 @@ impl World {
             let target = Target::Observation(own.trace_id, own.id);
             let evaluator = &assignment.evaluator_id;
             let key = ExecutionKey::live(project, rule.id.as_str(), evaluator, &target, 1);
-            Ok(Making {
+            Ok(PlannedExecution {
                 project: project.clone(),
                 kind: QueueKind { lane: Lane::Code, class: ExecutionClass::Backfill },
                 is_leased: false,

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::Context as _;
 use perpend_db::testing::patient;
 use perpend_db::{
-    Breakpoints, CURRENT, DatabaseUrl, Error, KNOWN, Older, Options, Pool, STATEMENT, STEPS,
-    in_transaction, migrate, query_scalar,
+    Breakpoints, CURRENT, DatabaseUrl, Error, KNOWN, MigrationMode, Options, Pool, STATEMENT,
+    STEPS, in_transaction, migrate, query_scalar,
 };
 use perpend_domain::time::Timestamp;
 use perpend_it::{KEYS, ORGANIZATION_KEYS, PATIENCE, TestApp, TestClock};
@@ -97,7 +97,7 @@ async fn migrate_killed_at_every_statement(url: &DatabaseUrl) -> anyhow::Result<
         };
         let pool = Pool::open(url, &options).await?;
         let before = version(&pool).await?;
-        let migrated = migrate(&pool, STEPS, Older::Migrate).await;
+        let migrated = migrate(&pool, STEPS, MigrationMode::Migrate).await;
         let after = version(&pool).await?;
         pool.close().await;
         match migrated {

@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use perpend_api_types::list::{CursorList, CursorMeta, NumberedList, PageMeta};
 use perpend_api_types::observation::{FieldGroups, FullObservation, GroupedObservation};
-use perpend_catalog::LookedUp;
+use perpend_catalog::ObservationReferences;
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
@@ -210,7 +210,7 @@ async fn list_v2(
     let page = app.store.telemetry.observations(&caller.project, &query).await?;
     let known = match groups.has("prompt") || groups.has("usage") {
         true => looked_up(&app, &caller.project, &page.items).await?,
-        false => LookedUp::default(),
+        false => ObservationReferences::default(),
     };
     let next = encoded_next_cursor(&page);
     let view = |stored: StoredObservation| {
@@ -315,10 +315,10 @@ async fn looked_up(
     app: &App,
     project: &ProjectId,
     found: &[StoredObservation],
-) -> Result<LookedUp, Problem> {
+) -> Result<ObservationReferences, Problem> {
     let observations = found.iter().map(|stored| &stored.observation);
     let (catalog, now) = (&app.store.catalog, app.web.clock.now());
-    let known = LookedUp::of(catalog, &app.prices, project, observations, now);
+    let known = ObservationReferences::of(catalog, &app.prices, project, observations, now);
     Ok(known.await?)
 }
 

@@ -3,7 +3,7 @@
 use perpend_api_types::observation::FullObservation;
 use perpend_api_types::score::ScoreV2;
 use perpend_api_types::trace::{Trace, TraceWithAll};
-use perpend_catalog::{Categories, LookedUp};
+use perpend_catalog::{Categories, ObservationReferences};
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::list::Cursor;
 use perpend_domain::score::{Score, ScoreDataType};
@@ -63,7 +63,9 @@ impl BodyParts for TraceParts {
             let observations = rows.iter().filter(|stored| is_observation(stored));
             let observations = observations.map(|stored| &stored.observation);
             let prices = &self.app.prices;
-            let known = LookedUp::of(catalog, prices, &self.project, observations, now).await?;
+            let known =
+                ObservationReferences::of(catalog, prices, &self.project, observations, now)
+                    .await?;
             for row in rows.into_iter().filter(is_observation) {
                 let named = known.named_by(&row.observation);
                 self.members.push(out, &FullObservation::new(row, named))?;

@@ -18,7 +18,7 @@ const TAGS: [&str; 3] = ["x", "x y", "X"];
 
 /// Parameters of one list.
 #[derive(Clone, Debug)]
-struct Asked {
+struct ListParams {
     name: Option<&'static str>,
     label: Option<&'static str>,
     tag: Option<&'static str>,
@@ -30,10 +30,10 @@ fn any_of(values: &'static [&'static str]) -> impl Strategy<Value = Option<&'sta
     prop::option::of(prop::sample::select(values))
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn list_params() -> impl Strategy<Value = ListParams> {
     let time = || prop::option::of(0..20_i64);
     let texts = (any_of(&NAMES), any_of(&LABELS), any_of(&TAGS));
-    (texts, time(), time()).prop_map(|((name, label, tag), from, to)| Asked {
+    (texts, time(), time()).prop_map(|((name, label, tag), from, to)| ListParams {
         name,
         label,
         tag,
@@ -42,7 +42,7 @@ fn asked() -> impl Strategy<Value = Asked> {
     })
 }
 
-impl Asked {
+impl ListParams {
     fn by_parameters(&self) -> PromptQuery {
         let text = |text: Option<&str>| text.map(str::to_owned);
         PromptQuery {
@@ -77,15 +77,15 @@ impl Asked {
 }
 
 /// A version: its prompt, its label, the tags of its prompt from then on.
-type Made = (usize, Option<&'static str>, Vec<&'static str>);
+type NewVersionCase = (usize, Option<&'static str>, Vec<&'static str>);
 
-fn versions() -> impl Strategy<Value = Vec<Made>> {
+fn versions() -> impl Strategy<Value = Vec<NewVersionCase>> {
     let tags = prop::sample::subsequence(TAGS.to_vec(), 0..=TAGS.len());
     prop::collection::vec((0..NAMES.len(), any_of(&LABELS), tags), 1..20)
 }
 
 /// Creates the prompts of one case in a project of their own.
-async fn populate(store: &Store, n: usize, versions: &[Made]) -> ProjectId {
+async fn populate(store: &Store, n: usize, versions: &[NewVersionCase]) -> ProjectId {
     let home = project(&format!("home {n}"));
     for (second, (prompt, label, tags)) in (0..).zip(versions) {
         let labels: Vec<&str> = label.iter().copied().collect();
@@ -122,11 +122,11 @@ async fn a_parameter_means_in_sql_what_its_condition_means_in_memory() {
             let versions = versions().new_tree(&mut runner).unwrap().current();
             let home = populate(&store, n, &versions).await;
             for _ in 0..N_ASKED {
-                let asked = asked().new_tree(&mut runner).unwrap().current();
-                let in_sql = listed(&store, &home, &asked.by_parameters()).await;
-                let in_memory = listed(&store, &home, &asked.by_conditions()).await;
-                assert_eq!(in_sql, in_memory, "{asked:?} of {versions:?}");
-                assert_eq!(in_sql.0.len() as u64, in_sql.1, "{asked:?}");
+                let list_params = list_params().new_tree(&mut runner).unwrap().current();
+                let in_sql = listed(&store, &home, &list_params.by_parameters()).await;
+                let in_memory = listed(&store, &home, &list_params.by_conditions()).await;
+                assert_eq!(in_sql, in_memory, "{list_params:?} of {versions:?}");
+                assert_eq!(in_sql.0.len() as u64, in_sql.1, "{list_params:?}");
             }
         }
         store.close().await;

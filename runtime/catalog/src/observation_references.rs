@@ -15,7 +15,7 @@ use crate::{Catalog, Error};
 
 /// References of some observations.
 #[derive(Debug, Default)]
-pub struct LookedUp {
+pub struct ObservationReferences {
     /// Prompt ids by name and version number.
     prompt_ids: HashMap<(String, i64), String>,
     prices: Option<Arc<PriceTable>>,
@@ -27,7 +27,7 @@ fn version(observation: &Observation) -> Option<(String, i64)> {
     Some((prompt.name.clone(), prompt.version?))
 }
 
-impl LookedUp {
+impl ObservationReferences {
     /// The references of these observations that the project has. Without references no statement is run.
     ///
     /// # Errors

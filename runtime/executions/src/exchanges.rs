@@ -6,7 +6,7 @@ use perpend_domain::plugin::Digest;
 
 /// The attempt that makes model calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AskingAttempt {
+pub struct AttemptKey {
     /// The tenant.
     pub project: ProjectId,
     /// The execution.
@@ -33,7 +33,7 @@ pub struct CallKey {
 
 /// A usable response of a provider, kept for later attempts of the same execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptAnswer {
+pub struct KeptResponse {
     /// The method that requested structured output, such as `json_schema`.
     pub method: String,
     /// The body of the response.
@@ -44,13 +44,13 @@ pub struct KeptAnswer {
 
 /// One exchange with a provider, as it is written.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchanged<'e> {
+pub struct NewExchange<'e> {
     /// The call to which the exchange belongs.
     pub key: &'e CallKey,
     /// Request, response, usage and cost.
     pub call: &'e ModelCall,
     /// The usable response, and its number within the call, from 0.
-    pub answer: Option<(u32, &'e KeptAnswer)>,
+    pub answer: Option<(u32, &'e KeptResponse)>,
     /// The id of the reservation for the call.
     pub reservation: Option<&'e str>,
 }
