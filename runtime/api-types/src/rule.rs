@@ -1,7 +1,7 @@
 //! Evaluation rules, in the current and the legacy form.
 
 use perpend_domain::budget::Budget;
-use perpend_domain::evaluation::{self, Late, Mapping, OnMissing, TargetKind, VersionPolicy};
+use perpend_domain::evaluation::{self, LatePolicy, Mapping, OnMissing, TargetKind, VersionPolicy};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, RuleId};
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,7 @@ pub struct Rule {
     quiet_ms: Option<i64>,
     max_wait_ms: Option<i64>,
     on_missing: OnMissing,
-    late: Late,
+    late: LatePolicy,
     /// Limits on the cost of its model calls.
     budget: Vec<Budget>,
     /// The rules it depends on; absent if there are none.
@@ -276,7 +276,7 @@ pub struct RuleByName {
     quiet_ms: Option<i64>,
     max_wait_ms: Option<i64>,
     on_missing: OnMissing,
-    late: Late,
+    late: LatePolicy,
     created_at: Timestamp,
     updated_at: Timestamp,
     /// The first evaluator.

@@ -7,7 +7,7 @@ use perpend_catalog::RulePatch;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::chain::{self, ChainFault};
 use perpend_domain::evaluation::{
-    Assignment, Evaluator, Late, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
+    Assignment, Evaluator, LatePolicy, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
 };
 use perpend_domain::filter::{Test, WrittenFilter};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
@@ -129,7 +129,7 @@ fn patch_of(input: &RuleInput, app: &App, current: Option<&Rule>) -> Result<Rule
             OnMissing::ALL,
             OnMissing::as_str,
         )),
-        late: faults.collect(parse_choice("late", late, Late::ALL, Late::as_str)),
+        late: faults.collect(parse_choice("late", late, LatePolicy::ALL, LatePolicy::as_str)),
         budget: input.budget.clone(),
         after: faults.collect(input.after.as_deref().map(checked_after).transpose()),
         audit: faults.collect(input.audit.map(checked_audit).transpose()),
@@ -359,7 +359,7 @@ pub(super) async fn draft(
         assignments: patch.assignments.unwrap_or_default(),
         timing: patch.timing.unwrap_or_default(),
         on_missing: patch.on_missing.unwrap_or(OnMissing::Fail),
-        late: patch.late.unwrap_or(Late::Ignore),
+        late: patch.late.unwrap_or(LatePolicy::Ignore),
         budget: patch.budget.unwrap_or_default(),
         after: patch.after.unwrap_or_default(),
         audit: patch.audit.unwrap_or(chain::AUDIT),

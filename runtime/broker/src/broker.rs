@@ -83,8 +83,8 @@ impl Broker {
         request: HostRequest,
     ) -> HostReply {
         let is_granted = |origin: &&Arc<CallOrigin>| match request.is_model_call() {
-            true => origin.maker.grants.model,
-            false => origin.maker.grants.trace_reader,
+            true => origin.context.grants.model,
+            false => origin.context.grants.trace_reader,
         };
         let Some(origin) = origin.filter(is_granted) else {
             return request.not_granted();
@@ -124,7 +124,7 @@ impl Broker {
                 };
                 let reader = Reader {
                     store: &self.store,
-                    project: &origin.maker.project,
+                    project: &origin.context.project,
                     readable,
                     allowance,
                 };
@@ -154,7 +154,7 @@ impl Broker {
                 return requests.iter().map(|_| Err(spent.clone())).collect();
             }
         };
-        let project = &origin.maker.project;
+        let project = &origin.context.project;
         let loading = self.media.load(project, readable, allowance, &mut requests);
         // The permit covers the loaded media until all replies are complete.
         let loaded = match loading.await {

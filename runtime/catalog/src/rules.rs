@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use perpend_domain::budget::Budget;
 use perpend_domain::chain::{self, ChainRule};
 use perpend_domain::evaluation::{
-    Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
+    Assignment, LatePolicy, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
 };
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
@@ -46,7 +46,7 @@ pub struct RulePatch {
     /// Handling of missing mapped parts.
     pub on_missing: Option<OnMissing>,
     /// Handling of late observations.
-    pub late: Option<Late>,
+    pub late: Option<LatePolicy>,
     /// Limits of the cost of its model calls. A rule that waits for its budget resumes with a new one.
     pub budget: Option<Vec<Budget>>,
     /// Rules to wait for.

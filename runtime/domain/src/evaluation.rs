@@ -217,7 +217,7 @@ named_enum!(
 
 named_enum!(
     /// The action when spans arrive after scoring.
-    Late {
+    LatePolicy {
         Ignore = "ignore",
         Rescore = "rescore",
     }
@@ -249,7 +249,7 @@ pub struct Rule {
     /// Action when a mapped part is absent.
     pub on_missing: OnMissing,
     /// Action when spans arrive after scoring.
-    pub late: Late,
+    pub late: LatePolicy,
     /// Limits on the cost of its model calls.
     pub budget: Vec<Budget>,
     /// The rules that must have finished with a target before this one evaluates it.

@@ -410,7 +410,7 @@ pub struct ReplyReuse {
 #[derive(Debug)]
 pub struct CallOrigin {
     /// The evaluator version.
-    pub maker: Arc<EvaluatorContext>,
+    pub context: Arc<EvaluatorContext>,
     /// `None` in a trial, which stores nothing.
     pub attempt: Option<AttemptRef>,
     /// The use of cached replies.
@@ -424,9 +424,9 @@ pub struct CallOrigin {
 impl CallOrigin {
     /// The origin of one attempt of an execution, or of a trial.
     #[must_use]
-    pub fn new(maker: &Arc<EvaluatorContext>, attempt: Option<AttemptRef>) -> Self {
+    pub fn new(context: &Arc<EvaluatorContext>, attempt: Option<AttemptRef>) -> Self {
         Self {
-            maker: Arc::clone(maker),
+            context: Arc::clone(context),
             attempt,
             reuse: ReplyReuse::default(),
             notes: ModelNotes::default(),
@@ -444,7 +444,7 @@ impl CallOrigin {
 /// Two calls have the same origin if they belong to the same attempt; recorded model calls do not count.
 impl PartialEq for CallOrigin {
     fn eq(&self, other: &Self) -> bool {
-        self.maker == other.maker && self.attempt == other.attempt
+        self.context == other.context && self.attempt == other.attempt
     }
 }
 

@@ -6,7 +6,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::budget::{BudgetScope, BudgetWindow, OnReached};
 use crate::dataset::ItemStatus;
-use crate::evaluation::{CompletionReason, ExecutionState, Late, OnMissing, TargetKind};
+use crate::evaluation::{CompletionReason, ExecutionState, LatePolicy, OnMissing, TargetKind};
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
     ScoreId, TraceId,
@@ -60,7 +60,7 @@ macro_rules! names {
 }
 
 names! {
-    ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, Late, ExecutionState,
+    ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, LatePolicy, ExecutionState,
     CompletionReason, BudgetScope, BudgetWindow, OnReached, ItemStatus, TierOperator,
     AttributeSource,
 }

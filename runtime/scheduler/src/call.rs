@@ -181,7 +181,7 @@ pub(crate) fn call_of(
         run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or_default(),
         limits,
         purpose: Purpose::Evaluate,
-        origin: Some(Arc::new(CallOrigin::new(&evaluator.maker, attempt).reusing(reuse))),
+        origin: Some(Arc::new(CallOrigin::new(&evaluator.context, attempt).reusing(reuse))),
     }
 }
 

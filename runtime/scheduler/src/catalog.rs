@@ -123,7 +123,7 @@ pub(crate) struct PreparedEvaluator {
     pub(crate) needs: ItemParts,
     pub(crate) naming: ScoreNaming,
     /// The principal of its calls.
-    pub(crate) maker: Arc<EvaluatorContext>,
+    pub(crate) context: Arc<EvaluatorContext>,
 }
 
 impl PreparedEvaluator {
@@ -133,7 +133,7 @@ impl PreparedEvaluator {
 
     /// The lane of its calls: evaluators that may call a model have their own.
     pub(crate) fn lane(&self) -> Lane {
-        match self.maker.grants.model {
+        match self.context.grants.model {
             true => Lane::Model,
             false => Lane::Code,
         }
@@ -358,7 +358,7 @@ pub(crate) async fn prepare_evaluator(
         config: Arc::from(version.config.to_string()),
         needs,
         naming: ScoreNaming::of(version, info.as_ref()),
-        maker: Arc::new(EvaluatorContext {
+        context: Arc::new(EvaluatorContext {
             project: project.clone(),
             evaluator: evaluator.id.clone(),
             version: version.id.clone(),

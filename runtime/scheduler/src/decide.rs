@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use perpend_domain::evaluation::{
-    Execution, ExecutionOrigin, Late, NewExecution, Target, TargetKind,
+    Execution, ExecutionOrigin, LatePolicy, NewExecution, Target, TargetKind,
 };
 use perpend_domain::filter::{Cell, Row, SCORE_COLUMNS, describe_condition};
 use perpend_domain::identity::{ExecutionKey, shadow_rule};
@@ -270,7 +270,7 @@ fn verdict(
         .max_by_key(|each| each.made.generation);
     let generation = match newest {
         // A shadow version sees the same data as the live version.
-        None if assignment.shadow.is_some() && rule.rule.late == Late::Ignore => {
+        None if assignment.shadow.is_some() && rule.rule.late == LatePolicy::Ignore => {
             match live(evaluator, complete, standing) {
                 Some(live) => {
                     return Verdict::Late(live.made.id.clone(), n_late(live, complete));
@@ -285,8 +285,8 @@ fn verdict(
             let is_whole = complete.target.is_whole();
             let id = newest.id.clone();
             match (n_late, rule.rule.late) {
-                (1.., Late::Rescore) if is_whole => newest.generation + 1,
-                (1.., Late::Ignore) if is_whole => return Verdict::Late(id, n_late),
+                (1.., LatePolicy::Rescore) if is_whole => newest.generation + 1,
+                (1.., LatePolicy::Ignore) if is_whole => return Verdict::Late(id, n_late),
                 _ => return Verdict::Duplicate(id),
             }
         }

@@ -654,7 +654,7 @@ impl Inner {
         };
         let version = Some(&evaluator.evaluator.version.id);
         Ok(ExecutionEnd {
-            asks_models: evaluator.maker.grants.model,
+            asks_models: evaluator.context.grants.model,
             spent,
             log: result.log,
             ..ended(prepared.execution, version, result.cpu_us, outcome)

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use perpend_domain::evaluation::{Execution, ExecutionState, Late, Rule, Target, TargetKind};
+use perpend_domain::evaluation::{Execution, ExecutionState, LatePolicy, Rule, Target, TargetKind};
 use perpend_domain::ids::{
     AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId, RuleId, TraceId,
 };
@@ -324,7 +324,7 @@ impl Scheduler {
     /// `arrived_at` is the time of the last change of the target.
     fn answer(&self, asked: &Asked<'_>, complete: &Complete<'_>, arrived_at: Timestamp) -> Step {
         let completion = complete.completion;
-        let scores_again = asked.rule.rule.late == Late::Rescore && asked.watch.is_some();
+        let scores_again = asked.rule.rule.late == LatePolicy::Rescore && asked.watch.is_some();
         let waits = asked.standing.is_empty() || scores_again;
         if waits && self.inner.deps.clock.now() < completion.at {
             let complete_at = Some(completion.at);

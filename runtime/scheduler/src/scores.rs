@@ -45,7 +45,7 @@ pub(crate) fn scores(
     let made = &execution.made;
     let version = &evaluator.evaluator.version;
     // Executions that may call a model have a trace of their own.
-    let has_trace = evaluator.maker.grants.model;
+    let has_trace = evaluator.context.grants.model;
     let mut seen: HashMap<String, u32> = HashMap::new();
     let convert = |score: PluginScore| {
         let occurrence = seen.entry(score.name.clone()).or_default();

@@ -100,7 +100,7 @@ impl InProcess {
         match self.plugin(call.plugin).await {
             Ok(plugin) => {
                 let port = self.broker.port(&call);
-                let project = call.origin.as_ref().map(|origin| &origin.maker.project);
+                let project = call.origin.as_ref().map(|origin| &origin.context.project);
                 let tenant = self.numbers.hash_one(project);
                 self.host.evaluate_for(tenant, &plugin, call, port).await
             }

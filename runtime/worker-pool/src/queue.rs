@@ -36,7 +36,7 @@ impl Group {
 pub(crate) struct Job {
     pub(crate) call: Arc<EvaluationCall>,
     pub(crate) project: Option<ProjectId>,
-    /// Derived from `project`, or from the maker of the call.
+    /// Derived from `project`, or from the origin of the call.
     pub(crate) tenant: Tenant,
     pub(crate) group: Arc<Group>,
     /// Number of workers that ended while they ran the call.
@@ -152,8 +152,8 @@ impl Queue {
             let mut state = lock(&self.state);
             for (index, call) in calls.into_iter().enumerate() {
                 let origin = call.origin.as_ref();
-                let maker = origin.map(|origin| &origin.maker.project);
-                let owner = project.as_ref().or(maker);
+                let origin_project = origin.map(|origin| &origin.context.project);
+                let owner = project.as_ref().or(origin_project);
                 let job = Job {
                     tenant: self.numbers.hash_one(owner),
                     call: Arc::new(call),

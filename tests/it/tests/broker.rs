@@ -38,7 +38,7 @@ impl Models for Parrot {
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
         let asked: String = request.messages.into_iter().map(|m| m.texts()).collect();
         let text = format!("answer to {asked}");
-        self.0.lock().unwrap().push((origin.maker.project.clone(), asked));
+        self.0.lock().unwrap().push((origin.context.project.clone(), asked));
         Box::pin(std::future::ready(Ok(Completion {
             text,
             structured: None,

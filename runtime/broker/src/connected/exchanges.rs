@@ -81,13 +81,13 @@ impl Exchanges {
         target: &Arc<ModelTarget>,
         (key, cache_key): (CallKey, Option<ReplyCacheKey>),
     ) -> Result<Self, perpend_db::Error> {
-        let maker = &origin.maker;
+        let context = &origin.context;
         let (mut recorded, mut budgets) = (Vec::new(), Vec::new());
         let asking = origin.attempt.as_ref().map(|attempt| AttemptKey {
-            project: maker.project.clone(),
+            project: context.project.clone(),
             execution: attempt.execution.clone(),
             rule: attempt.rule.clone(),
-            evaluator: maker.evaluator.clone(),
+            evaluator: context.evaluator.clone(),
             attempt: attempt.attempt,
             fence: attempt.fence,
         });
@@ -99,7 +99,7 @@ impl Exchanges {
                 origin.notes.count_from(n_before);
             }
             let of_call =
-                store.catalog.budgets_of_call(&maker.project, &asking.rule, &maker.evaluator);
+                store.catalog.budgets_of_call(&context.project, &asking.rule, &context.evaluator);
             budgets = of_call.await?;
         }
         let n_recorded = u32::try_from(recorded.len()).unwrap_or(u32::MAX);
@@ -152,7 +152,7 @@ impl Exchanges {
         at: Timestamp,
     ) -> Result<Option<f64>, perpend_db::Error> {
         let ConnectedModels { prices, store, clock, .. } = &self.models;
-        let project = &self.origin.maker.project;
+        let project = &self.origin.context.project;
         let table = prices.of(&store.catalog, project, clock.now()).await?;
         Ok(table.cost_of_call(model, usage, at))
     }
@@ -203,7 +203,7 @@ impl Exchanges {
 
     /// Fails when the connection was deleted, or saved with another key or address.
     async fn check_connection(&self) -> Result<(), Failure> {
-        let (project, used) = (&self.origin.maker.project, &self.target.connection);
+        let (project, used) = (&self.origin.context.project, &self.target.connection);
         let connection = self.models.store.catalog.connection(project, &used.provider);
         let connection = connection.await.map_err(|error| database_failure(&error))?;
         let Some(connection) = connection else {
@@ -442,11 +442,11 @@ impl Exchanges {
         }
         if let (None, Some(cost), false) = (&call.error, call.cost, call.is_from_cache) {
             let costs = &self.models.recent_costs;
-            costs.add(&self.origin.maker.evaluator, &call.model, cost);
+            costs.add(&self.origin.context.evaluator, &call.model, cost);
         }
         let Some(asking) = &self.asking else {
             let ledger = &self.models.store.ledger;
-            let noted = ledger.note_trial_call(&self.origin.maker.project, &call);
+            let noted = ledger.note_trial_call(&self.origin.context.project, &call);
             if let Err(error) = noted.await {
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(error, "cannot record the cost of a trial");
@@ -559,7 +559,7 @@ impl CallObserver for Exchanges {
             },
             None => QueueKey {
                 priority: Priority::Interactive,
-                group: self.origin.maker.evaluator.to_string(),
+                group: self.origin.context.evaluator.to_string(),
             },
         }
     }

@@ -86,7 +86,7 @@ impl ConnectedModels {
     ) -> Option<ProviderAnswer> {
         let since = self.stored_since()?;
         let ledger = &self.store.ledger;
-        let found = ledger.stored_reply(&origin.maker.project, key, since).await;
+        let found = ledger.stored_reply(&origin.context.project, key, since).await;
         let found = found
             .inspect_err(|error| {
                 let error: &dyn std::error::Error = error;
@@ -116,7 +116,7 @@ impl ConnectedModels {
         };
         let reply = StoredReply { method: answer.method.name().to_owned(), body };
         let (ledger, now) = (&self.store.ledger, self.clock.now());
-        let stored = ledger.store_reply(&origin.maker.project, (key, connection), &reply, now);
+        let stored = ledger.store_reply(&origin.context.project, (key, connection), &reply, now);
         if let Err(error) = stored.await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "cannot store a reply");
@@ -152,14 +152,14 @@ mod tests {
     }
 
     fn origin(replies: ReplyPolicy, run: u32) -> CallOrigin {
-        let maker = Arc::new(EvaluatorContext {
+        let context = Arc::new(EvaluatorContext {
             project: ProjectId::new("p").unwrap(),
             evaluator: EvaluatorId::new("e").unwrap(),
             version: EvaluatorVersionId::new("v").unwrap(),
             grants: Grants::ALL,
             slots: vec![slot("judge"), slot("judge-2")],
         });
-        CallOrigin::new(&maker, None).reusing(ReplyReuse { replies, run })
+        CallOrigin::new(&context, None).reusing(ReplyReuse { replies, run })
     }
 
     fn request(cache: CacheMode, temperature: Option<f32>) -> CompletionRequest {

@@ -95,7 +95,7 @@ pub(super) fn missing_connection(provider: &str) -> String {
 
 /// The slot with this name; the first slot when `name` is absent.
 pub(super) fn slot_of<'o>(origin: &'o CallOrigin, name: Option<&str>) -> Option<&'o Slot> {
-    let mut slots = origin.maker.slots.iter();
+    let mut slots = origin.context.slots.iter();
     match name {
         Some(name) => slots.find(|slot| slot.name == name),
         None => slots.next(),
@@ -125,7 +125,7 @@ impl ConnectedModels {
         origin: &CallOrigin,
         name: Option<&str>,
     ) -> Result<ModelTarget, ModelFailure> {
-        let maker = &origin.maker;
+        let context = &origin.context;
         let slot = slot_of(origin, name).ok_or_else(|| {
             let message = match name {
                 Some(name) => format!("unknown model slot {name:?} of this evaluator"),
@@ -140,7 +140,7 @@ impl ConnectedModels {
         let connection = self
             .store
             .catalog
-            .connection(&maker.project, &choice.provider)
+            .connection(&context.project, &choice.provider)
             .await
             .map_err(|error| model_failure(database_failure(&error)))?;
         let connection = connection.ok_or_else(|| {
@@ -160,7 +160,8 @@ impl ConnectedModels {
         origin: &CallOrigin,
         connection: Connection,
     ) -> Result<Endpoint, ModelFailure> {
-        let owner = SealedAt::Connection(connection.provider.clone()).owner(&origin.maker.project);
+        let owner =
+            SealedAt::Connection(connection.provider.clone()).owner(&origin.context.project);
         let secret = self.vault.unseal(&owner, &connection.secret).ok();
         let secret = secret.and_then(|text| serde_json::from_str::<ConnectionSecret>(&text).ok());
         let secret = secret.ok_or_else(|| {

@@ -6,7 +6,8 @@ mod plugins;
 mod rules;
 
 use perpend_domain::evaluation::{
-    Assignment, Evaluator, Late, Mapping, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
+    Assignment, Evaluator, LatePolicy, Mapping, OnMissing, Pause, Rule, TargetKind, Timing,
+    VersionPolicy,
 };
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{
@@ -137,7 +138,7 @@ pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
         assignments: evaluators.iter().map(|e| assignment(e)).collect(),
         timing: Timing { settle_ms: Some(5), ..Timing::default() },
         on_missing: OnMissing::Skip,
-        late: Late::Rescore,
+        late: LatePolicy::Rescore,
         budget: Vec::new(),
         after: Vec::new(),
         audit: 0.0,

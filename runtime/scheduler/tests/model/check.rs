@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use perpend_catalog::RulePatch;
 use perpend_domain::evaluation::{
-    EndReason, Execution, ExecutionState, Late, Rule, Target, TargetKind,
+    EndReason, Execution, ExecutionState, LatePolicy, Rule, Target, TargetKind,
 };
 use perpend_domain::identity::{self, ExecutionKey};
 use perpend_domain::ids::{ExecutionId, RuleId};
@@ -349,7 +349,7 @@ fn of_untouched(
     for (target, all) in &generations {
         let is_whole = all.iter().copied().eq(0..all.len() as u32);
         ensure(is_whole, || format!("{}: {target:?} has generations {all:?}", rule.id))?;
-        let may_again = rule.late == Late::Rescore && target.is_whole();
+        let may_again = rule.late == LatePolicy::Rescore && target.is_whole();
         ensure(may_again || all.len() == 1, || {
             format!("{}: {target:?} was scored again", rule.id)
         })?;

@@ -27,7 +27,7 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt as _};
 use perpend_catalog::RulePatch;
 use perpend_domain::budget::{BudgetScope, ExhaustedBudget, OnReached};
-use perpend_domain::evaluation::{Late, Pause, Rule, Target, TargetKind};
+use perpend_domain::evaluation::{LatePolicy, Pause, Rule, Target, TargetKind};
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
@@ -338,8 +338,8 @@ impl<'d> History<'d> {
         let after = self.others(target);
         let (rate, filter) = (self.rate(), self.filter(target));
         let late = match self.random.random() {
-            true => Late::Rescore,
-            false => Late::Ignore,
+            true => LatePolicy::Rescore,
+            false => LatePolicy::Ignore,
         };
         let is_independent = self.random.random();
         let rule = self.world.rule(&id, target, |rule| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use perpend_domain::evaluation::{
-    CompletionReason, Execution, ExecutionState, Late, Mapping, Rule, Target, TargetKind,
+    CompletionReason, Execution, ExecutionState, LatePolicy, Mapping, Rule, Target, TargetKind,
 };
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::observation::{Observation, ObservationKind};
@@ -137,7 +137,7 @@ async fn a_turn_after_its_score_is_counted_or_has_the_session_scored_again() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         world.rule("ignores", TargetKind::Session, |_| {}).await;
-        let rescores = |rule: &mut Rule| rule.late = Late::Rescore;
+        let rescores = |rule: &mut Rule| rule.late = LatePolicy::Rescore;
         world.rule("rescores", TargetKind::Session, rescores).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         for n in 1..=2 {
@@ -267,7 +267,7 @@ async fn a_thumb_that_comes_with_a_turn_is_seen_when_the_session_is_quiet() {
 async fn a_session_that_lost_a_trace_is_scored_again_when_it_goes_on() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        let rescores = |rule: &mut Rule| rule.late = Late::Rescore;
+        let rescores = |rule: &mut Rule| rule.late = LatePolicy::Rescore;
         world.rule("r", TargetKind::Session, rescores).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         let root = turn(1, "talk", &["Hi"], "Hello");

@@ -12,7 +12,7 @@ use futures_util::stream::{self, BoxStream};
 use perpend_catalog::{NewEvaluator, NewVersion};
 use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{
-    Assignment, Late, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
+    Assignment, LatePolicy, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
 };
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{IdSource, ObservationId, ProjectId, RuleId, TraceId};
@@ -439,7 +439,7 @@ impl World {
             }],
             timing: Timing::default(),
             on_missing: OnMissing::Fail,
-            late: Late::Ignore,
+            late: LatePolicy::Ignore,
             budget: Vec::new(),
             after: Vec::new(),
             audit: 0.0,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::stream::BoxStream;
 use perpend_domain::evaluation::{
-    CompletionReason, ExecutionState, Late, OnMissing, Rule, Target, TargetKind,
+    CompletionReason, ExecutionState, LatePolicy, OnMissing, Rule, Target, TargetKind,
 };
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::observation::ObservationKind;
@@ -51,7 +51,7 @@ async fn what_is_scored_again_is_answered_by_stored_replies_and_what_is_scored_f
  {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        let rescores = |rule: &mut Rule| rule.late = Late::Rescore;
+        let rescores = |rule: &mut Rule| rule.late = LatePolicy::Rescore;
         world.rule("r", TargetKind::Trace, rescores).await;
         let seen = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&seen);
@@ -83,7 +83,7 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         world.rule("ignores", TargetKind::Trace, |_| {}).await;
-        world.rule("rescores", TargetKind::Trace, |rule| rule.late = Late::Rescore).await;
+        world.rule("rescores", TargetKind::Trace, |rule| rule.late = LatePolicy::Rescore).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         let root = generation(1, 1);
         world.ingest(vec![root.clone()]).await;
@@ -143,7 +143,7 @@ impl Evaluate for Pointing {
 async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_scores_point() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        world.rule("rescores", TargetKind::Trace, |rule| rule.late = Late::Rescore).await;
+        world.rule("rescores", TargetKind::Trace, |rule| rule.late = LatePolicy::Rescore).await;
         // The first evaluation fails, and is retried when the second has ended.
         let fails_first = FakeEvaluate::new(|_, n_before| match n_before {
             0 => Err(FailureClass::InvalidInput),
@@ -239,7 +239,7 @@ async fn late_spans_of_an_old_trace_are_waited_for_like_those_of_a_new_one() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let rule =
-            world.rule("rescores", TargetKind::Trace, |rule| rule.late = Late::Rescore).await;
+            world.rule("rescores", TargetKind::Trace, |rule| rule.late = LatePolicy::Rescore).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         let n_made = async || world.counts(&rule).await["made"];
         let root = generation(1, 1);
@@ -277,7 +277,7 @@ async fn late_spans_of_an_old_trace_are_waited_for_like_those_of_a_new_one() {
 async fn a_rule_that_has_scored_goes_by_its_own_waits_while_another_still_waits() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        let rescores = |rule: &mut Rule| rule.late = Late::Rescore;
+        let rescores = |rule: &mut Rule| rule.late = LatePolicy::Rescore;
         let short = world.rule("short", TargetKind::Trace, rescores).await;
         let long = world
             .rule("long", TargetKind::Trace, |rule| {

@@ -13,7 +13,7 @@ use perpend_catalog::{NewEvaluator, NewVersion};
 use perpend_db::DatabaseUrl;
 use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{
-    Assignment, CompletionReason, ExecutionClass, ExecutionOrigin, Lane, Late, NewExecution,
+    Assignment, CompletionReason, ExecutionClass, ExecutionOrigin, Lane, LatePolicy, NewExecution,
     OnMissing, QueueKind, Rule, Target, TargetKind, Timing, VersionPolicy,
 };
 use perpend_domain::filter::WrittenFilter;
@@ -279,7 +279,7 @@ impl World {
             }],
             timing: Timing::default(),
             on_missing: OnMissing::Fail,
-            late: Late::Ignore,
+            late: LatePolicy::Ignore,
             budget: Vec::new(),
             after: Vec::new(),
             audit: 0.0,
