@@ -27,7 +27,7 @@ use perpend_http_kit::auth::Act;
 use perpend_http_kit::otlp::{self, PATHS, Reply, Signal};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::{ApiDescription, Routes};
-use perpend_otlp::respond::{self, Answer};
+use perpend_otlp::respond::{self, ExportResponse};
 use perpend_otlp::{Context, Encoding};
 use perpend_telemetry::Prepared;
 
@@ -132,16 +132,16 @@ fn translate(
     let bytes = &body.bytes;
     let read = match signal {
         Signal::Traces => perpend_otlp::read_traces(bytes, encoding, context, &mut batch)
-            .map(|taken| respond::answer(&taken, encoding)),
+            .map(|taken| respond::export_response(&taken, encoding)),
         Signal::Logs => perpend_otlp::read_logs(bytes, encoding, context, &mut batch)
-            .map(|()| Answer::Accepted(respond::success(encoding))),
+            .map(|()| ExportResponse::Accepted(respond::success(encoding))),
         Signal::Metrics => perpend_otlp::check_metrics(bytes, encoding)
-            .map(|()| Answer::Accepted(respond::success(encoding))),
+            .map(|()| ExportResponse::Accepted(respond::success(encoding))),
     };
     match read {
         Err(error) => Err(batch.problem(&error)),
-        Ok(Answer::AllRejected(message)) => Err(Problem::new(Code::InvalidBody, message)),
-        Ok(Answer::Accepted(answer)) if batch.preparing.is_empty() => Ok((None, answer)),
-        Ok(Answer::Accepted(answer)) => Ok((Some(batch.preparing.finish()?), answer)),
+        Ok(ExportResponse::AllRejected(message)) => Err(Problem::new(Code::InvalidBody, message)),
+        Ok(ExportResponse::Accepted(answer)) if batch.preparing.is_empty() => Ok((None, answer)),
+        Ok(ExportResponse::Accepted(answer)) => Ok((Some(batch.preparing.finish()?), answer)),
     }
 }

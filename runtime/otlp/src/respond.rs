@@ -23,19 +23,19 @@ pub const UNAUTHENTICATED: i32 = 16;
 
 /// The response to a trace request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ExportResponse {
     /// 200 with this `ExportTraceServiceResponse`, once the batch is durable.
     Accepted(Vec<u8>),
     /// 400: no span is left. The message for [`status`].
     AllRejected(String),
 }
 
-/// The answer to a trace request.
+/// Builds the response to a trace request.
 #[must_use]
-pub fn answer(report: &MappingReport, encoding: Encoding) -> Answer {
+pub fn export_response(report: &MappingReport, encoding: Encoding) -> ExportResponse {
     let n_rejected = report.n_rejected;
     if n_rejected > 0 && report.n_accepted == 0 {
-        return Answer::AllRejected(with_reasons(
+        return ExportResponse::AllRejected(with_reasons(
             "No span of this request is usable; this endpoint takes OTLP traces.",
             &report.rejections,
         ));
@@ -54,9 +54,9 @@ pub fn answer(report: &MappingReport, encoding: Encoding) -> Answer {
         parts.push(with_reasons(&sentence, &report.changes));
     }
     if parts.is_empty() {
-        return Answer::Accepted(success(encoding));
+        return ExportResponse::Accepted(success(encoding));
     }
-    Answer::Accepted(partial_success(n_rejected, &parts.join(" "), encoding))
+    ExportResponse::Accepted(partial_success(n_rejected, &parts.join(" "), encoding))
 }
 
 fn with_reasons(sentence: &str, reasons: &[Reason]) -> String {
@@ -105,7 +105,7 @@ pub fn partial_success(n_rejected: usize, message: &str, encoding: Encoding) -> 
     }
 }
 
-/// A `google.rpc.Status`, the body of every answer that is not 200.
+/// A `google.rpc.Status`, the body of every response other than 200.
 #[must_use]
 pub fn status(code: i32, message: &str, encoding: Encoding) -> Vec<u8> {
     let message = cut_bytes(message, MAX_MESSAGE);
@@ -151,21 +151,28 @@ mod tests {
     fn full_success_leaves_partial_success_unset() {
         for n_accepted in [0, 3] {
             let report = report(0, n_accepted);
-            assert_eq!(answer(&report, Encoding::Protobuf), Answer::Accepted(Vec::new()));
-            assert_eq!(answer(&report, Encoding::Json), Answer::Accepted(b"{}".to_vec()));
+            assert_eq!(
+                export_response(&report, Encoding::Protobuf),
+                ExportResponse::Accepted(Vec::new())
+            );
+            assert_eq!(
+                export_response(&report, Encoding::Json),
+                ExportResponse::Accepted(b"{}".to_vec())
+            );
         }
     }
 
     #[test]
     fn rejected_spans_are_counted_in_both_encodings() {
-        let Answer::Accepted(json) = answer(&report(2, 1), Encoding::Json) else {
+        let ExportResponse::Accepted(json) = export_response(&report(2, 1), Encoding::Json) else {
             panic!("some spans are left");
         };
         assert_eq!(
             String::from_utf8(json).unwrap(),
             r#"{"partialSuccess":{"rejectedSpans":"2","errorMessage":"2 spans were rejected. Examples: the trace id is missing (app)"}}"#
         );
-        let Answer::Accepted(bytes) = answer(&report(2, 1), Encoding::Protobuf) else {
+        let ExportResponse::Accepted(bytes) = export_response(&report(2, 1), Encoding::Protobuf)
+        else {
             panic!("some spans are left");
         };
         assert_eq!(bytes[..4], [0x0a, 66, 0x08, 2]);
@@ -173,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_request_without_a_usable_span_is_refused() {
-        let Answer::AllRejected(message) = answer(&report(700, 0), Encoding::Json) else {
+        let ExportResponse::AllRejected(message) = export_response(&report(700, 0), Encoding::Json)
+        else {
             panic!("no span is left");
         };
         assert!(message.contains("takes OTLP traces"));

@@ -1,4 +1,4 @@
-//! Every limit on a field: what is kept is stored, and the metadata and the answer name the field.
+//! Every limit on a field: what is kept is stored, and the metadata and the response name the field.
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
@@ -6,7 +6,7 @@ use perpend_domain::batch::Batch;
 use perpend_domain::ids::fits;
 use perpend_domain::observation::Observation;
 use perpend_domain::patch::merge;
-use perpend_otlp::respond::{Answer, answer};
+use perpend_otlp::respond::{ExportResponse, export_response};
 use perpend_otlp::{Context, Encoding, Event, Limits, MappingReport, read_event, read_traces};
 use serde_json::{Map, Value, json};
 
@@ -157,7 +157,7 @@ fn every_change_of_a_span_is_named_in_its_metadata_and_in_the_answer() {
         assert_eq!((taken.n_accepted, taken.n_changed), (1, 1), "{field}");
         let named = taken.changes.iter().any(|change| change.text.starts_with(field));
         assert!(named, "{field}: {:?}", taken.changes);
-        let Answer::Accepted(body) = answer(&taken, Encoding::Json) else {
+        let ExportResponse::Accepted(body) = export_response(&taken, Encoding::Json) else {
             panic!("{field}: the span is stored");
         };
         let body: Value = serde_json::from_slice(&body).unwrap();
@@ -174,7 +174,7 @@ fn a_span_within_the_limits_is_stored_as_it_is_and_the_answer_is_empty() {
     });
     let (observation, taken) = read(&json!({}), &attributes);
     assert_eq!(taken.n_changed, 0, "{:?}", taken.changes);
-    assert_eq!(answer(&taken, Encoding::Json), Answer::Accepted(b"{}".to_vec()));
+    assert_eq!(export_response(&taken, Encoding::Json), ExportResponse::Accepted(b"{}".to_vec()));
     assert_eq!(observation.session_id.unwrap().len(), 800);
     assert_eq!(observation.user_id.unwrap().len(), 800);
 }

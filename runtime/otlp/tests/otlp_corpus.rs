@@ -13,7 +13,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
-use perpend_otlp::respond::{Answer, answer};
+use perpend_otlp::respond::{ExportResponse, export_response};
 use perpend_otlp::{Context, Encoding, read_logs, read_traces, show};
 use serde_json::{Value, json};
 
@@ -249,7 +249,7 @@ fn check_ids(expected: &Value, actual: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Sends a body and checks the answer.
+/// Sends a body and checks the response.
 fn send(
     body: &[u8],
     encoding: Encoding,
@@ -271,13 +271,13 @@ fn send(
     let mut again = Batch::default();
     assert_eq!(read_traces(body, encoding, &context, &mut again).as_ref(), Ok(&taken));
     assert_eq!(batch, again, "the mapping is not pure");
-    match answer(&taken, encoding) {
-        Answer::AllRejected(message) => {
+    match export_response(&taken, encoding) {
+        ExportResponse::AllRejected(message) => {
             if response["status"] != 400 || !message.contains("traces") {
                 found.push(format!("all rejected: {message}"));
             }
         }
-        Answer::Accepted(body) => {
+        ExportResponse::Accepted(body) => {
             let n_rejected = response["rejectedSpans"].as_u64().unwrap_or(0);
             let is_full = body.is_empty() || body == b"{}";
             let text = String::from_utf8_lossy(&body);
@@ -288,7 +288,7 @@ fn send(
                 || is_full != (n_rejected == 0)
                 || !mentions.unwrap_or_default().iter().all(is_mentioned)
             {
-                found.push(format!("answer: expected {response}, got {text}"));
+                found.push(format!("response: expected {response}, got {text}"));
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use perpend_domain::batch::Batch;
 use perpend_domain::observation::Observation;
-use perpend_otlp::respond::{Answer, answer};
+use perpend_otlp::respond::{ExportResponse, export_response};
 use perpend_otlp::{Context, Encoding, read_logs, read_traces};
 use serde_json::{Value, json};
 
@@ -137,7 +137,7 @@ fn log_records_on_the_path_of_traces_are_named_in_the_error() {
     let mut batch = Batch::default();
     let mut read = |body| read_traces(body, Encoding::Protobuf, &Context::default(), &mut batch);
     let taken = read(logs).unwrap();
-    let Answer::AllRejected(refused) = answer(&taken, Encoding::Protobuf) else {
+    let ExportResponse::AllRejected(refused) = export_response(&taken, Encoding::Protobuf) else {
         panic!("{taken:?}");
     };
     assert!(refused.contains("this endpoint takes OTLP traces"), "{refused}");

@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
         let Ok(taken) = read_traces(bytes, encoding, &context, &mut batch) else {
             continue;
         };
-        let _answer = respond::answer(&taken, encoding);
+        let _response = respond::export_response(&taken, encoding);
         let mut observations = batch.observations;
         for observation in &mut observations {
             join_logs(observation, &logs.logs);
