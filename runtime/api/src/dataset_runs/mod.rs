@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use axum::Json;
 use axum::extract::{Path, State};
+use perpend_api_types::any_json::AnyJson;
+use perpend_api_types::list::{Confirmation, NumberedList};
 use perpend_catalog::datasets::ItemVersion;
 use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
@@ -11,13 +12,14 @@ use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::list::{NumberedPage, Paging};
 use perpend_domain::telemetry::{NewLink, Period};
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, MISSING, Param, Params, param};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::datasets;
@@ -118,7 +120,7 @@ async fn link_item(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<LinkInput>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<LinkView>, Problem> {
     let now = app.web.clock.now();
     let project = &caller.project;
     DatasetName::new(&input.run_name).map_err(|_| {
@@ -148,41 +150,82 @@ async fn link_item(
         created_at,
     };
     let made = app.store.telemetry.link_run_item(project, &dataset, &link, now).await?;
-    Ok(Json(link_view(&made)))
+    Ok(Answer(link_view(&made)))
 }
 
-fn link_view(link: &DatasetRunItem) -> Value {
-    json!({
-        "id": link.id,
-        "datasetRunId": link.run_id,
-        "datasetRunName": link.run_name,
-        "datasetItemId": link.item_id,
-        "datasetVersion": link.dataset_version,
-        "traceId": link.trace_id,
-        "observationId": link.observation_id,
-        "createdAt": link.created_at,
-        "updatedAt": link.updated_at,
-    })
+/// An item of a run.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DatasetRunItem)]
+struct LinkView {
+    id: String,
+    dataset_run_id: String,
+    dataset_run_name: String,
+    dataset_item_id: String,
+    /// Version of the dataset that was read, if not the current one.
+    dataset_version: Option<Timestamp>,
+    trace_id: String,
+    observation_id: Option<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
 }
 
-fn run_view(run: &DatasetRun) -> Value {
-    json!({
-        "id": run.id,
-        "name": run.name,
-        "description": run.description,
-        "metadata": run.metadata,
-        "datasetId": run.dataset_id,
-        "datasetName": run.dataset_name,
-        "createdAt": run.created_at,
-        "updatedAt": run.updated_at,
-    })
+/// A run of a dataset.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DatasetRun)]
+struct RunView {
+    id: String,
+    name: String,
+    description: Option<String>,
+    metadata: AnyJson,
+    dataset_id: String,
+    dataset_name: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+/// A run of a dataset with its items.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct DatasetRunWithItems {
+    #[serde(flatten)]
+    run: RunView,
+    dataset_run_items: Vec<LinkView>,
+}
+
+fn link_view(link: &DatasetRunItem) -> LinkView {
+    LinkView {
+        id: link.id.clone(),
+        dataset_run_id: link.run_id.clone(),
+        dataset_run_name: link.run_name.clone(),
+        dataset_item_id: link.item_id.clone(),
+        dataset_version: link.dataset_version,
+        trace_id: link.trace_id.clone(),
+        observation_id: link.observation_id.clone(),
+        created_at: link.created_at,
+        updated_at: link.updated_at,
+    }
+}
+
+fn run_view(run: &DatasetRun) -> RunView {
+    RunView {
+        id: run.id.clone(),
+        name: run.name.clone(),
+        description: run.description.clone(),
+        metadata: (&run.metadata).into(),
+        dataset_id: run.dataset_id.clone(),
+        dataset_name: run.dataset_name.clone(),
+        created_at: run.created_at,
+        updated_at: run.updated_at,
+    }
 }
 
 async fn list_links(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<LinkView>>, Problem> {
     let required =
         |name: &'static str| params.text(name).ok_or_else(|| Problem::query(name, MISSING));
     let (dataset_id, run_name) = (required("datasetId")?, required("runName")?);
@@ -191,7 +234,7 @@ async fn list_links(
     let dataset = stored.ok_or_else(|| Problem::not_found("dataset"))?.dataset;
     let run = find_by_name(&app, &caller.project, &dataset, &[run_name]).await?;
     let found = app.store.telemetry.run_entries(&caller.project, &run, Some(paging)).await?;
-    Ok(page::answer(paging, &found, link_view))
+    Ok(page::list(paging, &found, link_view))
 }
 
 /// The runs of a dataset that exist as spans only, without those in `known`.
@@ -257,11 +300,11 @@ async fn list_runs(
     caller: Act,
     Path(name): Path<String>,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<RunView>>, Problem> {
     let paging = page::paging(&params)?;
     let dataset = datasets::find::find(&app, &caller, &name).await?.dataset;
     let found = runs_of(&app, &caller.project, &dataset, paging).await?;
-    Ok(page::answer(paging, &found, run_view))
+    Ok(page::list(paging, &found, run_view))
 }
 
 /// The run of a dataset with one of these names.
@@ -300,20 +343,21 @@ async fn get_run(
     State(app): State<App>,
     caller: Act,
     Path(names): Path<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DatasetRunWithItems>, Problem> {
     let run = find(&app, &caller, &names).await?;
     let items = app.store.telemetry.run_entries(&caller.project, &run, None).await?;
-    let mut view = run_view(&run);
-    view["datasetRunItems"] = items.items.iter().map(link_view).collect();
-    Ok(Json(view))
+    Ok(Answer(DatasetRunWithItems {
+        run: run_view(&run),
+        dataset_run_items: items.items.iter().map(link_view).collect(),
+    }))
 }
 
 async fn delete_run(
     State(app): State<App>,
     caller: Act,
     Path(names): Path<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     let run = find(&app, &caller, &names).await?;
     app.store.telemetry.delete_dataset_run(&caller.project, &run.id, app.web.clock.now()).await?;
-    Ok(Json(json!({ "message": "Dataset run successfully deleted" })))
+    Ok(Answer(Confirmation::new("Dataset run successfully deleted")))
 }

@@ -1,9 +1,7 @@
 //! Items of datasets. Each version is validated against the schemas of the dataset.
 
-use axum::Json;
 use axum::extract::{Path, State};
-use axum::response::Response;
-use perpend_api_types::list::PageMeta;
+use perpend_api_types::list::{Confirmation, NumberedList, PageMeta};
 use perpend_catalog::datasets::{ItemQuery, ItemVersion};
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::dataset::{
@@ -11,6 +9,7 @@ use perpend_domain::dataset::{
 };
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{Cursor, Paging};
+use perpend_http_kit::answer::{Answer, Streamed};
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Param, Params, must_be_one_of, param};
 use perpend_http_kit::page;
@@ -18,11 +17,11 @@ use perpend_http_kit::parts::{self, ArrayWriter, BodyParts};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::schema::{self, Violation};
-use super::view;
+use super::view::{self, ItemVersionView, ItemView};
 use super::write::busy;
 use crate::media::{Origin, reference};
 use crate::state::{App, Routes};
@@ -141,7 +140,7 @@ async fn put_item(
     caller: Act,
     origin: Origin,
     Body(input): Body<ItemInput>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ItemView>, Problem> {
     let name = input.dataset_name.clone();
     let (id, patch) = input.check()?;
     let id = id.unwrap_or_else(|| app.web.ids.uuid().to_string());
@@ -158,7 +157,7 @@ async fn put_item(
             Some(ItemVersion { item, is_deleted: false }) => {
                 let next = item.patched(patch.clone(), now);
                 if next == item {
-                    return item_view(&app, &caller.project, &origin, &item).await.map(Json);
+                    return item_view(&app, &caller.project, &origin, &item).await.map(Answer);
                 }
                 next
             }
@@ -174,7 +173,7 @@ async fn put_item(
         let revision = stored.revisions.schema;
         if app.store.put_dataset_item(&caller.project, &version, seen, revision).await? {
             let view = item_view(&app, &caller.project, &origin, &version.item).await;
-            return view.map(Json);
+            return view.map(Answer);
         }
     }
     Err(busy())
@@ -202,7 +201,7 @@ async fn list_items(
     caller: Act,
     origin: Origin,
     params: Params,
-) -> Result<Response, Problem> {
+) -> Result<Streamed<NumberedList<ItemView>>, Problem> {
     let paging = page::paging(&params)?;
     let at = params.time("version")?.map(as_of);
     let dataset_id = match params.text("datasetName") {
@@ -232,7 +231,7 @@ async fn list_items(
         meta: PageMeta::new(paging, n_total),
         members: ArrayWriter::default(),
     };
-    parts::answer(parts::LIST.to_vec(), page).await
+    parts::answer(parts::LIST.to_vec(), page).await.map(Streamed::new)
 }
 
 /// The remaining parts of a page of items.
@@ -266,7 +265,7 @@ impl BodyParts for ItemPageParts {
         let references = reference::of_items(&self.app, &self.project, &self.origin, items());
         for (item, references) in items().zip(references.await?) {
             let mut view = view::item(item);
-            view["mediaReferences"] = references;
+            view.media_references = references;
             self.members.push(out, &view)?;
         }
         self.after =
@@ -287,10 +286,10 @@ async fn item_view(
     project: &ProjectId,
     origin: &Origin,
     item: &DatasetItem,
-) -> Result<Value, Problem> {
+) -> Result<ItemView, Problem> {
     let mut view = view::item(item);
     let references = reference::of_items(app, project, origin, std::iter::once(item)).await?;
-    view["mediaReferences"] = references.into_iter().next().unwrap_or_else(|| json!([]));
+    view.media_references = references.into_iter().next().unwrap_or_default();
     Ok(view)
 }
 
@@ -307,17 +306,17 @@ async fn get_item(
     caller: Act,
     origin: Origin,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ItemView>, Problem> {
     let item = find(&app, &caller.project, &id).await?;
     let view = item_view(&app, &caller.project, &origin, &item).await;
-    view.map(Json)
+    view.map(Answer)
 }
 
 async fn delete_item(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     let _turn = app.writers.enter(&caller.project, "dataset item", &id).await;
     for _ in 0..MAX_TRIES {
         let item = find(&app, &caller.project, &id).await?;
@@ -329,7 +328,7 @@ async fn delete_item(
             is_deleted: true,
         };
         if app.store.put_dataset_item(&caller.project, &gone, Some(seen), revision).await? {
-            return Ok(Json(json!({ "message": "Dataset item successfully deleted" })));
+            return Ok(Answer(Confirmation::new("Dataset item successfully deleted")));
         }
     }
     Err(busy())
@@ -340,15 +339,14 @@ async fn list_versions(
     caller: Act,
     Path(id): Path<String>,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<ItemVersionView>>, Problem> {
     let paging = page::paging(&params)?;
     let found = app.store.catalog.dataset_item_versions(&caller.project, &id, paging).await?;
     if found.n_total == 0 {
         return Err(Problem::not_found("dataset item"));
     }
-    Ok(page::answer(paging, &found, |version| {
-        let mut view = view::item(&version.item);
-        view["isDeleted"] = version.is_deleted.into();
-        view
+    Ok(page::list(paging, &found, |version| ItemVersionView {
+        item: view::item(&version.item),
+        is_deleted: version.is_deleted,
     }))
 }

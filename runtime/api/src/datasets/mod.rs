@@ -6,21 +6,22 @@ mod schema;
 mod view;
 mod write;
 
-use axum::Json;
 use axum::extract::{Path, State};
-use perpend_api_types::list::PageMeta;
+use perpend_api_types::list::NumberedList;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::list::Cursor;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
-use serde_json::{Value, json};
 
 use crate::datasets::find::find;
 use crate::state::{App, Routes};
-use view::MAX_INLINE;
+use view::{
+    DatasetVersionView, DatasetView, DatasetWithIdsView, DatasetWithItemsView, ItemView, MAX_INLINE,
+};
 
 const ALL: &str = "/api/public/v2/datasets";
 const ONE: &str = "/api/public/v2/datasets/{datasetName}";
@@ -80,10 +81,10 @@ async fn list_datasets(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<DatasetView>>, Problem> {
     let paging = page::paging(&params)?;
     let found = app.store.catalog.datasets(&caller.project, paging).await?;
-    Ok(page::answer(paging, &found, |stored| view::dataset(&caller.project, &stored.dataset)))
+    Ok(page::list(paging, &found, |stored| view::dataset(&caller.project, &stored.dataset)))
 }
 
 async fn get_dataset(
@@ -91,15 +92,15 @@ async fn get_dataset(
     caller: Act,
     Path(name): Path<String>,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DatasetView>, Problem> {
     let stored = find(&app, &caller, &name).await?;
     let Some(moment) = params.time("version")? else {
-        return Ok(Json(view::dataset(&caller.project, &stored.dataset)));
+        return Ok(Answer(view::dataset(&caller.project, &stored.dataset)));
     };
     let at = perpend_domain::dataset::as_of(moment);
     let then = app.store.catalog.dataset_at(&caller.project, &stored.dataset.id, at).await?;
     let then = then.ok_or_else(|| Problem::not_found("dataset at that moment"))?;
-    Ok(Json(view::dataset(&caller.project, &then.of(&stored.dataset))))
+    Ok(Answer(view::dataset(&caller.project, &then.of(&stored.dataset))))
 }
 
 async fn list_versions(
@@ -107,15 +108,14 @@ async fn list_versions(
     caller: Act,
     Path(name): Path<String>,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<DatasetVersionView>>, Problem> {
     let stored = find(&app, &caller, &name).await?;
     let paging = page::paging(&params)?;
     let found =
         app.store.catalog.dataset_versions(&caller.project, &stored.dataset.id, paging).await?;
-    Ok(page::answer(paging, &found, |version| {
-        let mut view = view::dataset(&caller.project, &version.clone().of(&stored.dataset));
-        view["validFrom"] = json!(version.valid_from.to_iso_micros());
-        view
+    Ok(page::list(paging, &found, |version| DatasetVersionView {
+        dataset: view::dataset(&caller.project, &version.clone().of(&stored.dataset)),
+        valid_from: version.valid_from.to_iso_micros(),
     }))
 }
 
@@ -123,41 +123,39 @@ async fn list_old(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<DatasetWithIdsView>>, Problem> {
     let paging = page::paging(&params)?;
     let found = app.store.catalog.datasets(&caller.project, paging).await?;
     let datasets: Vec<&str> = found.items.iter().map(|s| s.dataset.id.as_str()).collect();
     let (store, project) = (&app.store, &caller.project);
     let mut items = store.catalog.dataset_item_ids(project, &datasets, MAX_INLINE).await?;
     let mut runs = store.telemetry.dataset_run_names(project, &datasets, MAX_INLINE).await?;
-    let mut views = Vec::with_capacity(found.items.len());
-    for stored in &found.items {
-        let mut view = view::dataset(project, &stored.dataset);
-        view["items"] = items.remove(&stored.dataset.id).unwrap_or_default().into();
-        view["runs"] = runs.remove(&stored.dataset.id).unwrap_or_default().into();
-        views.push(view);
-    }
-    let meta = PageMeta::new(paging, found.n_total);
-    Ok(Json(json!({ "data": views, "meta": meta })))
+    Ok(page::list(paging, &found, |stored| DatasetWithIdsView {
+        dataset: view::dataset(project, &stored.dataset),
+        items: items.remove(&stored.dataset.id).unwrap_or_default(),
+        runs: runs.remove(&stored.dataset.id).unwrap_or_default(),
+    }))
 }
 
 async fn get_old(
     State(app): State<App>,
     caller: Act,
     Path(name): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DatasetWithItemsView>, Problem> {
     let stored = find(&app, &caller, &name).await?;
     let id = stored.dataset.id.as_str();
-    let mut view = view::dataset(&caller.project, &stored.dataset);
-    view["items"] = items_of(&app, &caller, id).await?.into();
+    let items = items_of(&app, &caller, id).await?;
     let mut runs =
         app.store.telemetry.dataset_run_names(&caller.project, &[id], MAX_INLINE).await?;
-    view["runs"] = runs.remove(id).unwrap_or_default().into();
-    Ok(Json(view))
+    Ok(Answer(DatasetWithItemsView {
+        dataset: view::dataset(&caller.project, &stored.dataset),
+        items,
+        runs: runs.remove(id).unwrap_or_default(),
+    }))
 }
 
 /// The newest items of a dataset, up to a number and a size. The list of items has all of them.
-async fn items_of(app: &App, caller: &Act, dataset_id: &str) -> Result<Vec<Value>, Problem> {
+async fn items_of(app: &App, caller: &Act, dataset_id: &str) -> Result<Vec<ItemView>, Problem> {
     let mut shown = Vec::new();
     let mut n_bytes = 0;
     let mut after: Option<Cursor> = None;

@@ -1,10 +1,10 @@
 //! Creation and update of datasets by name. A new schema is validated against every item.
 
-use axum::Json;
 use axum::extract::State;
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetPatch};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::Body;
 use perpend_http_kit::problem::{Code, MAX_LISTED, Problem};
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::view::{DatasetView, DatasetWithIdsView};
 use super::{schema, view};
 use crate::state::App;
 
@@ -39,21 +40,22 @@ pub(super) async fn put_dataset(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<DatasetInput>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DatasetView>, Problem> {
     let dataset = put(&app, &caller.project, input).await?;
-    Ok(Json(view::dataset(&caller.project, &dataset)))
+    Ok(Answer(view::dataset(&caller.project, &dataset)))
 }
 
 pub(super) async fn put_old_dataset(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<DatasetInput>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DatasetWithIdsView>, Problem> {
     let dataset = put(&app, &caller.project, input).await?;
-    let mut view = view::dataset(&caller.project, &dataset);
-    view["items"] = json!([]);
-    view["runs"] = json!([]);
-    Ok(Json(view))
+    Ok(Answer(DatasetWithIdsView {
+        dataset: view::dataset(&caller.project, &dataset),
+        items: Vec::new(),
+        runs: Vec::new(),
+    }))
 }
 
 async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Dataset, Problem> {

@@ -3,24 +3,24 @@
 mod item;
 mod view;
 
-use axum::Json;
 use axum::extract::State;
+use perpend_api_types::list::CursorList;
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{Period, SpanQuery};
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::cursor;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::filters::filter_problem;
 use perpend_http_kit::problem::Problem;
-use serde_json::{Value, json};
 
 use super::params::{groups, period};
 use crate::experiments::items::item::Item;
 use crate::state::App;
-use view::ItemFields;
+use view::{ItemFields, ItemView};
 
 pub(super) const LIST: &[Param] = &[
     param("fromStartTime", "date-time", "Start of the items, inclusive.").required(),
@@ -60,7 +60,7 @@ pub(super) async fn list_items(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<CursorList<ItemView>>, Problem> {
     let period = period(&params)?;
     let fields = groups(&params, GROUPS, &["core", "dataset"])?;
     let limit = params.int("limit", 1, 100, 50)? as usize;
@@ -107,7 +107,7 @@ pub(super) async fn list_items(
     });
     let fields = ItemFields { fields, score_limit };
     let data = view::views(&app, &caller.project, &found, &fields).await?;
-    Ok(Json(json!({ "data": data, "meta": cursor::meta(next.as_ref()) })))
+    Ok(Answer(CursorList { data, meta: cursor::meta(next.as_ref()) }))
 }
 
 /// Selection of items.

@@ -3,17 +3,22 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use axum::Json;
 use axum::extract::State;
+use perpend_api_types::any_json::AnyJson;
+use perpend_api_types::list::CursorList;
+use perpend_api_types::score::ScoreV3;
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::cursor;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::filters::filter_problem;
 use perpend_http_kit::problem::Problem;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::collect::{Experiment, active, experiments};
 use super::params::{groups, object, period, scores_of_experiments};
@@ -57,7 +62,7 @@ pub(super) async fn list_experiments(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<CursorList<ExperimentView>>, Problem> {
     let period = period(&params)?;
     let fields = groups(&params, &["core", "metadata", "scores"], &["core"])?;
     let limit = params.int("limit", 1, 100, 50)? as usize;
@@ -109,24 +114,51 @@ pub(super) async fn list_experiments(
     for experiment in &found {
         let mut view = core(experiment, period.from);
         if fields.iter().any(|name| name == "metadata") {
-            view["metadata"] = object(experiment.metadata.as_ref());
+            view.metadata = Some(object(experiment.metadata.as_ref()));
         }
         if fields.iter().any(|name| name == "scores") {
-            view["scores"] = scores.remove(&experiment.id).unwrap_or_else(|| json!([]));
+            view.scores = Some(scores.remove(&experiment.id).unwrap_or_default());
         }
         data.push(view);
     }
-    Ok(Json(json!({ "data": data, "meta": cursor::meta(next.as_ref()) })))
+    Ok(Answer(CursorList { data, meta: cursor::meta(next.as_ref()) }))
 }
 
-fn core(experiment: &Experiment, from: Option<Timestamp>) -> Value {
-    json!({
-        "id": experiment.id,
-        "name": experiment.name,
-        "description": experiment.description,
-        "startTime": from.map_or(experiment.start, |from| from.max(experiment.start)),
-        "endTime": experiment.end,
-        "itemCount": experiment.n_items,
-        "datasetId": experiment.dataset_id,
-    })
+/// An experiment. Groups that were not requested are absent.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Experiment)]
+pub(super) struct ExperimentView {
+    id: String,
+    name: String,
+    description: Option<String>,
+    /// Start of the first item in the period.
+    start_time: Timestamp,
+    /// End of the last item in the period.
+    end_time: Timestamp,
+    /// Number of items in the period.
+    item_count: u64,
+    dataset_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, AnyJson>>)]
+    metadata: Option<Option<Map<String, Value>>>,
+    /// The newest scores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    scores: Option<Vec<ScoreV3>>,
+}
+
+/// An experiment without groups.
+fn core(experiment: &Experiment, from: Option<Timestamp>) -> ExperimentView {
+    ExperimentView {
+        id: experiment.id.clone(),
+        name: experiment.name.clone(),
+        description: experiment.description.clone(),
+        start_time: from.map_or(experiment.start, |from| from.max(experiment.start)),
+        end_time: experiment.end,
+        item_count: experiment.n_items,
+        dataset_id: experiment.dataset_id.clone(),
+        metadata: None,
+        scores: None,
+    }
 }

@@ -9,7 +9,7 @@ use perpend_domain::telemetry::Period;
 use perpend_http_kit::extract::{MISSING, Params, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::scores::Place;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::state::App;
 
@@ -40,11 +40,11 @@ pub(super) fn groups(
 }
 
 /// Metadata as an object or null, the types that clients accept.
-pub(super) fn object(metadata: Option<&Value>) -> Value {
+pub(super) fn object(metadata: Option<&Value>) -> Option<Map<String, Value>> {
     match metadata {
-        None | Some(Value::Null) => Value::Null,
-        Some(Value::Object(members)) => Value::Object(members.clone()),
-        Some(other) => Value::Object(Map::from_iter([("metadata".to_owned(), other.clone())])),
+        None | Some(Value::Null) => None,
+        Some(Value::Object(members)) => Some(members.clone()),
+        Some(other) => Some(Map::from_iter([("metadata".to_owned(), other.clone())])),
     }
 }
 
@@ -54,18 +54,13 @@ pub(super) async fn scores_of_experiments(
     project: &ProjectId,
     ids: &[&str],
     limit: u32,
-) -> Result<HashMap<String, Value>, Problem> {
+) -> Result<HashMap<String, Vec<ScoreV3>>, Problem> {
     let places: Vec<Place<'_>> = ids.iter().map(|id| Place::Experiment(id)).collect();
     let found = app.store.telemetry.newest_scores(project, &places, limit).await?;
     let views = found.iter().map(|scores| score_views(project, scores));
     Ok(ids.iter().map(|id| (*id).to_owned()).zip(views).collect())
 }
 
-pub(super) fn score_views(project: &ProjectId, scores: &[Score]) -> Value {
-    json!(
-        scores
-            .iter()
-            .map(|score| json!(ScoreV3::new(project, score, ScoreGroups::ALL)))
-            .collect::<Vec<_>>()
-    )
+pub(super) fn score_views(project: &ProjectId, scores: &[Score]) -> Vec<ScoreV3> {
+    scores.iter().map(|score| ScoreV3::new(project, score, ScoreGroups::ALL)).collect()
 }

@@ -6,7 +6,6 @@ mod link;
 pub(super) mod reference;
 mod signer;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use base64::Engine as _;
@@ -14,13 +13,13 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::{Act, Requirement};
 use perpend_http_kit::extract::{Body, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use perpend_telemetry::media::{MediaPlace, Medium, NewMedia, UploadReport};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
@@ -47,7 +46,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Announce a medium and get the URL of its upload",
         IngestWrite,
     );
-    let announce = announce.body::<MediaInput>().status(201);
+    let announce = announce.body::<MediaInput>();
     routes.add(announce.secret(), announce_media);
     let report =
         Operation::patch("reportMediaUpload", ONE, "Report the result of an upload", IngestWrite)
@@ -154,12 +153,47 @@ impl MediaInput {
     }
 }
 
+/// An announced medium.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct AnnouncedMedium {
+    media_id: String,
+    /// Signed URL of the upload; null when the content was uploaded already.
+    upload_url: Option<String>,
+}
+
+/// A medium with the URL of its download.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Medium)]
+pub(super) struct MediumView {
+    media_id: String,
+    /// MIME type.
+    content_type: String,
+    /// Number of bytes.
+    content_length: i64,
+    /// Signed URL of the download.
+    url: String,
+    /// End of the validity of the URL.
+    url_expiry: Timestamp,
+}
+
+/// A medium with the time of its upload.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct UploadedMedium {
+    #[serde(flatten)]
+    medium: MediumView,
+    #[schema(value_type = Timestamp)]
+    uploaded_at: Option<Timestamp>,
+}
+
 async fn announce_media(
     State(app): State<App>,
     caller: Act,
     origin: Origin,
     Body(input): Body<MediaInput>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+) -> Result<Answer<AnnouncedMedium, 201>, Problem> {
     let new = input.check()?;
     let project = &caller.project;
     if let MediaPlace::Item(dataset, _) = &new.place {
@@ -172,8 +206,7 @@ async fn announce_media(
         true => None,
         false => Some(origin.link(&app, "PUT", project, &new.id).0),
     };
-    let body = json!({ "mediaId": new.id, "uploadUrl": url });
-    Ok((StatusCode::CREATED, Json(body)))
+    Ok(Answer(AnnouncedMedium { media_id: new.id, upload_url: url }))
 }
 
 /// The result of an upload.
@@ -212,13 +245,12 @@ async fn get_medium(
     caller: Act,
     origin: Origin,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<UploadedMedium>, Problem> {
     let medium = app.store.telemetry.medium(&caller.project, &id).await?;
     let medium = medium.filter(|medium| medium.uploaded_at.is_some());
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
-    let mut view = view(&app, &caller.project, &origin, &medium);
-    view["uploadedAt"] = json!(medium.uploaded_at);
-    Ok(Json(view))
+    let view = view(&app, &caller.project, &origin, &medium);
+    Ok(Answer(UploadedMedium { medium: view, uploaded_at: medium.uploaded_at }))
 }
 
 /// A medium with the URL of its download.
@@ -227,13 +259,13 @@ fn view(
     project: &perpend_domain::ids::ProjectId,
     origin: &Origin,
     medium: &Medium,
-) -> Value {
-    let (url, until) = origin.link(app, "GET", project, &medium.id);
-    json!({
-        "mediaId": medium.id,
-        "contentType": medium.content_type,
-        "contentLength": medium.content_length,
-        "url": url,
-        "urlExpiry": until,
-    })
+) -> MediumView {
+    let (url, url_expiry) = origin.link(app, "GET", project, &medium.id);
+    MediumView {
+        media_id: medium.id.clone(),
+        content_type: medium.content_type.clone(),
+        content_length: medium.content_length,
+        url,
+        url_expiry,
+    }
 }

@@ -5,13 +5,28 @@ use std::collections::{BTreeSet, HashMap};
 use perpend_domain::dataset::{DatasetItem, media_id};
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::problem::Problem;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
 
-use super::{Origin, view};
+use super::{MediumView, Origin, view};
 use crate::state::App;
 
 /// Most references per item.
 const MAX_REFERENCES: usize = 100;
+
+/// A reference to an uploaded medium.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MediaReference {
+    /// `input`, `expectedOutput` or `metadata`.
+    field: &'static str,
+    /// The text that refers to the medium.
+    reference_string: String,
+    /// JSONPath of the text in the field.
+    json_path: String,
+    media: MediumView,
+}
 
 /// A string that is a reference, with its path.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,22 +69,21 @@ pub(crate) async fn of_items(
     project: &ProjectId,
     origin: &Origin,
     items: impl Iterator<Item = &DatasetItem>,
-) -> Result<Vec<Value>, Problem> {
+) -> Result<Vec<Vec<MediaReference>>, Problem> {
     let all: Vec<Vec<TextReference<'_>>> = items.map(of_item).collect();
     let ids: BTreeSet<&str> = all.iter().flatten().map(|found| found.id).collect();
     let ids: Vec<&str> = ids.into_iter().collect();
     let there = app.store.telemetry.media_there(project, &ids).await?;
     let views = there.iter();
     let views = views.map(|(id, medium)| (id.as_str(), view(app, project, origin, medium)));
-    let views: HashMap<&str, Value> = views.collect();
+    let views: HashMap<&str, MediumView> = views.collect();
     let shown = |found: TextReference<'_>| {
-        let media = views.get(found.id)?;
-        Some(json!({
-            "field": found.field,
-            "referenceString": found.text,
-            "jsonPath": found.path,
-            "media": media,
-        }))
+        Some(MediaReference {
+            field: found.field,
+            reference_string: found.text.to_owned(),
+            json_path: found.path,
+            media: views.get(found.id)?.clone(),
+        })
     };
     Ok(all.into_iter().map(|found| found.into_iter().filter_map(shown).collect()).collect())
 }
@@ -84,6 +98,8 @@ fn of_item(item: &DatasetItem) -> Vec<TextReference<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -2,14 +2,19 @@
 
 use std::collections::HashMap;
 
+use perpend_api_types::any_json::AnyJson;
+use perpend_api_types::score::ScoreV3;
 use perpend_domain::dataset::DatasetItem;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::observation::Observation;
+use perpend_domain::observation::{Level, Observation};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::Score;
+use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::scores::Place;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::super::params::{object, score_views};
 use super::item::Item;
@@ -138,54 +143,104 @@ async fn keys(app: &App, project: &ProjectId, page: &[Item]) -> Result<Vec<Optio
     Ok(keys)
 }
 
+/// An item of an experiment. Groups that were not requested are absent.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ExperimentItem)]
+pub(in crate::experiments) struct ItemView {
+    /// Id of the observation that represents the item.
+    id: String,
+    trace_id: String,
+    start_time: Timestamp,
+    end_time: Option<Timestamp>,
+    level: Level,
+    environment: String,
+    experiment_id: String,
+    experiment_name: String,
+    experiment_item_id: String,
+    #[serde(flatten)]
+    #[schema(value_type = DatasetGroup)]
+    dataset: Option<DatasetGroup>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, AnyJson>>)]
+    metadata: Option<Option<Map<String, Value>>>,
+    #[serde(flatten)]
+    #[schema(value_type = IoGroup)]
+    io: Option<IoGroup>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, AnyJson>>)]
+    experiment_item_metadata: Option<Option<Map<String, Value>>>,
+    #[serde(flatten)]
+    #[schema(value_type = ExperimentGroup)]
+    experiment: Option<ExperimentGroup>,
+    /// The newest scores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    scores: Option<Vec<ScoreV3>>,
+}
+
+/// The group `dataset`.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ExperimentItemDataset)]
+struct DatasetGroup {
+    experiment_dataset_id: Option<String>,
+    experiment_item_version: Option<Timestamp>,
+}
+
+/// The group `io`.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ExperimentItemIo)]
+struct IoGroup {
+    expected_output: Option<String>,
+    input: Option<String>,
+    output: Option<String>,
+}
+
+/// The group `experimentMetadata`.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ExperimentItemExperiment)]
+struct ExperimentGroup {
+    #[schema(value_type = Option<BTreeMap<String, AnyJson>>)]
+    experiment_metadata: Option<Map<String, Value>>,
+    experiment_description: Option<String>,
+}
+
 /// The items of a page.
 pub(super) async fn views(
     app: &App,
     project: &ProjectId,
     page: &[Item],
     fields: &ItemFields,
-) -> Result<Vec<Value>, Problem> {
+) -> Result<Vec<ItemView>, Problem> {
     let data = PageData::read(app, project, page, fields).await?;
     let views = page.iter().enumerate().map(|(at, item)| {
         let mut view = core(item, &data, at);
-        if fields.has("dataset") {
-            view["experimentDatasetId"] = json!(item.dataset_id());
-            view["experimentItemVersion"] = json!(match item {
-                Item::Span(span) => span.link.item_version,
-                Item::Link(parts) => parts.0.dataset_version,
-            });
-        }
-        let root = data.root(at);
+        view.dataset = fields.has("dataset").then(|| dataset_group(item));
         if fields.has("metadata") {
-            let metadata = root.map(|root| Value::Object(root.content.metadata.clone()));
-            view["metadata"] = object(metadata.as_ref());
+            let metadata = data.root(at).map(|root| root.content.metadata.clone());
+            view.metadata = Some(metadata);
         }
-        more(item, &data, fields, &mut view);
-        if fields.has("io") {
-            let content = root.map(|root| &root.content);
-            let input = content.and_then(|content| content.input.as_ref());
-            let output = content.and_then(|content| content.output.as_ref());
-            view["input"] = json!(input.map(Payload::as_str));
-            view["output"] = json!(output.map(Payload::as_str));
-        }
-        if let Some(scores) = data.scores.get(at) {
-            view["scores"] = score_views(project, scores);
-        }
+        add_sources(item, &data, fields, (at, &mut view));
+        view.scores = data.scores.get(at).map(|scores| score_views(project, scores));
         view
     });
     Ok(views.collect())
 }
 
-fn core(item: &Item, data: &PageData, at: usize) -> Value {
+/// An item without groups.
+fn core(item: &Item, data: &PageData, at: usize) -> ItemView {
     let (experiment_id, experiment_name) = item.experiment();
     let root = data.root(at);
-    let (trace_id, id, start, end, level, environment) = match (root, item) {
+    let (trace_id, id, start_time, end_time, level, environment) = match (root, item) {
         (Some(root), _) => (
             root.trace_id.as_str(),
             root.id.as_str(),
             root.start,
             root.end,
-            root.level.as_str(),
+            root.level,
             root.environment.as_str(),
         ),
         (None, Item::Span(span)) => (
@@ -193,7 +248,7 @@ fn core(item: &Item, data: &PageData, at: usize) -> Value {
             span.id.as_str(),
             span.start,
             span.end,
-            span.level.as_str(),
+            span.level,
             span.environment.as_str(),
         ),
         (None, Item::Link(parts)) => (
@@ -201,25 +256,46 @@ fn core(item: &Item, data: &PageData, at: usize) -> Value {
             parts.0.id.as_str(),
             parts.0.created_at,
             None,
-            "DEFAULT",
+            Level::Default,
             "default",
         ),
     };
-    json!({
-        "id": id,
-        "traceId": trace_id,
-        "startTime": start,
-        "endTime": end,
-        "level": level,
-        "environment": environment,
-        "experimentId": experiment_id,
-        "experimentName": experiment_name,
-        "experimentItemId": item.item_id(),
-    })
+    ItemView {
+        id: id.to_owned(),
+        trace_id: trace_id.to_owned(),
+        start_time,
+        end_time,
+        level,
+        environment: environment.to_owned(),
+        experiment_id: experiment_id.to_owned(),
+        experiment_name: experiment_name.to_owned(),
+        experiment_item_id: item.item_id().to_owned(),
+        dataset: None,
+        metadata: None,
+        io: None,
+        experiment_item_metadata: None,
+        experiment: None,
+        scores: None,
+    }
 }
 
-/// Adds the data of the dataset item and of the experiment.
-fn more(item: &Item, data: &PageData, fields: &ItemFields, view: &mut Value) {
+fn dataset_group(item: &Item) -> DatasetGroup {
+    DatasetGroup {
+        experiment_dataset_id: item.dataset_id().map(str::to_owned),
+        experiment_item_version: match item {
+            Item::Span(span) => span.link.item_version,
+            Item::Link(parts) => parts.0.dataset_version,
+        },
+    }
+}
+
+/// Adds the groups with data of the dataset item and of the experiment.
+fn add_sources(
+    item: &Item,
+    data: &PageData,
+    fields: &ItemFields,
+    (at, view): (usize, &mut ItemView),
+) {
     let (expected, item_metadata, metadata, description) = match item {
         Item::Span(span) => {
             let link = &span.link;
@@ -243,13 +319,21 @@ fn more(item: &Item, data: &PageData, fields: &ItemFields, view: &mut Value) {
         }
     };
     if fields.has("io") {
-        view["expectedOutput"] = json!(expected);
+        let content = data.root(at).map(|root| &root.content);
+        let text = |payload: &Payload| payload.as_str().to_owned();
+        view.io = Some(IoGroup {
+            expected_output: expected,
+            input: content.and_then(|content| content.input.as_ref()).map(text),
+            output: content.and_then(|content| content.output.as_ref()).map(text),
+        });
     }
     if fields.has("itemMetadata") {
-        view["experimentItemMetadata"] = object(item_metadata);
+        view.experiment_item_metadata = Some(object(item_metadata));
     }
     if fields.has("experimentMetadata") {
-        view["experimentMetadata"] = object(metadata);
-        view["experimentDescription"] = json!(description);
+        view.experiment = Some(ExperimentGroup {
+            experiment_metadata: object(metadata),
+            experiment_description: description.clone(),
+        });
     }
 }
