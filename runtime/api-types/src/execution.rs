@@ -147,8 +147,8 @@ impl From<evaluation::Attempt> for FailedAttempt {
         Self {
             number: attempt.number,
             ended_at: attempt.ended_at,
-            error_class: attempt.why.class.as_str().to_owned(),
-            error_message: attempt.why.message,
+            error_class: attempt.failure.class.as_str().to_owned(),
+            error_message: attempt.failure.message,
             evaluator_version_id: attempt.version,
             cpu_microseconds: attempt.cpu_us,
         }

@@ -488,7 +488,7 @@ impl GroupedObservation {
             has("basic").then(|| Basic::new(&stored)),
             has("usage").then(|| UsageAndCost::new(&stored.observation, named.prices)),
         );
-        let (mut own, of_trace) = (stored.observation, stored.of_trace);
+        let (mut own, of_trace) = (stored.observation, stored.trace_attributes);
         let called = std::mem::take(&mut own.called_tools);
         let tools = (has("tools") || has("io")).then(|| Tools::new(&mut own.content, called));
         let (prompt_name, prompt_version) =
@@ -543,7 +543,7 @@ impl GroupedObservation {
 
 impl Basic {
     fn new(stored: &StoredObservation) -> Self {
-        let (own, of_trace) = (&stored.observation, &stored.of_trace);
+        let (own, of_trace) = (&stored.observation, &stored.trace_attributes);
         let or =
             |own: &Option<String>, other: &Option<String>| own.clone().or_else(|| other.clone());
         Self {

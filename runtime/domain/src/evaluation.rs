@@ -716,8 +716,8 @@ pub struct Attempt {
     pub number: u32,
     /// End time.
     pub ended_at: Timestamp,
-    /// The reason.
-    pub why: AttemptFailure,
+    /// Class and message.
+    pub failure: AttemptFailure,
     /// The version used.
     pub version: Option<EvaluatorVersionId>,
     /// CPU time in the guest.

@@ -27,7 +27,7 @@ pub struct StoredObservation {
     /// Last changed.
     pub updated_at: Timestamp,
     /// Attributes of its trace: the fallback for user, session and tags.
-    pub of_trace: Arc<TraceAttributes>,
+    pub trace_attributes: Arc<TraceAttributes>,
 }
 
 /// Referenced data that an observation contains only by name.

@@ -214,7 +214,7 @@ impl Ledger {
             Ok(Attempt {
                 number: row.number.unsigned_abs(),
                 ended_at: Timestamp::from_micros(row.ended_at),
-                why: AttemptFailure {
+                failure: AttemptFailure {
                     class: checked("attempt", &row.class)?,
                     message: row.message,
                 },

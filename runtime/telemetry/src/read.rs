@@ -197,7 +197,7 @@ impl Telemetry {
         for row in rows {
             let of_trace = match (before, stored.last()) {
                 (Some(before), Some(last)) if before.trace == row.trace => {
-                    Arc::clone(&last.of_trace)
+                    Arc::clone(&last.trace_attributes)
                 }
                 _ => Arc::new(row.of_trace()?),
             };

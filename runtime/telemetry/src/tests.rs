@@ -162,7 +162,7 @@ async fn what_was_written_is_read_and_listed_at_once() {
         let one =
             store.telemetry.observation_of(&p, &trace_id(1), &span_id(2)).await.unwrap().unwrap();
         assert_eq!(one.observation, spans[1]);
-        assert_eq!(one.of_trace.name.as_deref(), Some("step 1"));
+        assert_eq!(one.trace_attributes.name.as_deref(), Some("step 1"));
         // Invisible to another project.
         assert_eq!(store.telemetry.trace(&project("p2"), &trace_id(1), true).await.unwrap(), None);
         assert!(all(&store, &project("p2")).await.is_empty());
@@ -416,7 +416,7 @@ async fn order_splitting_and_repetition_do_not_matter() {
                 store.telemetry.write_batch(&many, batch(part.to_vec()), at(0)).await.unwrap();
             }
             let plain = |stored: Vec<StoredObservation>| -> Vec<_> {
-                stored.into_iter().map(|s| (s.observation, s.of_trace)).collect()
+                stored.into_iter().map(|s| (s.observation, s.trace_attributes)).collect()
             };
             assert_eq!(plain(all(&store, &one).await), plain(all(&store, &many).await));
             let query = TraceQuery {

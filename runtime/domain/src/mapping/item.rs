@@ -435,7 +435,7 @@ fn chosen(
     let mut fitting = observations
         .iter()
         .filter(|observation| !observation.is_trace_record() && selector.fits(observation));
-    let one = match selector.which {
+    let one = match selector.index {
         SelectorIndex::First => fitting.next(),
         SelectorIndex::Last => fitting.next_back(),
         SelectorIndex::Nth(k) => fitting.nth(k - 1),

@@ -66,8 +66,8 @@ pub struct ObservationSelector {
     pub name: Option<String>,
     /// Only those of this kind.
     pub kind: Option<ObservationKind>,
-    /// Which of the matching ones.
-    pub which: SelectorIndex,
+    /// Selects one of several matches.
+    pub index: SelectorIndex,
 }
 
 /// Which of the matching observations.
@@ -159,7 +159,7 @@ impl ObservationSelector {
         let mut selector = Self::default();
         let mut rest = raw;
         let last = rest.rsplit(',').next().unwrap_or(rest);
-        let which = match last {
+        let index = match last {
             "first" => Some(SelectorIndex::First),
             "last" => Some(SelectorIndex::Last),
             "all" => Some(SelectorIndex::All),
@@ -168,8 +168,8 @@ impl ObservationSelector {
                 None => None,
             },
         };
-        if let Some(which) = which {
-            selector.which = which;
+        if let Some(index) = index {
+            selector.index = index;
             rest = rest[..rest.len() - last.len()].strip_suffix(',')?;
         }
         let last = rest.rsplit(',').next().unwrap_or(rest);
@@ -205,9 +205,9 @@ mod tests {
         let (selector, part) = read("observation:name=a, b.c,type=TOOL,nth=2.output").unwrap();
         assert_eq!(selector.name.as_deref(), Some("a, b.c"));
         assert_eq!(selector.kind, Some(ObservationKind::Tool));
-        assert_eq!((selector.which, part), (SelectorIndex::Nth(2), SourcePart::Output));
+        assert_eq!((selector.index, part), (SelectorIndex::Nth(2), SourcePart::Output));
         let (selector, _) = read("observation:type=generation.input").unwrap();
-        assert_eq!((selector.name, selector.which), (None, SelectorIndex::Last));
+        assert_eq!((selector.name, selector.index), (None, SelectorIndex::Last));
         for bad in
             ["observation:last.input", "observation:name=x", "observation:name=x,nth=0.input"]
         {

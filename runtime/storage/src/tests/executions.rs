@@ -310,7 +310,7 @@ async fn a_slow_holder_cannot_end_what_its_successor_holds() {
         let id = &next[0].made.id;
         let attempts = store.ledger.attempts(&project(), id).await.unwrap();
         assert_eq!(attempts.len(), 1);
-        assert_eq!(attempts[0].why.message, "out\u{fffd} of luck");
+        assert_eq!(attempts[0].failure.message, "out\u{fffd} of luck");
         let states = store.ledger.rule_states(&project(), &"r".parse().unwrap()).await.unwrap();
         assert_eq!((states[0].state, states[0].n), (ExecutionState::Failed, 1));
     })

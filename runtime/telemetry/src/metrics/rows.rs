@@ -40,7 +40,9 @@ fn dimension(row: &dyn Row, stored: &Whole<'_>, name: &'static str) -> Vec<Optio
     let own = |text: Option<&String>| vec![text.cloned().filter(|text| !text.is_empty())];
     match (name, stored) {
         ("startTimeMonth" | "timestampMonth", _) => month(stored.at()),
-        ("traceRelease", Whole::Observation(stored)) => own(stored.of_trace.release.as_ref()),
+        ("traceRelease", Whole::Observation(stored)) => {
+            own(stored.trace_attributes.release.as_ref())
+        }
         ("traceVersion", _) => vec![None],
         ("isRootObservation", Whole::Observation(stored)) => {
             vec![Some(stored.observation.is_root().to_string())]

@@ -105,7 +105,7 @@ fn scores_cell(column: &str, scores: &[Score]) -> Cell<'static> {
 impl Row for ObservationCells<'_> {
     fn cell(&self, column: &'static str) -> Cell<'_> {
         let o = &self.stored.observation;
-        let of_trace = &self.stored.of_trace;
+        let of_trace = &self.stored.trace_attributes;
         let cost = o.effective_cost();
         let latency = o.end.map(|end| seconds(end.micros_since(o.start)));
         match column {

@@ -373,13 +373,13 @@ impl OwnRow {
     pub fn stored(
         &self,
         trace_id: TraceId,
-        of_trace: Arc<TraceAttributes>,
+        trace_attributes: Arc<TraceAttributes>,
     ) -> Result<StoredObservation, Error> {
         Ok(StoredObservation {
             observation: self.observation(trace_id)?,
             created_at: Timestamp::from_micros(self.created_at),
             updated_at: Timestamp::from_micros(self.updated_at),
-            of_trace,
+            trace_attributes,
         })
     }
 }
