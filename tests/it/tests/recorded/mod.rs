@@ -1,10 +1,7 @@
-//! The API answers what it answered before: a script of requests, recorded with the program of 0.1 and
-//! replayed on SQLite and on PostgreSQL.
+//! A script of requests to every operation, replayed on SQLite and on PostgreSQL and compared with a snapshot of the
+//! responses: status, headers and body; of errors the code and the path, not the text.
 //!
-//! `before.jsonl` is that recording and stays as it is. An answer that is meant to be another one stands in
-//! `changed.jsonl` with the reason. `PERPEND_RECORD=changed` writes the differences there with an empty reason,
-//! which the test refuses. `PERPEND_RECORD=before` records the steps that are new in the script, with the
-//! program of 0.1, which `PERPEND_TEST_PROGRAM` names.
+//! `PERPEND_RECORD=responses` writes the snapshot `responses.jsonl` anew. Its diff is part of the review of a change.
 
 mod masked;
 mod recording;
@@ -20,10 +17,10 @@ use perpend_it::{Child, ORGANIZATION_KEYS};
 use perpend_storage::testing::TempDatabase;
 use serde_json::Value;
 
-use recording::{Answered, Recording};
+use recording::{Answered, Snapshot};
 use script::{Run, Script};
 
-/// What to write instead of comparing.
+/// With the value `responses`, the snapshot is written instead of compared.
 const RECORD: &str = "PERPEND_RECORD";
 
 pub(crate) fn folder() -> PathBuf {
@@ -53,22 +50,17 @@ async fn replay(script: &Script, database: &TempDatabase) -> anyhow::Result<Vec<
 #[tokio::test]
 async fn every_operation_answers_as_recorded_on_both_databases() -> anyhow::Result<()> {
     let script = Script::read(&folder().join("script"))?;
-    let mut recording = Recording::read(&folder())?;
-    let record = std::env::var(RECORD).unwrap_or_default();
+    let path = folder().join("responses.jsonl");
+    let is_recording = std::env::var(RECORD).is_ok_and(|what| what == "responses");
     for database in TempDatabase::each().await {
         eprintln!("on {}", database.url());
         let answers = replay(&script, &database).await?;
-        match record.as_str() {
-            "" => recording.compare(&answers)?,
-            "before" => recording.add_new(&answers),
-            "changed" => recording.note_changes(&answers),
-            other => anyhow::bail!("{RECORD}={other}: before or changed"),
+        if is_recording {
+            return Snapshot(answers).write(&path);
         }
-        if !record.is_empty() {
-            return recording.write(&folder());
-        }
+        Snapshot::read(&path)?.compare(&answers)?;
     }
-    recording.check_reasons()
+    Ok(())
 }
 
 /// What the script calls, as `POST /api/public/datasets`.

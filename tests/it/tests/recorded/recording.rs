@@ -1,4 +1,4 @@
-//! What was answered, in files that people can read and compare.
+//! Responses in a form that people can read and compare.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::masked::Mask;
 
-/// Headers that are part of the contract, with the value that is not worth a word.
+/// Headers that are part of the contract, with the usual value, which is not recorded.
 const HEADERS: [(&str, &str); 7] = [
     ("content-type", "application/json"),
     ("content-disposition", ""),
@@ -25,13 +25,10 @@ const HEADERS: [(&str, &str); 7] = [
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 pub(crate) struct Answered {
     pub step: String,
-    /// Why it is another one than before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
     pub status: u16,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// JSON as such; other text as text; bytes as their number.
+    /// JSON or text; the length of other bytes.
     pub body: Value,
 }
 
@@ -42,11 +39,11 @@ impl Answered {
         for (name, usual) in HEADERS {
             let value = match (name, answer.headers.get(name)) {
                 (_, None) => "none".to_owned(),
-                // A digest of what the body says, times included.
+                // A digest of the body, times included.
                 ("etag", Some(_)) => "<etag>".to_owned(),
                 (_, Some(value)) => mask.text(&String::from_utf8_lossy(value.as_bytes())),
             };
-            // Without a word a header has its usual value, or is missing where it has none.
+            // A header that is not recorded has its usual value, or is absent if it has none.
             let is_usual = match (name, status, answer.body.is_empty()) {
                 ("content-type", _, false) | ("www-authenticate", 401, _) => value == usual,
                 _ => value == "none",
@@ -59,132 +56,83 @@ impl Answered {
             Value::Null
         } else if let Ok(mut json) = serde_json::from_slice(&answer.body) {
             mask.value(&mut json);
+            if 400 <= status {
+                remove_messages(&mut json);
+            }
             json
         } else if let Ok(text) = std::str::from_utf8(&answer.body) {
             Value::String(mask.text(text))
         } else {
             Value::String(format!("{} bytes", answer.body.len()))
         };
-        Self { step: step.to_owned(), why: None, status, headers, body }
-    }
-
-    fn says_the_same(&self, other: &Self) -> bool {
-        (self.status, &self.headers, &self.body) == (other.status, &other.headers, &other.body)
+        Self { step: step.to_owned(), status, headers, body }
     }
 }
 
-/// The recording, and what is meant to be different by now.
+/// Removes the texts of an error, which are free to change.
+fn remove_messages(body: &mut Value) {
+    match body {
+        Value::Object(members) => {
+            members.retain(|name, _| name != "message");
+            members.values_mut().for_each(remove_messages);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_messages),
+        _ => {}
+    }
+}
+
+/// The responses to the steps of the script, in their order.
 #[derive(Debug)]
-pub(crate) struct Recording {
-    before: Vec<Answered>,
-    changed: Vec<Answered>,
-}
-
-fn read(path: &Path) -> anyhow::Result<Vec<Answered>> {
-    let Ok(text) = std::fs::read_to_string(path) else {
-        return Ok(Vec::new());
-    };
-    let lines = text.lines().enumerate();
-    let answers = lines.map(|(n, line)| {
-        serde_json::from_str(line).with_context(|| format!("{}:{}", path.display(), n + 1))
-    });
-    answers.collect()
-}
-
-fn write(path: &Path, answers: &[Answered]) -> anyhow::Result<()> {
-    let mut text = String::new();
-    for answer in answers {
-        text.push_str(&serde_json::to_string(answer)?);
-        text.push('\n');
-    }
-    Ok(std::fs::write(path, text)?)
-}
+pub(crate) struct Snapshot(pub Vec<Answered>);
 
 fn by_step(answers: &[Answered]) -> BTreeMap<&str, &Answered> {
     answers.iter().map(|answer| (answer.step.as_str(), answer)).collect()
 }
 
-impl Recording {
-    pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
-        Ok(Self {
-            before: read(&folder.join("before.jsonl"))?,
-            changed: read(&folder.join("changed.jsonl"))?,
-        })
+impl Snapshot {
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let answers = text.lines().enumerate().map(|(n, line)| {
+            serde_json::from_str(line).with_context(|| format!("{}:{}", path.display(), n + 1))
+        });
+        Ok(Self(answers.collect::<anyhow::Result<_>>()?))
     }
 
-    pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        write(&folder.join("before.jsonl"), &self.before)?;
-        write(&folder.join("changed.jsonl"), &self.changed)
+    pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let mut text = String::new();
+        for answer in &self.0 {
+            text.push_str(&serde_json::to_string(answer)?);
+            text.push('\n');
+        }
+        Ok(std::fs::write(path, text)?)
     }
 
-    fn expected(&self) -> BTreeMap<&str, &Answered> {
-        let mut expected = by_step(&self.before);
-        expected.extend(by_step(&self.changed));
-        expected
-    }
-
-    /// Each answer that is not the expected one, with both.
+    /// Fails with each response that differs, old and new.
     pub(crate) fn compare(&self, answers: &[Answered]) -> anyhow::Result<()> {
-        let expected = self.expected();
+        let expected = by_step(&self.0);
         let mut wrong = Vec::new();
         for answer in answers {
             match expected.get(answer.step.as_str()) {
-                None => wrong.push(format!("{}: not recorded", answer.step)),
-                Some(before) if before.says_the_same(answer) => {}
-                Some(before) => wrong.push(format!(
-                    "{}\n  before {}\n  now    {}",
+                None => wrong.push(format!("{}: not in the snapshot", answer.step)),
+                Some(recorded) if *recorded == answer => {}
+                Some(recorded) => wrong.push(format!(
+                    "{}\n  recorded {}\n  now      {}",
                     answer.step,
-                    serde_json::to_string(before)?,
+                    serde_json::to_string(recorded)?,
                     serde_json::to_string(answer)?
                 )),
             }
         }
         let now = by_step(answers);
         let gone = expected.keys().filter(|step| !now.contains_key(*step));
-        wrong.extend(gone.map(|step| format!("{step}: recorded and not asked")));
+        wrong.extend(gone.map(|step| format!("{step}: in the snapshot, not in the script")));
         anyhow::ensure!(
             wrong.is_empty(),
-            "{} of {} answers are others than recorded:\n{}",
+            "{} of {} responses differ from the snapshot:\n{}",
             wrong.len(),
             answers.len(),
             wrong.join("\n")
         );
-        Ok(())
-    }
-
-    /// Takes over what the recording does not have, in the order of the script.
-    pub(crate) fn add_new(&mut self, answers: &[Answered]) {
-        let known = by_step(&self.before);
-        let all = answers.iter().map(|answer| {
-            let before = known.get(answer.step.as_str());
-            (*before.unwrap_or(&answer)).clone()
-        });
-        self.before = all.collect();
-    }
-
-    /// Notes what is another answer now; a reason that was given stays.
-    pub(crate) fn note_changes(&mut self, answers: &[Answered]) {
-        let (before, changed) = (by_step(&self.before), by_step(&self.changed));
-        let differs = |answer: &&Answered| {
-            let before = before.get(answer.step.as_str());
-            !before.is_some_and(|before| before.says_the_same(answer))
-        };
-        let noted = answers.iter().filter(differs).map(|answer| {
-            let known = changed.get(answer.step.as_str());
-            let why = known.and_then(|known| known.why.clone());
-            let mut answer = answer.clone();
-            answer.why = Some(why.unwrap_or_default());
-            answer
-        });
-        self.changed = noted.collect();
-    }
-
-    /// Refuses changes that nobody gave a reason for.
-    pub(crate) fn check_reasons(&self) -> anyhow::Result<()> {
-        let without = |answer: &&Answered| answer.why.as_deref().is_none_or(str::is_empty);
-        let steps: Vec<&str> =
-            self.changed.iter().filter(without).map(|answer| answer.step.as_str()).collect();
-        anyhow::ensure!(steps.is_empty(), "no reason given: {}", steps.join(", "));
         Ok(())
     }
 }
