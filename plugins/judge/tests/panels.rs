@@ -32,7 +32,7 @@ fn each_model_gets_the_configured_number_of_requests_and_repeats_differ_by_their
         .map(|request| (request.slot.as_deref().unwrap(), request.seed))
         .collect();
     let of_one = |slot| [(slot, None), (slot, Some(8)), (slot, Some(9))];
-    assert_eq!(slots_and_seeds, [of_one("judge"), of_one("judge-2")].concat());
+    assert_eq!(requests, [of_one("judge"), of_one("judge-2")].concat());
 }
 
 #[test]

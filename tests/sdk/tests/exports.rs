@@ -55,7 +55,7 @@ impl Ground {
 
     /// Exports what is due, and waits until it is over, whoever did it. The status then.
     async fn sync(&self, id: &str) -> anyhow::Result<Value> {
-        exports::write_due(&self.app.app.exports).await.unwrap();
+        exports::write_due(&self.app.app.exports).await?;
         let path = format!("{INTEGRATIONS}/{id}");
         let is_over =
             |status: &Value| matches!(status["syncStatus"].as_str(), Some("up_to_date" | "error"));
@@ -233,7 +233,7 @@ async fn a_failure_is_shown_until_a_retry_succeeds(
 
     ground.s3.make_bucket("bucket").await?;
     app.clock.advance(HOUR);
-    exports::write_due(&app.app.exports).await.unwrap();
+    exports::write_due(&app.app.exports).await?;
     let path = format!("{INTEGRATIONS}/{id}");
     let is_over = |status: &Value| status["syncStatus"] == "up_to_date";
     let status = wait_for(&app.organizer(), &path, is_over).await?;
