@@ -249,7 +249,7 @@ async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Re
     stored.is_enabled = true;
     stored.state.next_sync_at = Some(stored.created_at);
     app.app.store.catalog.put_blob_export(&stored).await?;
-    exports::write_due(&app.app.exports).await.unwrap();
+    exports::write_due(&app.app.exports).await?;
     let place = format!("{INTEGRATIONS}/{}", stored.id);
     let failed = wait_for(&organizer, &place, |status| status["syncStatus"] == "error").await?;
     let said = failed["lastError"].as_str().unwrap_or_default();
