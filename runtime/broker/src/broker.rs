@@ -31,7 +31,7 @@ use tokio::sync::Semaphore;
 
 use media::Media;
 pub use models::{ClosedConnection, Models, NoModels};
-use traces::{Readable, Reader};
+use traces::{ReadScope, Reader};
 
 /// Maximum number of requests of one `complete-all`, as in the WIT contract.
 const MAX_REQUESTS: usize = 64;
@@ -70,7 +70,7 @@ impl Broker {
         Arc::new(CallPort {
             broker: self.clone(),
             origin: call.origin.clone(),
-            readable: Readable::of(&call.item),
+            read_scope: ReadScope::of(&call.item),
             allowance: Arc::default(),
         })
     }
@@ -78,7 +78,7 @@ impl Broker {
     async fn answer(
         &self,
         origin: Option<&Arc<CallOrigin>>,
-        readable: &Readable,
+        read_scope: &ReadScope,
         allowance: &Allowance,
         request: HostRequest,
     ) -> HostReply {
@@ -99,7 +99,7 @@ impl Broker {
                 HostReply::Complete(requests.iter().map(error).collect())
             }
             HostRequest::Complete(requests) => {
-                HostReply::Complete(self.complete(origin, readable, allowance, requests).await)
+                HostReply::Complete(self.complete(origin, read_scope, allowance, requests).await)
             }
             HostRequest::Embed { slot, texts } => {
                 let number = match allowance.count_model_calls(1) {
@@ -125,7 +125,7 @@ impl Broker {
                 let reader = Reader {
                     store: &self.store,
                     project: &origin.context.project,
-                    readable,
+                    read_scope,
                     allowance,
                 };
                 let reply = reader.answer(query.clone()).await;
@@ -143,7 +143,7 @@ impl Broker {
     async fn complete(
         &self,
         origin: &Arc<CallOrigin>,
-        readable: &Readable,
+        read_scope: &ReadScope,
         allowance: &Allowance,
         mut requests: Vec<CompletionRequest>,
     ) -> Vec<Result<Completion, ModelError>> {
@@ -155,7 +155,7 @@ impl Broker {
             }
         };
         let project = &origin.context.project;
-        let loading = self.media.load(project, readable, allowance, &mut requests);
+        let loading = self.media.load(project, read_scope, allowance, &mut requests);
         // The permit covers the loaded media until all replies are complete.
         let loaded = match loading.await {
             Ok(loaded) => loaded,
@@ -210,8 +210,8 @@ impl HostCalls for Broker {
     fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
         Box::pin(async move {
             let origin = caller.call.origin.as_ref();
-            let readable = Readable::of(&caller.call.item);
-            self.answer(origin, &readable, &caller.allowance, request).await
+            let read_scope = ReadScope::of(&caller.call.item);
+            self.answer(origin, &read_scope, &caller.allowance, request).await
         })
     }
 }
@@ -219,16 +219,16 @@ impl HostCalls for Broker {
 struct CallPort {
     broker: Broker,
     origin: Option<Arc<CallOrigin>>,
-    readable: Readable,
+    read_scope: ReadScope,
     allowance: Arc<Allowance>,
 }
 
 impl Port for CallPort {
     fn call(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         let (broker, origin) = (self.broker.clone(), self.origin.clone());
-        let (readable, allowance) = (self.readable.clone(), Arc::clone(&self.allowance));
+        let (read_scope, allowance) = (self.read_scope.clone(), Arc::clone(&self.allowance));
         Box::pin(
-            async move { broker.answer(origin.as_ref(), &readable, &allowance, request).await },
+            async move { broker.answer(origin.as_ref(), &read_scope, &allowance, request).await },
         )
     }
 }

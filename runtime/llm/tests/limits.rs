@@ -288,7 +288,7 @@ impl CallObserver for Rule {
 }
 
 /// Calls of rules against a provider that holds them.
-struct Crowd {
+struct RuleCalls {
     provider: ManualProvider,
     llm: Llm,
     endpoint: Endpoint,
@@ -296,7 +296,7 @@ struct Crowd {
     sender: mpsc::UnboundedSender<ProviderCall>,
 }
 
-impl Crowd {
+impl RuleCalls {
     async fn new(n_places: usize) -> Self {
         let provider = ManualProvider::start().await;
         let mut endpoint = support::endpoint(Protocol::OpenAi, &provider.url);
@@ -334,13 +334,13 @@ impl Crowd {
 #[tokio::test]
 async fn rules_take_turns_on_a_connection_and_interactive_calls_are_first() {
     const BACKGROUND: Priority = Priority::Background;
-    let mut crowd = Crowd::new(2).await;
+    let mut calls_of_rules = RuleCalls::new(2).await;
     let mut calls = Vec::new();
     for n in 0..20 {
-        calls.push(crowd.call(&format!("a{n}"), (BACKGROUND, "a"), None).await);
+        calls.push(calls_of_rules.call(&format!("a{n}"), (BACKGROUND, "a"), None).await);
     }
-    calls.push(crowd.call("b", (BACKGROUND, "b"), None).await);
-    calls.push(crowd.call("trial", (Priority::Interactive, "t"), None).await);
+    calls.push(calls_of_rules.call("b", (BACKGROUND, "b"), None).await);
+    calls.push(calls_of_rules.call("trial", (Priority::Interactive, "t"), None).await);
     let mut order = Vec::new();
     let mut releases = VecDeque::new();
     for _ in 0..calls.len() {
@@ -348,7 +348,7 @@ async fn rules_take_turns_on_a_connection_and_interactive_calls_are_first() {
             let release: oneshot::Sender<()> = releases.pop_front().unwrap();
             release.send(()).unwrap();
         }
-        let (text, release) = crowd.provider.next().await;
+        let (text, release) = calls_of_rules.provider.next().await;
         order.push(text);
         releases.push_back(release);
     }
@@ -362,23 +362,23 @@ async fn rules_take_turns_on_a_connection_and_interactive_calls_are_first() {
 
 #[tokio::test]
 async fn waiting_for_a_budget_does_not_delay_other_rules() {
-    let mut crowd = Crowd::new(2).await;
+    let mut calls_of_rules = RuleCalls::new(2).await;
     let budget = Arc::new(Budget::default());
     let mut calls = Vec::new();
     for n in 0..10 {
         let text = format!("a{n}");
-        let call = crowd.call(&text, (Priority::Background, "a"), Some(&budget));
+        let call = calls_of_rules.call(&text, (Priority::Background, "a"), Some(&budget));
         calls.push(call.await);
     }
-    let (_, first) = crowd.provider.next().await;
-    let call = crowd.call("b", (Priority::Background, "b"), None).await;
-    let (text, release) = crowd.provider.next().await;
+    let (_, first) = calls_of_rules.provider.next().await;
+    let call = calls_of_rules.call("b", (Priority::Background, "b"), None).await;
+    let (text, release) = calls_of_rules.provider.next().await;
     assert_eq!(text, "b", "the second place is free for it");
     release.send(()).unwrap();
     assert!(call.await.unwrap());
     first.send(()).unwrap();
     for _ in 1..10 {
-        crowd.provider.next().await.1.send(()).unwrap();
+        calls_of_rules.provider.next().await.1.send(()).unwrap();
     }
     for call in calls {
         assert!(call.await.unwrap());
@@ -387,30 +387,30 @@ async fn waiting_for_a_budget_does_not_delay_other_rules() {
 
 #[tokio::test]
 async fn the_answer_to_a_sent_request_is_reported_after_its_call_is_dropped() {
-    let mut crowd = Crowd::new(1).await;
-    let call = crowd.call("sent", (Priority::Background, "a"), None).await;
-    let (_, release) = crowd.provider.next().await;
-    let waiting = crowd.call("waiting", (Priority::Background, "a"), None).await;
+    let mut calls_of_rules = RuleCalls::new(1).await;
+    let call = calls_of_rules.call("sent", (Priority::Background, "a"), None).await;
+    let (_, release) = calls_of_rules.provider.next().await;
+    let waiting = calls_of_rules.call("waiting", (Priority::Background, "a"), None).await;
     call.abort();
     waiting.abort();
     assert!(call.await.is_err() && waiting.await.is_err());
-    let next = crowd.call("next", (Priority::Background, "a"), None).await;
+    let next = calls_of_rules.call("next", (Priority::Background, "a"), None).await;
     release.send(()).unwrap();
-    let ended = crowd.ended.recv().await.unwrap();
+    let ended = calls_of_rules.ended.recv().await.unwrap();
     assert!(ended.outcome.is_ok(), "{ended:?}");
-    let (text, release) = crowd.provider.next().await;
+    let (text, release) = calls_of_rules.provider.next().await;
     assert_eq!(text, "next", "a call that waited and is gone is not sent");
     release.send(()).unwrap();
     assert!(next.await.unwrap());
 }
 
 /// Notes an exchange when it is allowed to.
-struct Slow {
+struct DelayingObserver {
     started: mpsc::UnboundedSender<()>,
     allowed: Arc<Semaphore>,
 }
 
-impl CallObserver for Slow {
+impl CallObserver for DelayingObserver {
     fn recorded_answer(&self, _: u32) -> Option<ProviderAnswer> {
         None
     }
@@ -439,7 +439,8 @@ async fn a_place_is_returned_after_the_cost_of_its_request_is_recorded() {
     let (started, mut noting) = mpsc::unbounded_channel();
     let allowed = Arc::new(Semaphore::new(0));
     let start = || {
-        let observer = Arc::new(Slow { started: started.clone(), allowed: Arc::clone(&allowed) });
+        let observer =
+            Arc::new(DelayingObserver { started: started.clone(), allowed: Arc::clone(&allowed) });
         let (llm, endpoint, request) = (llm.clone(), endpoint.clone(), request());
         tokio::spawn(async move {
             let (choice, limits) = (choice("m"), CallLimits::default());

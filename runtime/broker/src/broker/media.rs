@@ -11,7 +11,7 @@ use perpend_telemetry::Telemetry;
 use perpend_worker_protocol::host_call::{Allowance, CompletionRequest, Medium, TraceError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::traces::Readable;
+use super::traces::ReadScope;
 
 /// Maximum number of references to media in one request; each is sent.
 const MAX_MEDIA: usize = 16;
@@ -49,7 +49,7 @@ impl Media {
     pub(super) async fn load(
         &self,
         project: &ProjectId,
-        readable: &Readable,
+        read_scope: &ReadScope,
         allowance: &Allowance,
         requests: &mut [CompletionRequest],
     ) -> Result<Option<OwnedSemaphorePermit>, ModelFailure> {
@@ -69,7 +69,7 @@ impl Media {
         if ids.is_empty() {
             return Ok(None);
         }
-        let sizes = self.sizes(project, readable, &ids).await?;
+        let sizes = self.sizes(project, read_scope, &ids).await?;
         let mut n_sent = 0;
         for request in &*requests {
             let sent = request.media_ids().filter_map(|id| sizes.get(id));
@@ -123,15 +123,15 @@ impl Media {
     async fn sizes(
         &self,
         project: &ProjectId,
-        readable: &Readable,
+        read_scope: &ReadScope,
         all: &[String],
     ) -> Result<HashMap<String, (String, usize)>, ModelFailure> {
         let ids: Vec<&str> =
             all.iter().map(String::as_str).filter(|id| id.len() <= MAX_ID).collect();
         let scopes = [
-            readable.trace.as_deref().map(TraceScope::Trace),
-            readable.session.as_deref().map(TraceScope::Session),
-            readable.run.as_deref().map(TraceScope::Run),
+            read_scope.trace.as_deref().map(TraceScope::Trace),
+            read_scope.session.as_deref().map(TraceScope::Session),
+            read_scope.run.as_deref().map(TraceScope::Run),
         ];
         let mut readable_ids = HashSet::new();
         for within in scopes.into_iter().flatten() {

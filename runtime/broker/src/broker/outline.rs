@@ -7,27 +7,31 @@ use perpend_domain::telemetry::ObservationSummary;
 /// One observation of an outline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutlineNode {
-    /// Index in the skeleton.
-    pub(super) bone: usize,
+    /// Index among the observations.
+    pub(super) index: usize,
     pub(super) depth: u32,
     pub(super) n_children: u32,
 }
 
 /// The observations depth first, of the whole trace or below one observation; children of one parent in order of start, as in
-/// `bones`. `None` when `below` does not exist.
+/// `observations`. `None` when `below` does not exist.
 ///
 /// An observation whose parent is not in the trace is a root. A cycle of parents is broken at its earliest observation, which
 /// becomes a root, so that each observation occurs once.
 pub(super) fn depth_first(
-    bones: &[ObservationSummary],
+    observations: &[ObservationSummary],
     below: Option<&str>,
 ) -> Option<Vec<OutlineNode>> {
-    let places: HashMap<&str, usize> =
-        bones.iter().enumerate().map(|(at, bone)| (bone.id.as_str(), at)).collect();
-    let parent = |bone: &ObservationSummary| places.get(bone.parent_id.as_deref()?).copied();
-    let mut parents: Vec<Option<usize>> = bones.iter().map(parent).collect();
+    let places: HashMap<&str, usize> = observations
+        .iter()
+        .enumerate()
+        .map(|(at, observation)| (observation.id.as_str(), at))
+        .collect();
+    let parent =
+        |observation: &ObservationSummary| places.get(observation.parent_id.as_deref()?).copied();
+    let mut parents: Vec<Option<usize>> = observations.iter().map(parent).collect();
     break_cycles(&mut parents);
-    let mut children: Vec<Vec<usize>> = vec![Vec::new(); bones.len()];
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); observations.len()];
     let mut top = Vec::new();
     for (at, parent) in parents.iter().enumerate() {
         match parent {
@@ -41,13 +45,13 @@ pub(super) fn depth_first(
     };
     let mut open: Vec<(usize, u32)> = top.iter().rev().map(|at| (*at, 0)).collect();
     let mut nodes = Vec::new();
-    while let Some((bone, depth)) = open.pop() {
+    while let Some((index, depth)) = open.pop() {
         nodes.push(OutlineNode {
-            bone,
+            index,
             depth,
-            n_children: u32::try_from(children[bone].len()).unwrap_or(u32::MAX),
+            n_children: u32::try_from(children[index].len()).unwrap_or(u32::MAX),
         });
-        open.extend(children[bone].iter().rev().map(|at| (*at, depth + 1)));
+        open.extend(children[index].iter().rev().map(|at| (*at, depth + 1)));
     }
     Some(nodes)
 }
@@ -90,8 +94,8 @@ mod tests {
     use super::*;
 
     /// Observations in order of start, each with its parent.
-    fn bones(all: &[(&str, Option<&str>)]) -> Vec<ObservationSummary> {
-        let bone = |(at, (id, parent)): (usize, &(&str, Option<&str>))| ObservationSummary {
+    fn summaries(all: &[(&str, Option<&str>)]) -> Vec<ObservationSummary> {
+        let observation = |(at, (id, parent)): (usize, &(&str, Option<&str>))| ObservationSummary {
             id: (*id).to_owned(),
             parent_id: parent.map(str::to_owned),
             kind: ObservationKind::Span,
@@ -104,14 +108,14 @@ mod tests {
             tokens: None,
             cost: None,
         };
-        all.iter().enumerate().map(bone).collect()
+        all.iter().enumerate().map(observation).collect()
     }
 
     fn rendered(all: &[(&str, Option<&str>)], below: Option<&str>) -> Option<String> {
-        let bones = bones(all);
-        let nodes = depth_first(&bones, below)?;
+        let observations = summaries(all);
+        let nodes = depth_first(&observations, below)?;
         let node = |node: &OutlineNode| {
-            format!("{}{}/{}", bones[node.bone].id, node.depth, node.n_children)
+            format!("{}{}/{}", observations[node.index].id, node.depth, node.n_children)
         };
         Some(nodes.iter().map(node).collect::<Vec<_>>().join(" "))
     }
@@ -152,8 +156,8 @@ mod tests {
             .enumerate()
             .map(|(at, id)| (id.as_str(), at.checked_sub(1).map(|at| ids[at].as_str())))
             .collect();
-        let bones = bones(&all);
-        let nodes = depth_first(&bones, None).unwrap();
+        let observations = summaries(&all);
+        let nodes = depth_first(&observations, None).unwrap();
         assert_eq!(nodes.last().unwrap().depth, 49_999);
     }
 }

@@ -26,7 +26,7 @@ type Key = (TraceId, ObservationId);
 impl Reader<'_> {
     /// The item's run: one with linked traces, or one from span attributes. Fails for other runs.
     async fn own_run(&self, id: &str) -> TraceResult<DatasetRun> {
-        match &self.readable.run {
+        match &self.read_scope.run {
             Some(own) if own == id => {}
             Some(_) => {
                 let message = "only the run of the item can be read";

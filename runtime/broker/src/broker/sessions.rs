@@ -13,7 +13,7 @@ const MAX_PAGE_BYTES: usize = 8 << 20;
 
 impl Reader<'_> {
     fn own_session(&self, session: &str) -> TraceResult<()> {
-        match &self.readable.session {
+        match &self.read_scope.session {
             Some(own) if own == session => Ok(()),
             Some(_) => {
                 Err(TraceError::NotGranted("only the session of the item can be read".into()))

@@ -29,7 +29,7 @@ const MAX_PIECE: usize = MAX_FRAME / 2;
 /// Maximum number of observations of a trace that has an outline.
 const MAX_OUTLINED: u32 = 50_000;
 /// Bytes per observation that an outline counts towards the scan limit.
-const BONE_BYTES: usize = 64;
+const SUMMARY_BYTES: usize = 64;
 /// Maximum number of observations whose contents are in memory.
 const MAX_LOADED: u32 = 50;
 /// Maximum number of bytes that one search scans.
@@ -42,13 +42,13 @@ pub(super) type TraceResult<T> = Result<T, TraceError>;
 
 /// The trace, session or run of an item, which its evaluation can read.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Readable {
+pub(super) struct ReadScope {
     pub(super) trace: Option<String>,
     pub(super) session: Option<String>,
     pub(super) run: Option<String>,
 }
 
-impl Readable {
+impl ReadScope {
     pub(super) fn of(item: &Item) -> Self {
         Self {
             trace: item.trace.as_ref().map(|trace| trace.trace_id.clone()),
@@ -62,7 +62,7 @@ impl Readable {
 pub(super) struct Reader<'c> {
     pub(super) store: &'c Store,
     pub(super) project: &'c ProjectId,
-    pub(super) readable: &'c Readable,
+    pub(super) read_scope: &'c ReadScope,
     /// Counts scanned bytes.
     pub(super) allowance: &'c Allowance,
 }
@@ -106,8 +106,8 @@ impl Reader<'_> {
     }
 
     /// Parses a trace id. Fails when the trace is not the item's and not in the item's session or run.
-    async fn readable(&self, trace_id: &str) -> TraceResult<TraceId> {
-        let Readable { trace, session, run } = self.readable;
+    async fn readable_trace(&self, trace_id: &str) -> TraceResult<TraceId> {
+        let ReadScope { trace, session, run } = self.read_scope;
         let id = TraceId::new(trace_id);
         if trace.as_deref() == Some(trace_id) {
             return id.map_err(|_| no_trace());
@@ -136,7 +136,7 @@ impl Reader<'_> {
     }
 
     async fn info(&self, trace_id: &str) -> TraceResult<TraceInfo> {
-        let id = self.readable(trace_id).await?;
+        let id = self.readable_trace(trace_id).await?;
         let found = self.store.telemetry.trace(self.project, &id, false).await;
         let trace = found.map_err(|error| failed(&error))?;
         Ok(info_of(trace.ok_or_else(no_trace)?.trace))
@@ -149,7 +149,7 @@ impl Reader<'_> {
         cursor: Option<String>,
         limit: u32,
     ) -> TraceResult<ObservationPage> {
-        let id = self.readable(trace_id).await?;
+        let id = self.readable_trace(trace_id).await?;
         let limit = limit.clamp(1, MAX_PAGE);
         let walk = TraceWalkQuery {
             parent: filter.parent_id,
@@ -176,7 +176,7 @@ impl Reader<'_> {
         observation_id: &str,
         part: ObservationPart,
     ) -> TraceResult<Option<Payload>> {
-        let id = self.readable(trace_id).await?;
+        let id = self.readable_trace(trace_id).await?;
         let missing = || TraceError::NotFound("the trace has no such observation".into());
         let observation = ObservationId::new(observation_id).map_err(|_| missing())?;
         let telemetry = &self.store.telemetry;
@@ -221,42 +221,42 @@ impl Reader<'_> {
         cursor: Option<&str>,
         limit: u32,
     ) -> TraceResult<OutlinePage> {
-        let id = self.readable(trace_id).await?;
+        let id = self.readable_trace(trace_id).await?;
         let telemetry = &self.store.telemetry;
-        let bones = telemetry.skeleton(self.project, &id, MAX_OUTLINED + 1);
-        let bones = bones.await.map_err(|error| failed(&error))?;
-        if (MAX_OUTLINED as usize) < bones.len() {
+        let summaries = telemetry.skeleton(self.project, &id, MAX_OUTLINED + 1);
+        let summaries = summaries.await.map_err(|error| failed(&error))?;
+        if (MAX_OUTLINED as usize) < summaries.len() {
             return Err(TraceError::TooLarge(format!(
                 "a trace with more than {MAX_OUTLINED} observations has no outline; list the observations instead"
             )));
         }
-        self.allowance.count_scanned(bones.len() * BONE_BYTES)?;
-        let nodes = outline::depth_first(&bones, parent)
+        self.allowance.count_scanned(summaries.len() * SUMMARY_BYTES)?;
+        let nodes = outline::depth_first(&summaries, parent)
             .ok_or_else(|| TraceError::NotFound("the trace has no such observation".into()))?;
         let first = match cursor {
             None => 0,
             Some(last) => {
-                let position = nodes.iter().position(|node| bones[node.bone].id == last);
+                let position = nodes.iter().position(|node| summaries[node.index].id == last);
                 1 + position.ok_or_else(unknown_cursor)?
             }
         };
         let limit = limit.clamp(1, MAX_PAGE) as usize;
         let nodes = &nodes[first.min(nodes.len())..];
         let page = &nodes[..limit.min(nodes.len())];
-        let ids: Vec<&str> = page.iter().map(|node| bones[node.bone].id.as_str()).collect();
+        let ids: Vec<&str> = page.iter().map(|node| summaries[node.index].id.as_str()).collect();
         let sizes = self.sizes(&id, &ids).await?;
         let entry = |node: &outline::OutlineNode| {
-            let bone = &bones[node.bone];
-            let (input_size, output_size) = sizes.get(&bone.id).copied().unwrap_or_default();
-            let duration = bone.end.map(|end| millis(end).saturating_sub(millis(bone.start)));
+            let summary = &summaries[node.index];
+            let (input_size, output_size) = sizes.get(&summary.id).copied().unwrap_or_default();
+            let duration = summary.end.map(|end| millis(end).saturating_sub(millis(summary.start)));
             OutlineEntry {
-                id: bone.id.clone(),
-                parent_id: bone.parent_id.clone(),
+                id: summary.id.clone(),
+                parent_id: summary.parent_id.clone(),
                 depth: node.depth,
-                kind: contract_kind(bone.kind),
-                name: Some(bone.name.clone()).filter(|name| !name.is_empty()),
-                severity: severity(bone.level),
-                start_ms: millis(bone.start),
+                kind: contract_kind(summary.kind),
+                name: Some(summary.name.clone()).filter(|name| !name.is_empty()),
+                severity: severity(summary.level),
+                start_ms: millis(summary.start),
                 duration_ms: duration,
                 input_size,
                 output_size,
@@ -265,7 +265,7 @@ impl Reader<'_> {
         };
         let last = page.last().filter(|_| page.len() < nodes.len());
         Ok(OutlinePage {
-            next_cursor: last.map(|node| bones[node.bone].id.clone()),
+            next_cursor: last.map(|node| summaries[node.index].id.clone()),
             entries: page.iter().map(entry).collect(),
         })
     }
@@ -292,7 +292,7 @@ impl Reader<'_> {
     }
 
     async fn search(&self, trace_id: &str, text: &str, limit: u32) -> TraceResult<Vec<Hit>> {
-        let id = self.readable(trace_id).await?;
+        let id = self.readable_trace(trace_id).await?;
         if text.is_empty() || MAX_TEXT < text.len() {
             return Err(TraceError::TooLarge(format!(
                 "the search text must have 1 to {MAX_TEXT} bytes, got {}",

@@ -7,9 +7,9 @@ use serde_json::json;
 use super::*;
 
 /// Rejects every value.
-struct Stern;
+struct RejectingValidator;
 
-impl ReplyValidator for Stern {
+impl ReplyValidator for RejectingValidator {
     fn check<'a>(
         &'a self,
         schema: &'a str,
@@ -25,8 +25,8 @@ impl ReplyValidator for Stern {
 }
 
 fn response_schema(schema: &Value) -> ResponseSchema {
-    let stern: Arc<dyn ReplyValidator> = Arc::new(Stern);
-    ResponseSchema::new(&schema.to_string(), &stern).unwrap()
+    let validator: Arc<dyn ReplyValidator> = Arc::new(RejectingValidator);
+    ResponseSchema::new(&schema.to_string(), &validator).unwrap()
 }
 
 fn judge() -> Value {
@@ -248,9 +248,9 @@ async fn schemas_that_are_not_plain_are_checked_by_the_validator() {
 
 #[test]
 fn invalid_schemas_are_rejected() {
-    let stern: Arc<dyn ReplyValidator> = Arc::new(Stern);
+    let validator: Arc<dyn ReplyValidator> = Arc::new(RejectingValidator);
     for text in ["{", "true", "[]", "{\"type\": \"objekt\"}"] {
-        let failure = ResponseSchema::new(text, &stern).err().unwrap();
+        let failure = ResponseSchema::new(text, &validator).err().unwrap();
         assert_eq!(failure.class, ErrorClass::InvalidInput, "{text}");
     }
 }

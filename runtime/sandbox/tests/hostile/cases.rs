@@ -73,7 +73,7 @@ pub(crate) fn put(at: u32, value: u32) -> String {
     format!("(i32.store (i32.const {at}) (i32.const {value}))")
 }
 
-/// The comment of the score: so many bytes from `at`.
+/// Sets the comment of the score to `n_bytes` bytes from `at`.
 fn comment(at: u32, length: u32) -> String {
     [put(SCORE + 36, 1), put(SCORE + 40, at), put(SCORE + 44, length)].concat()
 }
