@@ -102,7 +102,7 @@ pub struct RegisteredComponent {
     pub is_first_party: bool,
     /// Its size.
     pub size_bytes: u64,
-    /// Registered at.
+    /// Registration time.
     pub created_at: Timestamp,
 }
 
@@ -133,7 +133,7 @@ pub struct PluginVersion {
     pub version: String,
     /// Its component.
     pub digest: Digest,
-    /// Registered at.
+    /// Registration time.
     pub created_at: Timestamp,
 }
 

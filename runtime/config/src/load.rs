@@ -15,7 +15,7 @@ pub enum Error {
     /// The file cannot be read.
     #[error("cannot read the config file {}: {error}", path.display())]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The system error.
         error: std::io::Error,
@@ -23,7 +23,7 @@ pub enum Error {
     /// The file is not TOML.
     #[error("the config file {} is not TOML: {message}", path.display())]
     NotToml {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Position and reason.
         message: String,

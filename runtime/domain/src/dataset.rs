@@ -71,9 +71,9 @@ pub struct Dataset {
     pub input_schema: Option<Value>,
     /// JSON Schema of the expected outputs.
     pub expected_output_schema: Option<Value>,
-    /// Made at.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// Last changed at; items do not count.
+    /// Time of the last change; changes of items do not count.
     pub updated_at: Timestamp,
 }
 
@@ -82,7 +82,7 @@ pub struct Dataset {
 pub struct DatasetPatch {
     /// Description.
     pub description: Option<String>,
-    /// Anything.
+    /// Any JSON value.
     pub metadata: Option<Value>,
     /// JSON Schema of the inputs.
     pub input_schema: Option<Value>,
@@ -128,13 +128,13 @@ pub struct DatasetItem {
     pub input: Value,
     /// Expected output.
     pub expected_output: Value,
-    /// Anything.
+    /// Any JSON value.
     pub metadata: Value,
     /// The trace it was made from.
     pub source_trace_id: Option<String>,
     /// The observation it was made from.
     pub source_observation_id: Option<String>,
-    /// Made at.
+    /// Creation time.
     pub created_at: Timestamp,
     /// When this version became the one that holds.
     pub valid_from: Timestamp,
@@ -149,7 +149,7 @@ pub struct ItemPatch {
     pub input: Option<Value>,
     /// Expected output.
     pub expected_output: Option<Value>,
-    /// Anything.
+    /// Any JSON value.
     pub metadata: Option<Value>,
     /// The trace it was made from.
     pub source_trace_id: Option<String>,
@@ -219,15 +219,15 @@ pub struct DatasetRun {
     pub name: String,
     /// Description.
     pub description: Option<String>,
-    /// Anything.
+    /// Any JSON value.
     pub metadata: Value,
     /// The dataset.
     pub dataset_id: String,
     /// Its name.
     pub dataset_name: String,
-    /// Made at.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
@@ -248,9 +248,9 @@ pub struct DatasetRunItem {
     pub trace_id: String,
     /// The observation of the trace that represents the item.
     pub observation_id: Option<String>,
-    /// Made at.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 

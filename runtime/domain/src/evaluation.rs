@@ -36,9 +36,9 @@ pub struct Evaluator {
     pub description: Option<String>,
     /// Set while rules must not use it.
     pub paused: Option<Pause>,
-    /// Made at.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// Changed at.
+    /// Time of the change.
     pub updated_at: Timestamp,
     /// The newest version, or the requested one.
     pub version: EvaluatorVersion,
@@ -111,7 +111,7 @@ pub struct EvaluatorVersion {
     pub slots: Vec<Slot>,
     /// Digest of everything that determines its scores.
     pub fingerprint: Fingerprint,
-    /// Made at.
+    /// Creation time.
     pub created_at: Timestamp,
 }
 
@@ -257,9 +257,9 @@ pub struct Rule {
     /// With `after`: share of the targets rejected by conditions on scores alone that are scored nevertheless, to estimate
     /// what the filter misses.
     pub audit: f64,
-    /// Made at.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// Changed at.
+    /// Time of the change.
     pub updated_at: Timestamp,
 }
 
@@ -640,7 +640,7 @@ named_enum!(
         MissingVariable = "missing_variable",
         /// The rule no longer uses the evaluator.
         AssignmentRemoved = "assignment_removed",
-        /// The rule is gone.
+        /// The rule was deleted.
         RuleDeleted = "rule_deleted",
         /// The target is a trace of the server's own executions.
         LoopGuard = "loop_guard",
@@ -745,7 +745,7 @@ pub struct Execution {
     pub error_message: Option<String>,
     /// Due time of a delayed execution.
     pub due_at: Timestamp,
-    /// Made at.
+    /// Creation time.
     pub created_at: Timestamp,
     /// Start of the first attempt.
     pub first_attempt_at: Option<Timestamp>,

@@ -118,9 +118,9 @@ pub struct ModelDefinition {
     pub tokenizer_config: Option<Value>,
     /// Prices: one default tier, and others.
     pub tiers: Vec<PricingTier>,
-    /// Made at.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 

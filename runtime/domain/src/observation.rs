@@ -230,7 +230,7 @@ pub struct Observation {
     pub session_id: Option<String>,
     /// Tags on this very span: sorted, unique.
     pub tags: Vec<String>,
-    /// The model that answered.
+    /// The model that replied.
     pub model: Option<String>,
     /// Provider, lower-case.
     pub provider: Option<String>,
@@ -281,11 +281,11 @@ pub struct Observation {
     /// (otlp.md 4.5).
     #[serde(default)]
     pub has_content: bool,
-    /// The bulky part.
+    /// Input, output and metadata.
     pub content: Content,
 }
 
-/// The bulky part of an observation, stored apart from its narrow row.
+/// The content of an observation, stored apart from its row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Content {

@@ -150,6 +150,6 @@ pub struct Score {
     pub written: NewScore,
     /// First written.
     pub created_at: Timestamp,
-    /// Last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }

@@ -18,7 +18,7 @@ const MAX_NAME_CHARS: usize = 35;
 pub struct Category {
     /// The number it counts as.
     pub value: f64,
-    /// The text it is written as.
+    /// The text of the category.
     pub label: String,
 }
 
@@ -27,7 +27,7 @@ pub struct Category {
 pub struct ScoreConfig {
     /// Its id.
     pub id: String,
-    /// The name its scores bear.
+    /// The name of its scores.
     pub name: String,
     /// The type of its scores; corrections have no configs.
     pub data_type: ScoreDataType,
@@ -41,9 +41,9 @@ pub struct ScoreConfig {
     pub categories: Option<Vec<Category>>,
     /// Description.
     pub description: Option<String>,
-    /// Made at.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// Last changed at.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 

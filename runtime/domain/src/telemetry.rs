@@ -22,9 +22,9 @@ use crate::trace::Trace;
 pub struct StoredObservation {
     /// As received; `content` only if requested.
     pub observation: Observation,
-    /// First received.
+    /// Time of the first receipt.
     pub created_at: Timestamp,
-    /// Last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
     /// Attributes of its trace: the fallback for user, session and tags.
     pub trace_attributes: Arc<TraceAttributes>,
@@ -61,9 +61,9 @@ pub struct TraceAttributes {
 pub struct StoredTrace {
     /// As computed; with the content of the root only if requested.
     pub trace: Trace,
-    /// First received.
+    /// Time of the first receipt.
     pub created_at: Timestamp,
-    /// Last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
     /// Its observations by start, if requested.
     pub observation_ids: Vec<ObservationId>,
@@ -76,9 +76,9 @@ pub struct StoredTrace {
 /// The activity of a trace in receive times (evaluation.md 1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// First observation received.
+    /// Time at which the first observation was received.
     pub first_seen: Timestamp,
-    /// Last change received.
+    /// Time of the last received change.
     pub last_seen: Timestamp,
     /// When an ended root was first received.
     pub root_ended_at: Option<Timestamp>,
@@ -163,9 +163,9 @@ pub struct ScanLimit {
 /// The progress of a trace, which determines its completeness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// First observation received.
+    /// Time at which the first observation was received.
     pub first_seen: Timestamp,
-    /// Last change received.
+    /// Time of the last received change.
     pub last_seen: Timestamp,
     /// A root was seen.
     pub has_root: bool,
@@ -492,7 +492,7 @@ pub struct StoredMedia {
     pub sha256: Vec<u8>,
     /// Bytes.
     pub bytes: Vec<u8>,
-    /// First received.
+    /// Time of the first receipt.
     pub created_at: Timestamp,
 }
 

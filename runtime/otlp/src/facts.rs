@@ -43,7 +43,7 @@ pub(crate) fn name<'s>(source: &Source<'s>, kind: Kind) -> Cow<'s, str> {
     Cow::Borrowed(if is_blank(name) { "unnamed" } else { name })
 }
 
-/// The model that answered.
+/// The model that replied.
 pub(crate) fn model(source: &Source<'_>) -> Option<String> {
     let attributes = source.attributes;
     let known = |text: &&str| !text.trim().is_empty() && !text.eq_ignore_ascii_case("unknown");

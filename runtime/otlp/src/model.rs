@@ -282,7 +282,7 @@ pub(crate) enum Id<const N: usize> {
 /// Whether a span with these ids can be stored (otlp.md 6.1). Nothing else of one that cannot is read.
 ///
 /// # Errors
-/// Why not.
+/// Validates the ids of a span; the error states the reason.
 pub(crate) fn check_ids(trace: Id<16>, span: Id<8>, parent: Id<8>) -> Result<(), &'static str> {
     if parent == Id::Malformed {
         return Err("the parent span id is not 8 bytes");

@@ -28,7 +28,7 @@ pub enum DecodeError {
     Json {
         /// The problem.
         reason: &'static str,
-        /// Where.
+        /// The byte offset.
         at: usize,
     },
     /// JSON of another shape.
@@ -37,7 +37,7 @@ pub enum DecodeError {
     /// More of something than one request may hold.
     #[error("more than {max} {what} in one request")]
     TooMany {
-        /// Of what.
+        /// The limited quantity.
         what: &'static str,
         /// The limit.
         max: usize,

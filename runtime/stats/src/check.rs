@@ -10,7 +10,7 @@ pub enum Error {
     /// A value is not a number that sums and squares stay finite with.
     #[error("value {at} is not finite or is beyond 1e100")]
     Unusable {
-        /// Which value.
+        /// Index of the value.
         at: usize,
     },
     /// Two lists that belong together differ in length.
@@ -32,13 +32,13 @@ pub enum Error {
     /// An undeclared label.
     #[error("pair {at} has a label that is not in the list of labels")]
     UnknownLabel {
-        /// Which pair.
+        /// Index of the pair.
         at: usize,
     },
     /// A value falls into no bin.
     #[error("value {at} lies outside the bins")]
     OutsideBins {
-        /// Which value.
+        /// Index of the value.
         at: usize,
     },
 }

@@ -128,7 +128,7 @@ pub struct ResultFields<'v> {
     pub id: Option<&'v str>,
     /// The name of the tool.
     pub name: Option<String>,
-    /// The answer.
+    /// The result of the call.
     pub answer: Option<&'v Value>,
     /// The error.
     pub error: Option<&'v Value>,

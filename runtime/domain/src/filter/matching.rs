@@ -17,7 +17,7 @@ pub trait Row {
 /// The value of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell<'a> {
-    /// Nothing.
+    /// No value.
     Null,
     /// Text.
     Text(Cow<'a, str>),
