@@ -47,7 +47,7 @@ pub(super) struct Exchanges {
     recorded: Vec<KeptResponse>,
     /// The last usable answer.
     last: Mutex<Option<ProviderAnswer>>,
-    asking: Option<AttemptKey>,
+    attempt_key: Option<AttemptKey>,
     budgets: Vec<ScopedBudget>,
     /// Usable answers so far, including recorded ones.
     n_answers: AtomicU32,
@@ -83,7 +83,7 @@ impl Exchanges {
     ) -> Result<Self, perpend_db::Error> {
         let context = &origin.context;
         let (mut recorded, mut budgets) = (Vec::new(), Vec::new());
-        let asking = origin.attempt.as_ref().map(|attempt| AttemptKey {
+        let attempt_key = origin.attempt.as_ref().map(|attempt| AttemptKey {
             project: context.project.clone(),
             execution: attempt.execution.clone(),
             rule: attempt.rule.clone(),
@@ -91,15 +91,18 @@ impl Exchanges {
             attempt: attempt.attempt,
             fence: attempt.fence,
         });
-        if let Some(asking) = &asking {
+        if let Some(attempt_key) = &attempt_key {
             let store = &models.store;
-            recorded = store.ledger.kept_answers(&asking.execution, &key).await?;
+            recorded = store.ledger.kept_answers(&attempt_key.execution, &key).await?;
             if !origin.notes.is_counted() {
-                let n_before = store.ledger.n_exchanges(asking).await?;
+                let n_before = store.ledger.n_exchanges(attempt_key).await?;
                 origin.notes.count_from(n_before);
             }
-            let of_call =
-                store.catalog.budgets_of_call(&context.project, &asking.rule, &context.evaluator);
+            let of_call = store.catalog.budgets_of_call(
+                &context.project,
+                &attempt_key.rule,
+                &context.evaluator,
+            );
             budgets = of_call.await?;
         }
         let n_recorded = u32::try_from(recorded.len()).unwrap_or(u32::MAX);
@@ -111,7 +114,7 @@ impl Exchanges {
             cache_key,
             recorded,
             last: Mutex::default(),
-            asking,
+            attempt_key,
             budgets,
             n_answers: AtomicU32::new(n_recorded),
             n_announced: AtomicU32::new(0),
@@ -133,11 +136,11 @@ impl Exchanges {
             let at = (&cache_key.key, self.target.endpoint.connection_id.as_str());
             self.models.store_reply(&self.origin, at, &last).await;
         }
-        if let (Err(failure), Some(asking)) = (&result, &self.asking)
+        if let (Err(failure), Some(attempt_key)) = (&result, &self.attempt_key)
             && failure.class == ErrorClass::MalformedOutput
         {
             let ledger = &self.models.store.ledger;
-            let deleted = ledger.forget_call(&asking.execution, &self.key).await;
+            let deleted = ledger.forget_call(&attempt_key.execution, &self.key).await;
             deleted.map_err(|error| model_failure(database_failure(&error)))?;
         }
         result
@@ -159,19 +162,19 @@ impl Exchanges {
 
     /// Reserves the maximum cost of the request. Returns false when it must wait for budget.
     async fn reserve(&self, estimate: &Estimate) -> Result<bool, Failure> {
-        let asking = self.asking.as_ref().filter(|_| !self.budgets.is_empty());
+        let attempt_key = self.attempt_key.as_ref().filter(|_| !self.budgets.is_empty());
         let limit = self.target.slot.limits.max_usd;
-        if asking.is_none() && limit.is_none() {
+        if attempt_key.is_none() && limit.is_none() {
             return Ok(true);
         }
         let max_cost = self.max_cost_of(estimate).await?;
         if let Some(limit) = limit {
             self.charge_slot(max_cost, limit)?;
         }
-        let Some(asking) = asking else {
+        let Some(attempt_key) = attempt_key else {
             return Ok(true);
         };
-        let reserved = self.reserve_in_budgets(asking, estimate, max_cost).await;
+        let reserved = self.reserve_in_budgets(attempt_key, estimate, max_cost).await;
         if !matches!(reserved, Ok(true)) {
             self.settle(Some(0.0));
         }
@@ -181,19 +184,19 @@ impl Exchanges {
     /// Verifies that the lease is still held, and that rule, evaluator and connection are unchanged since the call started.
     async fn check(&self) -> Result<(), Failure> {
         self.check_connection().await?;
-        let Some(asking) = &self.asking else {
+        let Some(attempt_key) = &self.attempt_key else {
             return Ok(());
         };
         let ConnectedModels { store, clock, .. } = &self.models;
-        let (project, rule) = (&asking.project, &asking.rule);
-        let runs = store.catalog.runs(project, rule, &asking.evaluator).await;
+        let (project, rule) = (&attempt_key.project, &attempt_key.rule);
+        let runs = store.catalog.runs(project, rule, &attempt_key.evaluator).await;
         if self.origin.withdrawal.is_withdrawn()
             || !runs.map_err(|error| database_failure(&error))?
         {
             return Err(withdrawn());
         }
         // Another worker with the lease makes the same request: both would be paid for.
-        let holds = store.ledger.holds(asking, clock.now()).await;
+        let holds = store.ledger.holds(attempt_key, clock.now()).await;
         if holds.map_err(|error| database_failure(&error))? {
             return Ok(());
         }
@@ -268,13 +271,13 @@ impl Exchanges {
 
     async fn reserve_in_budgets(
         &self,
-        asking: &AttemptKey,
+        attempt_key: &AttemptKey,
         estimate: &Estimate,
         max_cost: f64,
     ) -> Result<bool, Failure> {
         let ledger = &self.models.store.ledger;
-        let of = (&asking.evaluator, estimate.model.as_str());
-        let p95 = self.models.recent_costs.p95(ledger, &asking.project, of).await;
+        let of = (&attempt_key.evaluator, estimate.model.as_str());
+        let p95 = self.models.recent_costs.p95(ledger, &attempt_key.project, of).await;
         let p95 = p95.map_err(|error| database_failure(&error))?;
         let n = self.n_announced.fetch_add(1, Ordering::Relaxed);
         let timeout = i64::from(self.target.slot.limits.timeout_ms);
@@ -282,13 +285,13 @@ impl Exchanges {
         let reservation = Reservation {
             id: format!(
                 "{}/{}/{}/{}/{n}",
-                asking.execution, asking.attempt, self.key.call, self.key.request
+                attempt_key.execution, attempt_key.attempt, self.key.call, self.key.request
             ),
             usd: p95.map_or(max_cost, |p95| p95.min(max_cost)),
             is_unknown: p95.is_none(),
             until: now.plus_millis(timeout + GRACE_MS),
         };
-        let reserved = ledger.reserve(asking, &self.budgets, &reservation, now);
+        let reserved = ledger.reserve(attempt_key, &self.budgets, &reservation, now);
         let Err(no_room) = reserved.await.map_err(|error| database_failure(&error))? else {
             put(&self.reserved, reservation.id);
             return Ok(true);
@@ -306,13 +309,13 @@ impl Exchanges {
 
     /// Waits until the exhausted budget may have enough left. Another call may use it first.
     async fn wait_for_budget(&self) -> Result<(), Failure> {
-        let Some(asking) = &self.asking else {
+        let Some(attempt_key) = &self.attempt_key else {
             return Ok(());
         };
         let Some((budget, reservation)) = take(&self.blocked_by) else {
             return Ok(());
         };
-        let key = budget_queue::key(&asking.project, &budget);
+        let key = budget_queue::key(&attempt_key.project, &budget);
         let first_place = take(&self.first_place).filter(|first_place| first_place.key == key);
         let first_place = match first_place {
             Some(first_place) => first_place,
@@ -323,7 +326,7 @@ impl Exchanges {
             self.check().await?;
             let now = self.models.clock.now();
             let ledger = &self.models.store.ledger;
-            let spending = ledger.spending(&asking.project, &budget, now).await;
+            let spending = ledger.spending(&attempt_key.project, &budget, now).await;
             let spending = spending.map_err(|error| database_failure(&error))?;
             let limit = budget.budget.usd;
             // When too much is spent, the next reservation fails with the reason.
@@ -400,26 +403,26 @@ impl Exchanges {
     /// Assigns the next number and returns the `traceparent` of the exchange: the execution's trace and the span of the
     /// exchange. Providers and gateways that record traces can link their spans to it.
     fn number_exchange(&self) -> Option<String> {
-        let asking = self.asking.as_ref()?;
+        let attempt_key = self.attempt_key.as_ref()?;
         let number = self.origin.notes.next_exchange();
         self.number.store(number, Ordering::Relaxed);
-        let span = call_span_id(&asking.execution, asking.attempt, number);
-        Some(format!("00-{}-{span}-01", asking.execution))
+        let span = call_span_id(&attempt_key.execution, attempt_key.attempt, number);
+        Some(format!("00-{}-{span}-01", attempt_key.execution))
     }
 
     /// Writes the exchange as a generation of the execution's own trace. A failure is only logged: the evaluation does not
     /// depend on the trace.
-    async fn trace(&self, asking: &AttemptKey, call: &ModelCall, content: ExchangeContent) {
+    async fn trace(&self, attempt_key: &AttemptKey, call: &ModelCall, content: ExchangeContent) {
         let number = self.number.load(Ordering::Relaxed);
         let now = self.models.clock.now();
         let batch = Batch {
-            observations: vec![generation(asking, call, content, number)],
+            observations: vec![generation(attempt_key, call, content, number)],
             ..Batch::default()
         };
         let telemetry = &self.models.store.telemetry;
-        if let Err(error) = telemetry.write_batch(&asking.project, batch, now).await {
+        if let Err(error) = telemetry.write_batch(&attempt_key.project, batch, now).await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, execution.id = %asking.execution, "cannot write a model call to its trace");
+            tracing::warn!(error, execution.id = %attempt_key.execution, "cannot write a model call to its trace");
         }
     }
 
@@ -444,7 +447,7 @@ impl Exchanges {
             let costs = &self.models.recent_costs;
             costs.add(&self.origin.context.evaluator, &call.model, cost);
         }
-        let Some(asking) = &self.asking else {
+        let Some(attempt_key) = &self.attempt_key else {
             let ledger = &self.models.store.ledger;
             let noted = ledger.note_trial_call(&self.origin.context.project, &call);
             if let Err(error) = noted.await {
@@ -454,7 +457,7 @@ impl Exchanges {
             self.origin.notes.called(call);
             return Ok(());
         };
-        self.trace(asking, &call, content).await;
+        self.trace(attempt_key, &call, content).await;
         let answer = answer.map(|answer| KeptResponse {
             method: answer.method.name().to_owned(),
             body: answer.body,
@@ -470,7 +473,7 @@ impl Exchanges {
             reservation: reservation.as_deref(),
         };
         let ledger = &self.models.store.ledger;
-        let noted = ledger.note_exchange(asking, &exchanged, self.models.clock.now());
+        let noted = ledger.note_exchange(attempt_key, &exchanged, self.models.clock.now());
         let noted = noted.await;
         // Also after a failure, because the reservation may have been released.
         self.models.settled.notify_waiters();

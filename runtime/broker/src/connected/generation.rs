@@ -33,16 +33,16 @@ impl ExchangeContent {
 /// The generation of an exchange. Its ids are derived from the attempt and the number, so that writing it again is
 /// idempotent.
 pub(super) fn generation(
-    asking: &AttemptKey,
+    attempt_key: &AttemptKey,
     call: &ModelCall,
     content: ExchangeContent,
     number: u32,
 ) -> Observation {
-    let execution = &asking.execution;
+    let execution = &attempt_key.execution;
     let end = call.started_at.plus_millis(call.latency_ms.cast_signed());
-    let id = call_span_id(execution, asking.attempt, number);
+    let id = call_span_id(execution, attempt_key.attempt, number);
     let mut own = Observation::ended(
-        trace_of(asking),
+        trace_of(attempt_key),
         observation(&id),
         ObservationKind::Generation,
         (call.started_at, end),
@@ -62,7 +62,7 @@ pub(super) fn generation(
     own.has_content = true;
     own.content.input = Some(Payload::Json(messages(&content.messages).to_string()));
     own.content.output = content.reply.map(Payload::Text);
-    own.content.metadata = metadata(asking, call);
+    own.content.metadata = metadata(attempt_key, call);
     own
 }
 
@@ -71,8 +71,8 @@ fn observation(id: &str) -> ObservationId {
     ObservationId::new(id).unwrap_or_else(|_| unreachable!("16 hex digits are a valid id"))
 }
 
-fn trace_of(asking: &AttemptKey) -> TraceId {
-    let id = asking.execution.as_str();
+fn trace_of(attempt_key: &AttemptKey) -> TraceId {
+    let id = attempt_key.execution.as_str();
     TraceId::new(id).unwrap_or_else(|_| unreachable!("32 hex digits are a valid id"))
 }
 
@@ -120,9 +120,9 @@ fn content(message: &Message) -> Value {
     }
 }
 
-fn metadata(asking: &AttemptKey, call: &ModelCall) -> Map<String, Value> {
+fn metadata(attempt_key: &AttemptKey, call: &ModelCall) -> Map<String, Value> {
     let known = [
-        ("attempt", json!(asking.attempt + 1)),
+        ("attempt", json!(attempt_key.attempt + 1)),
         ("method", json!(call.method)),
         ("estimated", json!(call.is_estimated)),
         ("from_cache", json!(call.is_from_cache)),
