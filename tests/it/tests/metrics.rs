@@ -236,7 +236,7 @@ async fn figures_of_a_time_stand_with_their_change_against_the_same_time_before(
     };
     let was = p95("2026-03-02T00:00:00Z", "2026-03-04T00:00:00Z").await;
     let is = p95("2026-03-04T00:00:00Z", "2026-03-06T00:00:00Z").await;
-    let change = perpend_views::change(is, was).unwrap();
+    let change = perpend_views::percent_change(is, was).unwrap();
     assert!(change.ends_with(" %"), "{change}");
     let time = "from=2026-03-04&to=2026-03-06";
     let part = visitor.page(&format!("/_/trends?{time}&part=figures")).await;
