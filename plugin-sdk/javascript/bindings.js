@@ -1,4 +1,4 @@
-// Values and errors as the bindings of a component hand them over.
+// Values and errors of the bindings of a component.
 
 export const nothing = (value) => value === null || value === undefined;
 
@@ -11,13 +11,13 @@ export function value(payload) {
   return payload.tag === "text" ? payload.val : JSON.parse(payload.val);
 }
 
-// The engines hand a failed call over in different wrappings.
+// The engines wrap the error of a failed call in different ways.
 export function errorOf(Class, thrown) {
   const variant = thrown?.payload ?? thrown;
   return typeof variant?.tag === "string" ? new Class(variant.tag, variant.val) : thrown;
 }
 
-export function asking(Class, call) {
+export function hostCall(Class, call) {
   try {
     return call();
   } catch (thrown) {

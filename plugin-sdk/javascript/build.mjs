@@ -1,11 +1,11 @@
-// Builds a component from a plug-in project: bundle, look at what it declares, componentize.
+// Builds a component from a plug-in project: bundles it, reads its declarations and componentizes it.
 //
 //   node build.mjs --entry plugin.js --wit perpend/wit --out plugin.wasm --engine quickjs
 //                  --esbuild FOLDER --componentize FOLDER [--modules FOLDER] [--alias NAME=FILE]...
 //
 // The folders are those of the npm packages: esbuild, and componentize-qjs or @bytecodealliance/componentize-js.
-// `--modules` is a further `node_modules` for what the plug-in imports; `--alias` puts a file in the place of
-// a package. What is wrong is said on standard error, with file and line where it has one.
+// `--modules` is a further `node_modules` for imports of the plug-in; `--alias` replaces a package by a file.
+// Errors are written to standard error, with file and line if known.
 
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -29,10 +29,10 @@ const { values: args } = parseArgs({
 const entry = resolve(args.entry);
 const sdk = dirname(fileURLToPath(import.meta.url));
 
-/** Said without a stack: it is about the author's files. */
-class Told extends Error {}
+/** An error in the files of the project, reported without a stack. */
+class ProjectError extends Error {}
 
-/** What an npm package in `folder` exports. */
+/** The exports of the npm package in `folder`. */
 async function load(folder) {
   const { exports, main } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
   const file = exports?.["."]?.import ?? exports?.import ?? main ?? "index.js";
@@ -42,10 +42,10 @@ async function load(folder) {
 
 const WORLD = "this-plugin";
 
-/** What is imported for the capability `trace`. */
+/** The imports for the capability `trace`. */
 const READERS = { traceReader: "trace-reader", sessionReader: "session-reader", runReader: "run-reader" };
 
-// What QuickJS cannot drive in a synchronous component becomes generators.
+// Features that QuickJS does not support in a synchronous component become generators.
 const LOWERED = { "async-await": false, "async-generator": false, "for-await": false, "top-level-await": false };
 
 async function bundle(esbuild, stdin, { lower }) {
@@ -73,26 +73,26 @@ async function bundle(esbuild, stdin, { lower }) {
     const lines = why.errors.map(({ text, location }) =>
       location ? `${relative(".", location.file)}:${location.line}:${location.column + 1}: ${text}` : text,
     );
-    throw new Told(lines.join("\n"));
+    throw new ProjectError(lines.join("\n"));
   }
 }
 
 const text = (path) => JSON.stringify(path);
 
-/** What the plug-in declares, from its module run here. */
-async function declared(esbuild, work) {
+/** The plug-in, from its module, which is executed here. */
+async function loadPlugin(esbuild, work) {
   const source = `import * as module from ${text(entry)};\nexport const plugin = module["default"];`;
   const code = await bundle(esbuild, source, { lower: false });
   const file = join(work, "declared.mjs");
   await writeFile(file, code);
   const { plugin } = await import(pathToFileURL(file));
   if (!plugin?.uses) {
-    throw new Told(`${relative(".", entry)}: its default export is no plug-in; write: export default definePlugin({ ... })`);
+    throw new ProjectError(`${relative(".", entry)}: the default export must be a plug-in: export default definePlugin({ ... })`);
   }
   return plugin;
 }
 
-/** A world with what is used and nothing else: each import is a capability somebody has to grant. */
+/** A world with the required imports only: each import is a capability that must be granted. */
 async function world(uses, work) {
   const lines = ["import context;", "import log;", "export evaluator;"];
   if (uses.model) lines.push("import model;");
@@ -110,7 +110,7 @@ async function version() {
   return /package perpend:evaluator@([0-9.]+);/.exec(source)[1];
 }
 
-/** The module that the componentizer sees. */
+/** The entry module of the component. */
 async function main(uses) {
   const at = `@${await version()}`;
   const settle = args.engine === "quickjs" ? "settle-now.js" : "settle.js";
@@ -158,7 +158,7 @@ async function build() {
   const work = await mkdtemp(join(tmpdir(), "perpend-build-"));
   try {
     const esbuild = await load(args.esbuild);
-    const { uses } = await declared(esbuild, work);
+    const { uses } = await loadPlugin(esbuild, work);
     const code = await bundle(esbuild, await main(uses), { lower: args.engine === "quickjs" });
     await writeFile(resolve(args.out), await componentized(code, await world(uses, work)));
   } finally {
@@ -169,6 +169,6 @@ async function build() {
 try {
   await build();
 } catch (why) {
-  process.stderr.write(`${why instanceof Told ? why.message : (why?.stack ?? why)}\n`);
+  process.stderr.write(`${why instanceof ProjectError ? why.message : (why?.stack ?? why)}\n`);
   process.exitCode = 1;
 }

@@ -1,4 +1,4 @@
-// Plug-ins and evaluators as authors write them, checked when the module is loaded (at build time).
+// Definitions of plug-ins and evaluators, checked when the module is loaded (at build time).
 
 import { PARTS } from "./item.js";
 
@@ -33,37 +33,37 @@ export function category(description = "", values = []) {
 
 function slotsOf(slots, where) {
   return Object.entries(slots ?? {}).map(([name, slot]) => {
-    check(SLOT.test(name), `${where}: slot "${name}" is not 1 to 64 of a-z, 0-9 and -`);
+    check(SLOT.test(name), `${where}: the name of slot "${name}" must have 1 to 64 characters of a-z, 0-9 and -`);
     const { description = "", kind = "chat", required = true } = slot === true ? {} : slot;
-    check(["chat", "embedding"].includes(kind), `${where}: slot "${name}" has kind "${kind}", use "chat" or "embedding"`);
+    check(["chat", "embedding"].includes(kind), `${where}: the kind of slot "${name}" must be one of chat, embedding; got "${kind}"`);
     return { name, description, kind, required };
   });
 }
 
 function scoresOf(scores, where) {
   return Object.entries(scores ?? {}).map(([name, spec]) => {
-    check(spec?.domain, `${where}: score "${name}" is not made by numeric(), share(), boolean() or category()`);
+    check(spec?.domain, `${where}: score "${name}" must be created by numeric(), share(), boolean() or category()`);
     return { name, ...spec };
   });
 }
 
 /**
- * An evaluator from its description and one function, or from a class with the description in static
- * members and a method `evaluate`, of which a fresh instance is made for each item.
+ * An evaluator from its description and a function, or from a class with the description in static members
+ * and a method `evaluate`. The class is instantiated for each item.
  */
 export function defineEvaluator(spec) {
   const isClass = typeof spec === "function";
   const where = `evaluator "${spec?.id}"`;
-  check(spec && ID.test(spec.id ?? ""), `${where}: an id is 1 to 64 of a-z, 0-9 and -, and begins with a letter`);
+  check(spec && ID.test(spec.id ?? ""), `${where}: the id must have 1 to 64 characters of a-z, 0-9 and -, and begin with a letter`);
   const evaluate = isClass ? spec.prototype.evaluate : spec.evaluate;
-  check(typeof evaluate === "function", `${where} has no function evaluate`);
+  check(typeof evaluate === "function", `${where} must have a function evaluate`);
   for (const part of spec.needs ?? []) {
-    check(PARTS.includes(part), `${where} needs "${part}", which is none of ${PARTS.join(", ")}`);
+    check(PARTS.includes(part), `${where}: needs must contain only ${PARTS.join(", ")}; got "${part}"`);
   }
   const scores = scoresOf(spec.scores, where);
-  check(scores.length > 0 || spec.dynamicScores, `${where} declares no scores; name them, or set dynamicScores`);
+  check(scores.length > 0 || spec.dynamicScores, `${where} must declare scores or set dynamicScores`);
   const schema = spec.config ?? { type: "object", additionalProperties: false };
-  check(schema.type === "object", `${where}: config is the JSON Schema of an object`);
+  check(schema.type === "object", `${where}: config must be the JSON Schema of an object`);
   const of = (name) => (isClass ? spec.prototype[name] : spec[name]);
   const method = (name) => {
     if (typeof of(name) !== "function") return undefined;
@@ -91,20 +91,20 @@ export function defineEvaluator(spec) {
 
 /** The plug-in: the default export of its main module. */
 export function definePlugin({ name, version, description = "", evaluators }) {
-  check(NAME.test(name ?? ""), `plug-in name "${name}" is not vendor/name, each 1 to 64 of a-z, 0-9 and -`);
-  check(VERSION.test(version ?? ""), `version "${version}" of ${name} is no semantic version such as 0.1.0`);
-  check(Array.isArray(evaluators) && evaluators.length > 0, `${name} has no evaluators`);
+  check(NAME.test(name ?? ""), `the name of a plug-in must be vendor/name, each 1 to 64 characters of a-z, 0-9 and -; got "${name}"`);
+  check(VERSION.test(version ?? ""), `the version of ${name} must be a semantic version such as 0.1.0, got "${version}"`);
+  check(Array.isArray(evaluators) && evaluators.length > 0, `${name} must have at least one evaluator`);
   const byId = new Map();
   for (const given of evaluators) {
     const evaluator = given?.info ? given : defineEvaluator(given);
-    check(!byId.has(evaluator.id), `${name} has two evaluators "${evaluator.id}"`);
+    check(!byId.has(evaluator.id), `duplicate evaluator "${evaluator.id}" in ${name}`);
     byId.set(evaluator.id, evaluator);
   }
   const all = [...byId.values()];
   return Object.freeze({
     evaluators: byId,
     info: { name, version, description, evaluators: all.map((evaluator) => evaluator.info) },
-    // What the component has to import and export for these evaluators, and nothing more.
+    // The imports and exports that these evaluators require.
     uses: {
       model: all.some(({ info }) => info.slots.length > 0),
       trace: all.some(({ info }) => info.needs.trace),

@@ -1,7 +1,6 @@
-// What an evaluator throws when it cannot give a score. Anything else that is thrown is a fault of the
-// evaluator itself (`internal`).
+// The errors of evaluators. Any other thrown value is an error of the evaluator itself (`internal`).
 
-/** Why there is no score. The kind decides what the server does next; the text is for people. */
+/** The reason why there is no score. The kind determines how the host continues; the text is shown to users. */
 export class EvalError extends Error {
   constructor(kind, message) {
     super(message);
@@ -10,42 +9,42 @@ export class EvalError extends Error {
   }
 }
 
-/** The configuration passed its schema and still cannot be used. */
+/** The configuration satisfies its schema and is invalid nevertheless. */
 export class InvalidConfig extends EvalError {
   constructor(message) {
     super("invalid-config", message);
   }
 }
 
-/** A part of the item that is needed is absent or has a wrong shape. */
+/** A needed part of the item is absent or has an invalid shape. */
 export class InvalidInput extends EvalError {
   constructor(message) {
     super("invalid-input", message);
   }
 }
 
-/** There is nothing to measure for this item: recorded as skipped, never as zero. */
+/** There is nothing to measure for this item: recorded as skipped, not as 0. */
 export class NotApplicable extends EvalError {
   constructor(message) {
     super("not-applicable", message);
   }
 }
 
-/** A call to the host failed and the evaluator cannot go on without it. */
+/** A call to the host failed and the evaluator cannot continue without it. */
 export class Upstream extends EvalError {
   constructor(message) {
     super("upstream", message);
   }
 }
 
-/** Another attempt may work. */
+/** A transient failure: another attempt may succeed. */
 export class Transient extends EvalError {
   constructor(message) {
     super("transient", message);
   }
 }
 
-/** A model call failed. `reason` is the case, such as `rate-limited`, `detail` what was said. Uncaught it becomes `upstream`. */
+/** A model call failed. `reason` is the case, such as `rate-limited`, `detail` the message. If not caught, it becomes `upstream`. */
 export class ModelError extends Upstream {
   constructor(reason, detail) {
     super(detail ? `model: ${reason}: ${detail}` : `model: ${reason}`);
@@ -54,7 +53,7 @@ export class ModelError extends Upstream {
   }
 }
 
-/** A piece of the trace could not be read. Uncaught it becomes `upstream`. */
+/** A part of the trace could not be read. If not caught, it becomes `upstream`. */
 export class TraceError extends Upstream {
   constructor(reason, detail) {
     super(detail ? `trace: ${reason}: ${detail}` : `trace: ${reason}`);
@@ -63,7 +62,7 @@ export class TraceError extends Upstream {
   }
 }
 
-/** A thrown value in the shape of the contract's `eval-error`. */
+/** A thrown value as `eval-error` of the contract. */
 export function asEvalError(thrown) {
   if (thrown instanceof EvalError) {
     return { tag: thrown.kind, val: String(thrown.message) };

@@ -1,11 +1,11 @@
-// Turns a plug-in into the exports of a component. The build writes an entry module that calls this.
+// The exports of a component, implemented by a plug-in. The entry module, which the build writes, calls this.
 
 import { asEvalError, InvalidConfig } from "./errors.js";
 import { Context, logger, seeded } from "./host.js";
 import { Item } from "./item.js";
 import { asScores } from "./scores.js";
 
-/** `console` writes to the evaluation's log; printing is otherwise lost in a sandbox. */
+/** A `console` that writes to the log of the evaluation. */
 function consoleOver(bindings) {
   const text = (values) =>
     values.map((value) => (typeof value === "string" ? value : (JSON.stringify(value) ?? String(value)))).join(" ");
@@ -14,7 +14,7 @@ function consoleOver(bindings) {
   return { log: line("info"), info: line("info"), debug: line("debug"), warn: line("warn"), error: line("error"), trace: line("debug") };
 }
 
-/** What the language brings that a score must not depend on: time, chance, printing. */
+/** Replaces time, randomness and `console` by those of the host. */
 function installGlobals(bindings) {
   globalThis.console = consoleOver(bindings);
   let random;
@@ -25,15 +25,15 @@ function installGlobals(bindings) {
 }
 
 /**
- * @param plugin what `definePlugin` gave
- * @param bindings the imported interfaces, and `u64` to make such a number
- * @param settle waits for what `evaluate` returned: at once on QuickJS, by promise elsewhere
+ * @param plugin the result of `definePlugin`
+ * @param bindings the imported interfaces, and `u64` to convert numbers
+ * @param settle waits for the result of `evaluate`: synchronously on QuickJS, by promise elsewhere
  */
 export function component(plugin, bindings, settle) {
   installGlobals(bindings);
   const found = (id) => {
     const evaluator = plugin.evaluators.get(id);
-    if (evaluator === undefined) throw new InvalidConfig(`${plugin.info.name} has no evaluator "${id}"`);
+    if (evaluator === undefined) throw new InvalidConfig(`unknown evaluator "${id}" of ${plugin.info.name}`);
     return evaluator;
   };
   const parsed = (config) => JSON.parse(config);

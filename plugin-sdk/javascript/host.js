@@ -1,15 +1,15 @@
-// What an evaluator can ask of the host, over the bindings of the component.
+// The functions of the host for evaluators, implemented by the bindings of the component.
 
-import { models } from "./asking.js";
+import { models } from "./completions.js";
 import { json } from "./bindings.js";
 import { EvalError } from "./errors.js";
 import { runs, sessions, traces } from "./reading.js";
 
 function missing(evaluator, what, declare) {
-  throw new EvalError("internal", `evaluator "${evaluator.id}" uses ${what} and does not declare it: add ${declare}`);
+  throw new EvalError("internal", `evaluator "${evaluator.id}" uses ${what} without declaring it: add ${declare}`);
 }
 
-/** A generator of numbers from 0 to 1 (mulberry32): equal seeds give equal numbers on every engine. */
+/** A generator of numbers from 0 to 1 (mulberry32). Equal seeds generate equal numbers on every engine. */
 export function seeded(seed) {
   let state = (seed ^ (seed / 4_294_967_296)) >>> 0;
   return () => {
@@ -20,7 +20,7 @@ export function seeded(seed) {
   };
 }
 
-/** One line of the evaluation's log per level. */
+/** The functions of the log, one for each level. */
 export function logger(bindings) {
   const line = (level) => (message, fields) => bindings.log.log(level, String(message), json(fields));
   return { debug: line("debug"), info: line("info"), warn: line("warn"), error: line("error") };
@@ -44,12 +44,12 @@ export class Context {
     return this.#kept[name];
   }
 
-  /** A number below 2^53 made from the plug-in, the evaluator, its configuration and the item. */
+  /** A number below 2^53, derived from the plug-in, the evaluator, its configuration and the item. */
   get seed() {
     return this.#once("seed", () => Number(this.#bindings.context.seed()) % 2 ** 53);
   }
 
-  /** When the run started, in milliseconds since 1970. The clock stands still at this moment. */
+  /** The start time of the run in milliseconds since 1970. Clocks always return this time. */
   get runTime() {
     return Number(this.#bindings.context.runTime());
   }

@@ -1,4 +1,4 @@
-// Types of the SDK. What a configuration and scores look like follows from what the evaluator declares.
+// Types of the SDK. The types of a configuration and of scores are derived from the declarations of the evaluator.
 
 /** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -29,7 +29,7 @@ type Value<S> = S extends { readonly const: infer C }
                 ? Members<P, S>
                 : unknown;
 
-// Required members and those with a default are always there: the server fills defaults in.
+// Required members and those with a default are always present: the server fills in defaults.
 type Given<P, S> = {
   [K in keyof P]: P[K] extends { readonly default: unknown }
     ? K
@@ -48,13 +48,13 @@ export type Config<S> = S extends { readonly properties: infer P } ? Members<P, 
 /** Parts of an item. */
 export type Part = "input" | "output" | "expectedOutput" | "metadata" | "trace";
 
-/** Where a recorded execution can be read. */
+/** The reference to a recorded execution. */
 export interface TraceRef {
   traceId: string;
   observationId?: string | undefined;
 }
 
-/** What is being scored. A part that is absent, or was not asked for, is `undefined`. */
+/** The item that is scored. A part that is absent or not in `needs` is `undefined`. */
 export interface Item {
   /** For log lines only: a score must not depend on it. */
   readonly id: string;
@@ -63,48 +63,48 @@ export interface Item {
   readonly expectedOutput: Json | undefined;
   readonly metadata: { [key: string]: Json };
   readonly trace: TraceRef | undefined;
-  /** The session that is scored, for `ctx.session`. */
+  /** The id of the scored session, for `ctx.session`. */
   readonly session: string | undefined;
-  /** The run of an experiment that is scored, for `ctx.run`. */
+  /** The id of the scored run of an experiment, for `ctx.run`. */
   readonly run: string | undefined;
-  /** True when the part is there, be it the JSON value null. */
+  /** True when the part is present, including the JSON value null. */
   has(part: Part): boolean;
-  /** A part as text: a string as it is, anything else as JSON text. Throws `InvalidInput` when absent. */
+  /** A part as text: a string unchanged, any other value as JSON text. Throws `InvalidInput` when absent. */
   text(part: "input" | "output" | "expectedOutput" | "metadata"): string;
   /** A part, or `InvalidInput` when it is absent. */
   required(part: "input" | "output" | "expectedOutput"): Json;
-  /** A part as it crossed the boundary. */
+  /** The payload of a part. */
   raw(part: "input" | "output" | "expectedOutput"): { tag: "text" | "json"; val: string } | undefined;
 }
 
-/** The model asks for a tool to be used. */
+/** A call of a tool by the model. */
 export interface ToolCall {
-  /** The result names it. */
+  /** The identifier that the result refers to. */
   id: string;
   name: string;
-  /** The text of a JSON object, written by a model: it need not fit the schema of the tool, nor be JSON. */
+  /** The text of a JSON object, written by a model: it may violate the schema of the tool or be invalid JSON. */
   arguments: string;
 }
 
-/** A tool call of an answer. */
-export interface AskedToolCall extends ToolCall {
-  /** The arguments as an object; throws when they are none, which is good to be told with `failed`. */
+/** A tool call of a completion. */
+export interface CompletionToolCall extends ToolCall {
+  /** The arguments as an object. Throws when they are not one; the error is suitable for `failed`. */
   read(): { [name: string]: any };
-  /** What the tool found: text, or a value that the model reads as JSON. */
+  /** The result of the tool: text, or a value that the model reads as JSON. */
   result(content: unknown): ToolResult;
-  /** Why the tool found nothing. */
+  /** The result of a failed tool. */
   failed(why: unknown): ToolResult;
 }
 
-/** What came of a tool call; in messages of the role `tool`. */
+/** The result of a tool call; in messages of the role `tool`. */
 export interface ToolResult {
   callId: string;
   content: string;
-  /** The tool failed, and `content` says why. */
+  /** True when the tool failed; `content` is the reason. */
   isError?: boolean;
 }
 
-/** A piece of a message. Media are named by their ids in the project; the host loads them. */
+/** A part of a message. Media are ids of stored media of the project; the host loads them. */
 export type MessagePart =
   | string
   | { text: string }
@@ -119,13 +119,13 @@ export interface Message {
   content: MessagePart | readonly MessagePart[];
 }
 
-/** A function that the model may ask the evaluator to carry out. */
+/** A function of the evaluator that the model may call. */
 export interface Tool {
   /** 1 to 64 of letters, digits, `_` and `-`, unique in the request. */
   name: string;
-  /** Tells the model when and how to use it. */
+  /** The description for the model: when and how to use the tool. */
   description?: string;
-  /** JSON Schema of the arguments, an object at its top. */
+  /** JSON Schema of the arguments, whose type is object. */
   parameters?: object;
 }
 
@@ -134,9 +134,9 @@ export interface CompletionRequest {
   messages?: readonly Message[];
   prompt?: string;
   system?: string;
-  /** A slot that the evaluator declares; the first chat slot when absent. */
+  /** A declared slot. Defaults to the first chat slot. */
   slot?: string;
-  /** JSON Schema of the wanted answer; `structured` then follows it. */
+  /** JSON Schema of the answer; `structured` satisfies it. */
   schema?: object;
   temperature?: number;
   topP?: number;
@@ -147,54 +147,54 @@ export interface CompletionRequest {
   cache?: "standard" | "refresh" | "bypass";
   /** Settings of a provider. */
   extra?: { [name: string]: Json };
-  /** What the model may ask for. The evaluator carries it out, and asks again with the results. */
+  /** The tools that the model may call. The evaluator executes them and sends another request with the results. */
   tools?: readonly Tool[];
-  /** Whether it has to: `{ name }` names the tool that has to be called. */
+  /** Whether the model must call a tool; `{ name }` is the tool it must call. */
   toolChoice?: "auto" | "required" | "none" | { name: string };
 }
 
-/** How probable each choice was. */
+/** The probabilities of the choices. */
 export interface Distribution {
-  /** Of each choice; they sum up to 1. */
+  /** The probability of each choice; the sum is 1. */
   shares: { [choice: string]: number };
-  /** How far the most probable choice is ahead of the next one. */
+  /** The probability of the first choice minus that of the second. */
   margin: number;
-  /** The probability of all that was seen to begin a choice. Below about 0.9 the shares say little. */
+  /** The total probability of the tokens that begin a choice. Below about 0.9 the shares are not reliable. */
   coverage: number;
 }
 
 export interface Completion {
   /** May be empty when the model calls tools. */
   text: string;
-  /** Present when a schema was given, and the model did not call tools instead. */
+  /** Present when a schema was set and the model did not call tools instead. */
   structured: any;
   finish: "stop" | "length" | "content-filter" | "tool-calls" | "other";
   usage: { inputTokens: number; outputTokens: number };
   logprobs: { token: string; logprob: number; alternatives: { token: string; logprob: number }[] }[];
-  /** Tools that the model asks for, in its order. */
-  toolCalls: AskedToolCall[];
+  /** The calls of tools, in the order of the model. */
+  toolCalls: CompletionToolCall[];
   model: string;
   fromCache: boolean;
-  /** What the model said, for the next request; a message of the role `tool` with a result of each call follows it. */
+  /** The message of the model for the next request. A message of the role `tool` with a result of each call must follow. */
   readonly message: Message;
   /**
-   * How probable each of the choices was, from the log-probabilities of the tokens that tell them apart; the request asked
-   * for some with `topLogprobs`. `undefined` when there are none, and when no choice was begun at the place: the whole
-   * answer, the member of this name of a JSON object, or from this index of `text` on. Choices are plain text: `yes` and
-   * not `"yes"`, `true` for a boolean.
+   * The probability of each of the choices, from the log-probabilities of the tokens that distinguish them; set
+   * `topLogprobs` in the request. `undefined` without log-probabilities, and when no choice begins at the place: the whole
+   * answer, the member of this name of a JSON object, or this index of `text`. Choices are plain text: `yes` and not
+   * `"yes"`, `true` for a boolean.
    */
   probabilities(choices: readonly (string | number | boolean)[], place?: string | { offset: number }): Distribution | undefined;
 }
 
-/** Models, named by the slots that the evaluator declares. Calls wait for the answer; `await` does no harm. */
+/** The models of the declared slots. Calls block until the answer arrives; `await` is allowed. */
 export interface Models {
   /** Throws `ModelError`. */
   complete(request: CompletionRequest | string): Completion;
-  /** Up to 64 at once, answered in order. */
+  /** At most 64 requests concurrently; the results have the order of the requests. */
   completeAll(
     requests: (CompletionRequest | string)[],
   ): ({ status: "fulfilled"; value: Completion } | { status: "rejected"; reason: ModelError })[];
-  /** One vector per text, for up to 256 texts. Throws `ModelError`. */
+  /** One vector per text, for at most 256 texts. Throws `ModelError`. */
   embed(texts: string[], options?: { slot?: string }): number[][];
 }
 
@@ -241,13 +241,13 @@ export interface TraceInfo {
 export interface OutlineEntry {
   id: string;
   parentId?: string | null;
-  /** 0 at the top of what was asked for. */
+  /** 0 at the top of the requested tree. */
   depth: number;
   kind: ObservationKind;
   name?: string | null;
   severity: "debug" | "standard" | "warning" | "error";
   start: number;
-  /** Absent while it has no end. */
+  /** Absent for an observation without end. */
   durationMs?: number;
   inputSize: number;
   outputSize: number;
@@ -258,33 +258,33 @@ export interface OutlineEntry {
 /** The parts of an observation that can be large. */
 export type ObservationPart = "input" | "output" | "metadata";
 
-/** A place where a text was found. */
+/** An occurrence of a text. */
 export interface Hit {
   observationId: string;
   part: ObservationPart;
-  /** Byte of the place in the part, for `range`. */
+  /** Byte offset in the part, as for `range`. */
   offset: number;
-  /** The place with about 100 bytes on each side. */
+  /** The occurrence with about 100 bytes on each side. */
   excerpt: string;
 }
 
 /** A range of one part. */
 export interface Slice {
   text: string;
-  /** The byte where it begins: moved back to the beginning of a character. */
+  /** The start in bytes, moved back to the beginning of a character. */
   offset: number;
-  /** Bytes of the whole part. */
+  /** The size of the whole part in bytes. */
   total: number;
-  /** The whole part is JSON, and not the text of a JSON string. */
+  /** True when the whole part is JSON, and not the text of a JSON string. */
   isJson: boolean;
 }
 
-/** The recorded execution behind the item, read piece by piece. Calls throw `TraceError`. */
+/** The recorded execution of the item. Calls throw `TraceError`. */
 export interface Trace {
-  /** Another trace: those of the session or run that the item is can be read. */
+  /** Another trace of the scored session or run. */
   of(traceId: string): Trace;
   get(): TraceInfo;
-  /** Observations by start; pages are fetched as they are walked over. */
+  /** Observations by start; pages are read on demand. */
   observations(filter?: {
     parentId?: string;
     kinds?: ObservationKind[];
@@ -295,46 +295,46 @@ export interface Trace {
   output(observationId: string): Json | undefined;
   metadata(observationId: string): { [key: string]: Json } | undefined;
   /**
-   * The tree, or what is below one observation of it: depth first, children by start. A trace of more than 50,000
-   * observations has none.
+   * The tree, or the subtree below one observation: depth first, children by start. A trace of more than 50,000
+   * observations has no outline.
    */
   outline(options?: { parentId?: string; pageSize?: number }): Generator<OutlineEntry, void, undefined>;
-  /** Where a text of 1 to 1,000 bytes stands: literally, in upper or lower case; at most 100 places. */
+  /** The occurrences of a text of 1 to 1,000 bytes, ignoring case; at most 100. */
   search(text: string, options?: { limit?: number }): Hit[];
-  /** `length` bytes, at most 1 MiB, of a part from byte `offset` on; `undefined` when the observation has no such part. */
+  /** `length` bytes, at most 1 MiB, of a part from byte `offset`; `undefined` when the observation has no such part. */
   range(observationId: string, part: ObservationPart, options?: { offset?: number; length?: number }): Slice | undefined;
 }
 
-/** The session that is scored: `item.session`. Its traces are read with `ctx.trace.of(id)`. Calls throw `TraceError`. */
+/** The scored session: `item.session`. Its traces are read with `ctx.trace.of(id)`. Calls throw `TraceError`. */
 export interface Session {
   get(): {
     id: string;
     traceCount: number;
-    /** When the first of its traces began. */
+    /** Start of the first trace. */
     start: number;
-    /** When the last of them began. */
+    /** Start of the last trace. */
     end: number;
-    /** Whose it was, sorted; the first 100. */
+    /** The users of the session, sorted; the first 100. */
     userIds: string[];
   };
   /** Its traces by start. */
   traces(options?: { pageSize?: number }): Generator<TraceInfo, void, undefined>;
 }
 
-/** What was recorded for one item of the dataset. */
+/** The recorded execution of one item of the dataset. */
 export interface RunItem {
   id: string;
   datasetItemId?: string | null;
   trace?: TraceRef | null;
-  /** What the dataset says, else what was recorded. */
+  /** The input in the dataset; if absent, the recorded one. */
   input: Json | undefined;
   output: Json | undefined;
   expectedOutput: Json | undefined;
-  /** Of the item of the dataset. */
+  /** The metadata of the item of the dataset. */
   metadata: Json | undefined;
 }
 
-/** The run of an experiment that is scored: `item.run`. Traces of its items are read with `ctx.trace.of(id)`. */
+/** The scored run of an experiment: `item.run`. Traces of its items are read with `ctx.trace.of(id)`. */
 export interface Run {
   get(): { id: string; name?: string | null; datasetId?: string | null; metadata: Json | undefined; itemCount: number };
   /** Its items, the newest first. */
@@ -345,9 +345,9 @@ type LogLine = (message: string, fields?: { [name: string]: Json }) => void;
 
 /** The third argument of `evaluate`. */
 export interface Context {
-  /** Made from plug-in, evaluator, configuration and item; equal calls get equal seeds. `Math.random` starts from it. */
+  /** Derived from plug-in, evaluator, configuration and item; equal calls have equal seeds. It seeds `Math.random`. */
   readonly seed: number;
-  /** When the run started, in milliseconds since 1970. The clock stands still at this moment. */
+  /** The start time of the run in milliseconds since 1970. Clocks always return this time. */
   readonly runTime: number;
   readonly log: { debug: LogLine; info: LogLine; warn: LogLine; error: LogLine };
   /** Only where `slots` are declared. */
@@ -365,7 +365,7 @@ type Plain = number | boolean | string;
 /** One score. */
 export interface Score<V extends Plain = Plain> {
   value: V;
-  /** A short explanation for people. */
+  /** A short explanation for users. */
   comment?: string | null | undefined;
   metadata?: { [key: string]: unknown } | null | undefined;
   /** Attach the score to this observation instead of the subject. */
@@ -376,7 +376,7 @@ export interface NamedScore extends Score {
   name: string;
 }
 
-/** A declared score; made by `numeric`, `share`, `boolean` and `category`. */
+/** A declared score, created by `numeric`, `share`, `boolean` and `category`. */
 export interface ScoreSpec<V extends Plain = Plain> {
   readonly description: string;
   readonly domain: { tag: "numeric"; val: object } | { tag: "boolean" } | { tag: "categorical"; val: string[] };
@@ -397,7 +397,7 @@ export function category<const T extends readonly string[] = readonly string[]>(
 type ValueOf<Spec> = Spec extends ScoreSpec<infer V> ? V : never;
 type One<V extends Plain> = V | Score<V>;
 
-/** What `evaluate` may return: nothing, the value of the only score, an object by names, or a list. */
+/** The result of `evaluate`: nothing, the value of the only score, an object by names, or a list. */
 export type Returned<Scores> =
   | { [K in keyof Scores]?: One<ValueOf<Scores[K]>> | null }
   | One<ValueOf<Scores[keyof Scores]>>
@@ -418,27 +418,27 @@ export interface EvaluatorSpec<S extends ConfigSchema, Scores> {
   title?: string;
   description?: string;
   config?: S;
-  /** Parts of the item that are read; `["output"]` when absent. */
+  /** The parts of the item that the evaluator reads. Defaults to `["output"]`. */
   needs?: readonly Part[];
-  /** Models it calls, by the names it uses for them. */
+  /** The slots of the models it calls, by name. */
   slots?: { [name: string]: true | { description?: string; kind?: "chat" | "embedding"; required?: boolean } };
   scores?: Scores;
-  /** Score names depend on the configuration or the data. */
+  /** True when score names depend on the configuration or the data. */
   dynamicScores?: boolean;
-  /** Equal calls give equal scores; true when absent. */
+  /** True, the default, when equal calls have equal scores. */
   deterministic?: boolean;
   evaluate(item: Item, config: Config<S>, ctx: Context): Returned<Scores> | Promise<Returned<Scores>>;
-  /** All items at once, in order: scores, or an `EvalError`, for each. */
+  /** Scores all items: scores or an `EvalError` for each, in order. */
   evaluateBatch?(
     items: Item[],
     config: Config<S>,
     ctx: Context,
   ): (Returned<Scores> | EvalError)[] | Promise<(Returned<Scores> | EvalError)[]>;
-  /** What a schema cannot say: problems of a configuration that satisfies it. */
+  /** The problems of a configuration that a JSON Schema cannot express. */
   checkConfig?(config: Config<S>): (Problem | string)[];
 }
 
-/** An evaluator that was checked. */
+/** A defined evaluator. */
 export interface Evaluator {
   readonly id: string;
 }
@@ -466,7 +466,7 @@ export function definePlugin(plugin: {
   evaluators: Evaluator[];
 }): Plugin;
 
-/** Why there is no score. */
+/** The reason why there is no score. */
 export class EvalError extends Error {
   constructor(
     kind: "invalid-config" | "invalid-input" | "not-applicable" | "upstream" | "transient" | "internal",
@@ -474,37 +474,37 @@ export class EvalError extends Error {
   );
   readonly kind: string;
 }
-/** The configuration passed its schema and still cannot be used. */
+/** The configuration satisfies its schema and is invalid nevertheless. */
 export class InvalidConfig extends EvalError {
   constructor(message: string);
 }
-/** A part of the item that is needed is absent or has a wrong shape. */
+/** A needed part of the item is absent or has an invalid shape. */
 export class InvalidInput extends EvalError {
   constructor(message: string);
 }
-/** There is nothing to measure for this item: recorded as skipped, never as zero. */
+/** There is nothing to measure for this item: recorded as skipped, not as 0. */
 export class NotApplicable extends EvalError {
   constructor(message: string);
 }
-/** A call to the host failed and the evaluator cannot go on without it. */
+/** A call to the host failed and the evaluator cannot continue without it. */
 export class Upstream extends EvalError {
   constructor(message: string);
 }
-/** Another attempt may work. */
+/** A transient failure: another attempt may succeed. */
 export class Transient extends EvalError {
   constructor(message: string);
 }
-/** A model call failed; uncaught it becomes `upstream`. */
+/** A model call failed. If not caught, it becomes `upstream`. */
 export class ModelError extends Upstream {
   /** The case, such as `rate-limited`. */
   readonly reason: string;
-  /** What was said. */
+  /** The message of the host. */
   readonly detail: string;
 }
-/** A piece of the trace could not be read; uncaught it becomes `upstream`. */
+/** A part of the trace could not be read. If not caught, it becomes `upstream`. */
 export class TraceError extends Upstream {
   /** The case, such as `not-found`. */
   readonly reason: string;
-  /** What was said. */
+  /** The message of the host. */
   readonly detail: string;
 }

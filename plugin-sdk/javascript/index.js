@@ -1,4 +1,4 @@
-// Write a Perpend plug-in: `export default definePlugin({ ..., evaluators: [defineEvaluator({ ... })] })`.
+// The SDK for Perpend plug-ins: `export default definePlugin({ ..., evaluators: [defineEvaluator({ ... })] })`.
 
 export { boolean, category, defineEvaluator, definePlugin, numeric, share } from "./define.js";
 export {

@@ -1,17 +1,17 @@
-// The item under evaluation, parsed no earlier than it is looked at.
+// The item under evaluation. Its parts are parsed on first access.
 
 import { nothing, value } from "./bindings.js";
 import { InvalidInput } from "./errors.js";
 
-/** The parts an evaluator can ask for. */
+/** The parts of an item. */
 export const PARTS = ["input", "output", "expectedOutput", "metadata", "trace"];
 
-/** What is being scored. A part that is absent, or was not asked for, is `undefined`. */
+/** The item that is scored. A part that is absent or not in `needs` is `undefined`. */
 export class Item {
   #raw;
   #values = {};
 
-  /** @param raw the item as the component's bindings hand it over */
+  /** @param raw the item of the bindings */
   constructor(raw) {
     this.#raw = raw;
   }
@@ -47,31 +47,30 @@ export class Item {
     return this.#values.metadata;
   }
 
-  /** Where the recorded execution can be read: `{ traceId, observationId }`. */
+  /** The reference to the recorded execution: `{ traceId, observationId }`. */
   get trace() {
     const trace = this.#raw.trace;
     if (nothing(trace)) return undefined;
     return { traceId: trace.traceId, observationId: trace.observationId ?? undefined };
   }
 
-  /** The id of the session that is scored, for `ctx.session`. */
+  /** The id of the scored session, for `ctx.session`. */
   get session() {
     return this.#raw.session ?? undefined;
   }
 
-  /** The id of the run of an experiment that is scored, for `ctx.run`. */
+  /** The id of the scored run of an experiment, for `ctx.run`. */
   get run() {
     return this.#raw.run ?? undefined;
   }
 
-  /** True when the part is there, be it the JSON value null. */
+  /** True when the part is present, including the JSON value null. */
   has(part) {
     return !nothing(this.#raw[part]);
   }
 
   /**
-   * `input`, `output` or `expectedOutput` as text: a string as it is, anything else as JSON text,
-   * written as it was recorded (`1.0` stays `1.0`).
+   * A part as text: a string unchanged, any other value as its recorded JSON text (`1.0` stays `1.0`).
    */
   text(part) {
     const payload = this.#raw[part];
@@ -85,7 +84,7 @@ export class Item {
     return this[part];
   }
 
-  /** `{ tag: "text" | "json", val }` as it crossed the boundary. */
+  /** The payload of the bindings: `{ tag: "text" | "json", val }`. */
   raw(part) {
     return this.#raw[part] ?? undefined;
   }

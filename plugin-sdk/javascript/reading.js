@@ -1,20 +1,20 @@
-// What was recorded: traces, sessions and runs, read piece by piece.
+// Reading of traces, sessions and runs.
 
-import { asking, nothing, parsed, value } from "./bindings.js";
+import { hostCall, nothing, parsed, value } from "./bindings.js";
 import { TraceError } from "./errors.js";
 
 /** The parts of an observation that can be large. */
 const PARTS = ["input", "output", "metadata"];
-/** The longest range that is read at once. */
+/** The maximum length of a range. */
 const MAX_RANGE = 1 << 20;
 
-const reading = (call) => asking(TraceError, call);
+const reading = (call) => hostCall(TraceError, call);
 const number = (given) => (nothing(given) ? undefined : Number(given));
 
-/** A number that the contract has room for. */
+/** A number in the range of the type in the contract. */
 const within = (given, max) => Math.trunc(Math.min(Math.max(Number(given) || 0, 0), max));
 
-/** Walks over all pages; the next one is read when it is reached. */
+/** Iterates over all pages, which are read on demand. */
 function* paged(read) {
   let cursor;
   do {
@@ -50,7 +50,7 @@ function entry({ start, durationMs, inputSize, outputSize, ...rest }) {
   };
 }
 
-/** `ctx.trace`: the recorded execution behind the item. */
+/** `ctx.trace`: the recorded execution of the item. */
 export function traces(bindings, item, given) {
   const { traceReader, u64 } = bindings;
   const id = () => {
@@ -59,7 +59,7 @@ export function traces(bindings, item, given) {
     return found;
   };
   return {
-    /** Another trace of the session or run that the item is. */
+    /** Another trace of the scored session or run. */
     of: (traceId) => traces(bindings, item, traceId),
     get: () => trace(reading(() => traceReader.getTrace(id()))),
     /** Observations by start. */
@@ -73,21 +73,21 @@ export function traces(bindings, item, given) {
     input: (observationId) => value(reading(() => traceReader.readInput(id(), observationId))),
     output: (observationId) => value(reading(() => traceReader.readOutput(id(), observationId))),
     metadata: (observationId) => parsed(reading(() => traceReader.readMetadata(id(), observationId))),
-    /** The tree, or what is below one observation of it, depth first. */
+    /** The tree, or the subtree below one observation, depth first. */
     outline({ parentId, pageSize = 500 } = {}) {
       return paged((cursor) => {
         const page = reading(() => traceReader.outline(id(), parentId, cursor, pageSize));
         return [page.entries.map(entry), page.nextCursor];
       });
     },
-    /** Where a text stands, in upper or lower case. */
+    /** The occurrences of a text, ignoring case. */
     search(text, { limit = 100 } = {}) {
       const hits = reading(() => traceReader.search(id(), String(text), within(limit, 100)));
       return hits.map(({ offset, ...rest }) => ({ ...rest, offset: number(offset) }));
     },
-    /** `length` bytes of a part from byte `offset` on. */
+    /** `length` bytes of a part from byte `offset`. */
     range(observationId, part, { offset = 0, length = MAX_RANGE } = {}) {
-      if (!PARTS.includes(part)) throw new TraceError("not-found", `no part "${part}": ${PARTS.join(", ")}`);
+      if (!PARTS.includes(part)) throw new TraceError("not-found", `the part must be one of ${PARTS.join(", ")}; got "${part}"`);
       const [from, size] = [u64(within(offset, Number.MAX_SAFE_INTEGER)), within(length, MAX_RANGE)];
       const found = reading(() => traceReader.readRange(id(), observationId, part, from, size));
       if (nothing(found)) return undefined;
@@ -97,10 +97,10 @@ export function traces(bindings, item, given) {
   };
 }
 
-/** `ctx.session`: the session that is scored. */
+/** `ctx.session`: the scored session. */
 export function sessions({ sessionReader }, item) {
   const id = () => {
-    if (item.session === undefined) throw new TraceError("not-found", "the item is no session");
+    if (item.session === undefined) throw new TraceError("not-found", "the item is not a session");
     return item.session;
   };
   return {
@@ -128,10 +128,10 @@ function runItem({ input, output, expectedOutput, metadata, ...rest }) {
   };
 }
 
-/** `ctx.run`: the run of an experiment that is scored. */
+/** `ctx.run`: the scored run of an experiment. */
 export function runs({ runReader }, item) {
   const id = () => {
-    if (item.run === undefined) throw new TraceError("not-found", "the item is no run");
+    if (item.run === undefined) throw new TraceError("not-found", "the item is not a run");
     return item.run;
   };
   return {

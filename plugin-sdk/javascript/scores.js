@@ -1,4 +1,4 @@
-// What an evaluator returns, in the shape of the contract.
+// The result of an evaluator as scores of the contract.
 
 import { EvalError } from "./errors.js";
 
@@ -17,11 +17,11 @@ function valueOf(name, value) {
     case "string":
       return { tag: "categorical", val: value };
     default:
-      throw wrong(`score "${name}" is neither number, boolean nor text: ${shown(value)}`);
+      throw wrong(`score "${name}" must be a number, a boolean or a text, got ${display(value)}`);
   }
 }
 
-function shown(value) {
+function display(value) {
   try {
     return JSON.stringify(value) ?? String(value);
   } catch {
@@ -32,11 +32,11 @@ function shown(value) {
 const isRecord = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 function score(name, given) {
-  if (typeof name !== "string") throw wrong(`a score has no name: ${shown(given)}`);
+  if (typeof name !== "string") throw wrong(`a score must have a name, got ${display(given)}`);
   if (!isRecord(given)) return { name, value: valueOf(name, given) };
   const { value, comment, metadata, observationId } = given;
   if (metadata !== undefined && metadata !== null && !isRecord(metadata)) {
-    throw wrong(`metadata of score "${name}" is no object`);
+    throw wrong(`metadata of score "${name}" must be an object`);
   }
   return {
     name,
@@ -48,8 +48,8 @@ function score(name, given) {
 }
 
 /**
- * `null` and `undefined` are "nothing to report". With one declared score its value alone will do; else an
- * object from names to values, or a list of `{ name, value, ... }`.
+ * The scores of a result: none for `null` and `undefined`; the only declared score for a value; otherwise an object
+ * of names and values, or a list of `{ name, value, ... }`.
  */
 export function asScores(returned, declared) {
   if (returned === null || returned === undefined) return [];
@@ -57,13 +57,13 @@ export function asScores(returned, declared) {
   const only = declared.length === 1 ? declared[0].name : undefined;
   if (!isRecord(returned)) {
     if (only === undefined) {
-      throw wrong(`evaluate returned ${shown(returned)} and has not exactly one score; return { name: value }`);
+      throw wrong(`a value without a name requires exactly one declared score, got ${display(returned)}; return { name: value }`);
     }
     return [score(only, returned)];
   }
   if (typeof returned.name === "string" && "value" in returned) return [score(returned.name, returned)];
   if (only !== undefined && "value" in returned && !(only in returned)) return [score(only, returned)];
-  // A score that is null is left out: there was nothing to measure.
+  // A score that is null is omitted: there is nothing to measure.
   return Object.entries(returned)
     .filter(([, given]) => given !== null && given !== undefined && given?.value !== null)
     .map(([name, given]) => score(name, given));

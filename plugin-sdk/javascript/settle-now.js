@@ -1,10 +1,9 @@
 // Promises for QuickJS in a component that is called synchronously.
 //
-// Nothing runs the engine's own job queue there, so its promises never settle. Calls of the host block,
-// hence nothing ever has to wait for anything outside: this `Promise` keeps its own queue of reactions in
-// the order of the language, and `settle` works the queue off when an evaluator has returned. It takes the
-// place of the engine's before any other module is loaded; the build rewrites `async` functions to
-// generators driven by it.
+// The job queue of the engine does not run there, so its promises never settle. Calls of the host block, so
+// nothing waits for external events: this `Promise` has its own queue of reactions in the order of the
+// language, and `settle` runs the queue when an evaluator has returned. It replaces that of the engine before any
+// other module is loaded; the build rewrites `async` functions to generators that it drives.
 
 const PENDING = 0;
 const FULFILLED = 1;
@@ -27,7 +26,7 @@ class SettlingPromise {
   #reactions = [];
 
   constructor(executor) {
-    if (typeof executor !== "function") throw new TypeError("a Promise is made from a function");
+    if (typeof executor !== "function") throw new TypeError("the argument of Promise must be a function");
     const { resolve, reject } = this.#functions();
     try {
       executor(resolve, reject);
@@ -36,7 +35,7 @@ class SettlingPromise {
     }
   }
 
-  // One pair, of which only the first call counts.
+  // A pair of functions, of which only the first call has an effect.
   #functions() {
     let called = false;
     const once = (act) => (value) => {
@@ -51,7 +50,7 @@ class SettlingPromise {
   }
 
   #resolve(value) {
-    if (value === this) return this.#settle(REJECTED, new TypeError("a promise cannot wait for itself"));
+    if (value === this) return this.#settle(REJECTED, new TypeError("a promise cannot be resolved with itself"));
     const mayWait = (typeof value === "object" && value !== null) || typeof value === "function";
     if (!mayWait) return this.#settle(FULFILLED, value);
     let then;
@@ -138,7 +137,7 @@ class SettlingPromise {
     return new SettlingPromise((resolve) => resolve(act(...args)));
   }
 
-  // `each(promise, index, finish)` for every one; `empty` when there is none.
+  // Calls `each(promise, index, finish)` for every promise, or `empty` without promises.
   static #gather(values, each) {
     return new SettlingPromise((resolve, reject) => {
       const gathered = [];
@@ -181,7 +180,7 @@ class SettlingPromise {
   }
 
   static any(values) {
-    // Turned round: the first that is fulfilled ends it, and all rejections together reject.
+    // The inverse: the first fulfilled promise fulfils it, and only all rejections together reject it.
     const turned = SettlingPromise.#gather(values, (promise, index, finish, reject) => {
       promise.then(reject, (reason) => finish(index, reason));
     });
@@ -193,12 +192,12 @@ class SettlingPromise {
     );
   }
 
-  /** The value of a promise once the queue is worked off; throws its reason. */
+  /** The value of a promise after the queue has run; throws its reason. */
   static now(promise) {
     drain();
     if (promise.#state === FULFILLED) return promise.#value;
     if (promise.#state === REJECTED) throw promise.#value;
-    throw new Error("evaluate returned a promise that never settles: there is nothing outside to wait for");
+    throw new Error("evaluate returned a promise that never settles");
   }
 }
 

@@ -1,4 +1,4 @@
-// Waiting for what `evaluate` returned, on engines that wait for promises themselves.
+// Waits for the result of `evaluate`, on engines that settle promises themselves.
 
 /** `then(await call())`, or `failed(reason)`. */
 export async function settle(call, then, failed) {

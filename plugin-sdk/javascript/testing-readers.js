@@ -1,4 +1,4 @@
-// The traces, sessions and runs of a unit test, read as the host reads them.
+// The readers of the host over the traces, sessions and runs of a unit test.
 //
 // `traces` has the observations of each trace: { t1: [{ id, kind, parentId, start, input, output, metadata }] };
 // `sessions` the ids of the traces of each session, `runs` the items of each run.
@@ -7,7 +7,7 @@ const PARTS = ["input", "output", "metadata"];
 const AROUND = 100;
 const MAX_TEXT = 1000;
 
-/** A value as it crosses the boundary. */
+/** The payload of a value. */
 export function payload(value) {
   if (value === undefined) return undefined;
   return typeof value === "string" ? { tag: "text", val: value } : { tag: "json", val: JSON.stringify(value) };
@@ -47,7 +47,7 @@ function outlined(heads, parentId) {
     const parent = ids.has(one.parentId) ? one.parentId : undefined;
     children.set(parent, [...(children.get(parent) ?? []), one]);
   }
-  // What was taken is gone, so that parents in a circle end.
+  // Visited observations are removed, so that a cycle of parents ends.
   const taken = (parent) => {
     const found = children.get(parent) ?? [];
     children.delete(parent);
@@ -84,7 +84,7 @@ function slice({ tag, val }, offset, length) {
   return { text, offset: begin, total: whole.length, isJson: tag === "json" };
 }
 
-/** Stands for `trace-reader`. */
+/** Implements `trace-reader`. */
 function traceReader(traces, sessions) {
   const of = (id) => traces[id] ?? fail("not-granted", id);
   const heads = (id) => of(id).map(head);
@@ -111,7 +111,7 @@ function traceReader(traces, sessions) {
     outline: (id, parentId) => ({ entries: outlined(heads(id), parentId) }),
     search(id, text, limit) {
       const length = size(text);
-      if (length < 1 || length > MAX_TEXT) fail("too-large", "a text of 1 to 1,000 bytes can be searched for");
+      if (length < 1 || length > MAX_TEXT) fail("too-large", "the text of a search must have 1 to 1,000 bytes");
       const found = of(id).flatMap((one) =>
         PARTS.filter((part) => one[part] !== undefined).flatMap((part) => hits(one, part, text)),
       );
@@ -124,7 +124,7 @@ function traceReader(traces, sessions) {
   };
 }
 
-/** Stands for the readers of the contract. */
+/** Implements the readers of the contract. */
 export function readers({ traces = {}, sessions = {}, runs = {} }) {
   const trace = traceReader(traces, sessions);
   const tracesOf = (id) => (sessions[id] ?? fail("not-granted", id)).map((traceId) => trace.getTrace(traceId));

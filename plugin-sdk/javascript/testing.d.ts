@@ -2,20 +2,20 @@
 
 import type { Completion, CompletionRequest, Json, MessagePart, Observation, Plugin, RunItem, TraceRef } from "./index.js";
 
-/** What a model is asked, in one form. */
-export interface Asked extends Omit<CompletionRequest, "messages" | "prompt" | "system"> {
-  /** The text of each message is in `content`, all of it in `parts`. */
+/** A request to a model, in normal form. */
+export interface RecordedRequest extends Omit<CompletionRequest, "messages" | "prompt" | "system"> {
+  /** `content` is the text of a message, `parts` all its parts. */
   messages: { role: string; content: string; parts: MessagePart[] }[];
 }
 
-/** What a model answers: its text, or as much of an answer as matters. */
+/** The answer of a model: its text, or some members of an answer. */
 export type Answer =
   | string
   | {
       text?: string;
       structured?: Json;
       toolCalls?: { id?: string; name: string; arguments?: { [name: string]: Json } | string }[];
-      /** How probable choices were: on a server that is computed from log-probabilities. */
+      /** The probabilities of choices, which a server computes from log-probabilities. */
       probabilities?: { [choice: string]: number };
       finish?: Completion["finish"];
       usage?: Partial<Completion["usage"]>;
@@ -49,7 +49,7 @@ export function run(
   host?: {
     seed?: number;
     runTime?: number;
-    complete?(request: Asked): Answer;
+    complete?(request: RecordedRequest): Answer;
     embed?(texts: string[]): number[][];
     log?(level: string, message: string, fields?: string): void;
     /** The observations of each trace. */
@@ -69,5 +69,5 @@ export function run(
   }[]
 >;
 
-/** The class of failure that the server would store for a thrown value, such as `invalid-input`. */
+/** The failure class that the server stores for a thrown value, such as `invalid-input`. */
 export function failureOf(thrown: unknown): string;

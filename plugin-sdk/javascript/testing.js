@@ -1,7 +1,7 @@
-// Runs an evaluator in Node, without a component: for unit tests beside the code.
+// Runs an evaluator in Node without a component, for unit tests.
 //
-// The host's side is played by plain functions. What only the sandbox brings (limits, a fresh instance,
-// checks of the scores against their declaration) is the business of `perpend plugin test`.
+// Functions of the test implement the host. The properties of the sandbox (limits, fresh instances, checks of the
+// scores against their declaration) are tested by `perpend plugin test`.
 
 import { asEvalError } from "./errors.js";
 import { Context } from "./host.js";
@@ -9,49 +9,49 @@ import { Item } from "./item.js";
 import { asScores } from "./scores.js";
 import { payload, readers } from "./testing-readers.js";
 
-/** The request as the author wrote it, in one form: what `complete` is asked. */
+/** A request in normal form: the argument of `complete`. */
 class Request {
   constructor(messages) {
-    this.asked = { messages: messages.map(said), tools: [], toolChoice: "auto", cache: "standard", stop: [] };
+    this.recorded = { messages: messages.map(recordedMessage), tools: [], toolChoice: "auto", cache: "standard", stop: [] };
   }
   setSlot(slot) {
-    this.asked.slot = slot;
+    this.recorded.slot = slot;
   }
   setResponseSchema(schema) {
-    this.asked.schema = JSON.parse(schema);
+    this.recorded.schema = JSON.parse(schema);
   }
   setTemperature(temperature) {
-    this.asked.temperature = temperature;
+    this.recorded.temperature = temperature;
   }
   setTopP(topP) {
-    this.asked.topP = topP;
+    this.recorded.topP = topP;
   }
   setMaxOutputTokens(limit) {
-    this.asked.maxOutputTokens = limit;
+    this.recorded.maxOutputTokens = limit;
   }
   setSeed(seed) {
-    this.asked.seed = seed;
+    this.recorded.seed = seed;
   }
   setStop(texts) {
-    this.asked.stop = texts;
+    this.recorded.stop = texts;
   }
   setTopLogprobs(alternatives) {
-    this.asked.topLogprobs = alternatives;
+    this.recorded.topLogprobs = alternatives;
   }
   setCache(mode) {
-    this.asked.cache = mode;
+    this.recorded.cache = mode;
   }
   setExtra(settings) {
-    this.asked.extra = JSON.parse(settings);
+    this.recorded.extra = JSON.parse(settings);
   }
   setTools(tools, choice) {
-    this.asked.tools = tools.map((tool) => ({ ...tool, parameters: JSON.parse(tool.parameters) }));
-    this.asked.toolChoice = choice.tag === "named" ? { name: choice.val } : choice.tag;
+    this.recorded.tools = tools.map((tool) => ({ ...tool, parameters: JSON.parse(tool.parameters) }));
+    this.recorded.toolChoice = choice.tag === "named" ? { name: choice.val } : choice.tag;
   }
 }
 
 /** A message with its text in `content`, and all of it in `parts`. */
-function said({ role, parts }) {
+function recordedMessage({ role, parts }) {
   const texts = parts.filter(({ tag }) => tag === "text").map(({ val }) => val);
   const written = parts.map(({ tag, val }) => {
     if (tag === "text") return val;
@@ -66,7 +66,7 @@ const call = ({ id, name, arguments: given = {} }, index) => ({
   arguments: typeof given === "string" ? given : JSON.stringify(given),
 });
 
-/** What the host would compute from log-probabilities, from what the test says. */
+/** The distribution that the host computes from log-probabilities, from the probabilities of the test. */
 function distribution(shares, choices) {
   const masses = choices.map((choice) => shares[choice] ?? 0);
   const seen = masses.reduce((sum, mass) => sum + mass, 0);
@@ -79,14 +79,14 @@ function distribution(shares, choices) {
   };
 }
 
-/** An answer as the host holds it. */
-function held(given) {
+/** The completion resource of the host. */
+function completion(given) {
   const { text, structured, toolCalls = [], probabilities, usage = {}, ...rest } =
     typeof given === "string" ? { text: given } : given;
   const calls = toolCalls.map(call);
   const json = structured === undefined ? undefined : JSON.stringify(structured);
   const { inputTokens = 0, outputTokens = 0 } = usage;
-  // An answer that knows probabilities has tokens, too.
+  // An answer with probabilities has tokens, too.
   const tokens = probabilities === undefined ? [] : [{ token: text ?? json ?? "", logprob: 0, alternatives: [] }];
   return {
     text: () => text ?? json ?? "",
@@ -103,9 +103,9 @@ function held(given) {
 
 function models({ complete, embed }) {
   const absent = () => {
-    throw { tag: "not-granted", val: "this test gives no model" };
+    throw { tag: "not-granted", val: "the test has no model" };
   };
-  const answer = ({ asked }) => held((complete ?? absent)(asked));
+  const answer = ({ recorded }) => completion((complete ?? absent)(recorded));
   return {
     Request,
     complete: answer,
@@ -133,13 +133,13 @@ function fakes(host) {
 }
 
 /**
- * Scores of one item: `run(plugin, "my-evaluator", { output: "..." }, { max: 3 })`. Throws what the
- * evaluator threw. `host` may have `seed`, `runTime`, `complete(request)`, `embed(texts)`,
+ * Scores of one item: `run(plugin, "my-evaluator", { output: "..." }, { max: 3 })`. Throws the error of
+ * the evaluator. `host` may have `seed`, `runTime`, `complete(request)`, `embed(texts)`,
  * `log(level, message, fields)`, `traces`, `sessions` and `runs`.
  */
 export async function run(plugin, id, item, config = {}, host = {}) {
   const evaluator = plugin.evaluators.get(id);
-  if (evaluator === undefined) throw new TypeError(`${plugin.info.name} has no evaluator "${id}"`);
+  if (evaluator === undefined) throw new TypeError(`unknown evaluator "${id}" of ${plugin.info.name}`);
   const raw = {
     id: item.id ?? "item",
     input: payload(item.input),
@@ -154,8 +154,8 @@ export async function run(plugin, id, item, config = {}, host = {}) {
     if (!isNeeded) raw[part] = undefined;
   }
   if (!evaluator.info.needs.trace) raw.session = raw.run = undefined;
-  const asked = new Item(raw);
-  const returned = await evaluator.evaluate(asked, config, new Context(fakes(host), evaluator, asked));
+  const parsed = new Item(raw);
+  const returned = await evaluator.evaluate(parsed, config, new Context(fakes(host), evaluator, parsed));
   return asScores(returned, evaluator.scores).map(({ name, value, comment, metadata, observationId }) => ({
     name,
     value: value.val,
@@ -165,7 +165,7 @@ export async function run(plugin, id, item, config = {}, host = {}) {
   }));
 }
 
-/** The class of failure that the server would store for a thrown value, such as `invalid-input`. */
+/** The failure class that the server stores for a thrown value, such as `invalid-input`. */
 export function failureOf(thrown) {
   return asEvalError(thrown).tag;
 }

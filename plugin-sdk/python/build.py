@@ -24,7 +24,7 @@ LEFT_OUT = {"perpend", "target", "tests", "venv"}
 NATIVE = {".so", ".pyd", ".dylib", ".dll"}
 #: Items that evaluators are run with while the plug-in is built.
 N_SAMPLES = 3
-#: The module that is compiled. It lies beside the project's own ones, and must take the name of none that they import.
+#: The compiled module. It is in the folder of the project's modules and must not have the name of an imported module.
 MAIN = "perpend_plugin_main"
 WORLD = "python-plugin"
 #: What is imported for a capability.
@@ -82,7 +82,7 @@ def say(step: str) -> None:
 
 
 def lay_out(wanted: Any, app: Path, sdk: Path) -> None:
-    """The project's own files, the contract, and a copy of the SDK: loading leaves compiled files beside it."""
+    """The files of the project, the contract, and a copy of the SDK, because loading it writes compiled files."""
     wit = wanted.scratch / "wit"
     if sdk.exists():
         # A package in there that is of another SDK would be found too.
@@ -136,9 +136,9 @@ def needs_of(entry: str, folders: list[Path]) -> dict[str, Any]:
     path = os.pathsep.join(map(str, folders))
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", SDK, entry]
-    said = subprocess.run(command, cwd=folders[0], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    output = subprocess.run(command, cwd=folders[0], env=environment, check=True, stdout=subprocess.PIPE, text=True)
     # A module may print while it is loaded: the answer is the last line.
-    return json.loads(said.stdout.strip().splitlines()[-1])
+    return json.loads(output.stdout.strip().splitlines()[-1])
 
 
 def world_text(needs: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-// Stands for `openai/helpers/zod`: a tool whose parameters follow from a zod schema.
+// Replaces `openai/helpers/zod`: a tool with parameters from a zod schema.
 
 import { zodToJsonSchema } from "zod-to-json-schema";
 

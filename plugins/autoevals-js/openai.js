@@ -1,22 +1,22 @@
-// Stands for the package `openai` in the bundle: the few calls that the scorers make, answered by the models
-// of the host. No key, address or model name gets in here; which model answers is the evaluator's slot.
+// Replaces the package `openai` in the bundle: the functions that the scorers call, implemented by the models of the
+// host. It has no keys, addresses or model names: the slot of the evaluator determines the model.
 
 /** Bindings of the call in progress: `ctx` of the SDK. */
 let host;
 
-/** Whom the client asks from now on. */
-export function answeredBy(ctx) {
+/** Sets the host of the client. */
+export function setHost(ctx) {
   host = ctx;
 }
 
-// What is asked in one go is answered in one go: the scorers ask side by side by `Promise.all`.
+// Requests in the same turn are sent together: the scorers send them concurrently with `Promise.all`.
 const waiting = [];
 
 function flush() {
-  const asked = waiting.splice(0);
+  const pending = waiting.splice(0);
   const seen = new Map();
-  const requests = asked.map(({ request }) => {
-    // The same question again is meant to be answered anew, and must not come from the response cache.
+  const requests = pending.map(({ request }) => {
+    // A repeated request needs a new answer, not one from the response cache.
     const key = JSON.stringify(request);
     const times = seen.get(key) ?? 0;
     seen.set(key, times + 1);
@@ -24,23 +24,23 @@ function flush() {
   });
   const answers = host.model.completeAll(requests);
   answers.forEach((answer, index) => {
-    const { resolve, reject } = asked[index];
+    const { resolve, reject } = pending[index];
     if (answer.status === "fulfilled") resolve(answer.value);
     else reject(answer.reason);
   });
 }
 
-function ask(request) {
+function send(request) {
   return new Promise((resolve, reject) => {
     if (waiting.length === 0) queueMicrotask(flush);
     waiting.push({ request, resolve, reject });
   });
 }
 
-// The one tool that a scorer offers is the form of its answer, hence the schema of the response.
+// The only tool of a scorer defines the form of its answer: its parameters are the response schema.
 async function create({ messages, tools, temperature, max_tokens: maxOutputTokens }) {
   const tool = tools?.[0]?.function;
-  const answer = await ask({ messages, schema: tool?.parameters, temperature, maxOutputTokens });
+  const answer = await send({ messages, schema: tool?.parameters, temperature, maxOutputTokens });
   const called = { type: "function", function: { name: tool?.name, arguments: JSON.stringify(answer.structured) } };
   const message = { role: "assistant", content: answer.text, tool_calls: tool ? [called] : undefined };
   return { model: answer.model, choices: [{ index: 0, message, finish_reason: "stop" }] };
@@ -54,6 +54,6 @@ export const client = {
   },
 };
 
-/** Never constructed: the scorers are given `client`. */
+/** Never constructed: the scorers use `client`. */
 export class OpenAI {}
 export class AzureOpenAI {}

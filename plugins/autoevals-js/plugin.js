@@ -1,7 +1,7 @@
 // `perpend/autoevals-js`: the scorers of the npm package autoevals, under their own names.
 //
-// The package is bundled as it is published. Its client for models is replaced (openai.js); what is written
-// here is what each scorer reads, and how its answer becomes a score.
+// The package is bundled as published, with its client for models replaced (openai.js). This module defines the parts of
+// the item that each scorer reads, and the conversion of its result to a score.
 
 import * as autoevals from "autoevals";
 
@@ -15,7 +15,7 @@ import {
   Upstream,
 } from "../../plugin-sdk/javascript/index.js";
 
-import { answeredBy, client } from "./openai.js";
+import { setHost, client } from "./openai.js";
 import { AUTOEVALS, VERSION } from "./version.js";
 
 autoevals.init({ client, defaultModel: { completion: "slot", embedding: "slot" } });
@@ -25,47 +25,47 @@ const number = (description, more) => ({ type: "number", description, ...more })
 const flag = (description, fallback) => ({ type: "boolean", description, default: fallback });
 
 const CHAT = { judge: { description: "Judges the answer.", kind: "chat" } };
-const EMBEDDING = { embedding: { description: "Turns texts into vectors.", kind: "embedding" } };
+const EMBEDDING = { embedding: { description: "Computes the vectors of texts.", kind: "embedding" } };
 
 const JUDGE = {
-  useCoT: flag("Asks for the reasons before the choice.", true),
-  temperature: number("Passed on to the model.", { minimum: 0, maximum: 2 }),
-  maxTokens: { type: "integer", minimum: 1, description: "The most tokens of an answer." },
+  useCoT: flag("Request the reasons before the choice.", true),
+  temperature: number("The sampling temperature.", { minimum: 0, maximum: 2 }),
+  maxTokens: { type: "integer", minimum: 1, description: "The maximum number of tokens of an answer." },
 };
 const RAG = { temperature: JUDGE.temperature, maxTokens: JUDGE.maxTokens };
 const CONTEXT = {
   context: {
     anyOf: [{ type: "string" }, { type: "array", items: { type: "string" } }],
-    description: "What the answer was made from; without it, `context` of the item's metadata.",
+    description: "The context of the answer. Default: `context` of the item's metadata.",
   },
 };
-const EXPECTED_MIN = number("Cosines up to this one give 0.", { default: 0.7, minimum: -1, exclusiveMaximum: 1 });
+const EXPECTED_MIN = number("Cosines up to this value score 0.", { default: 0.7, minimum: -1, exclusiveMaximum: 1 });
 
 // id, name in the library, description, options.
 const SCORERS = [
   ["levenshtein", "Levenshtein", "One minus the edit distance of output and expected output over the longer length."],
   ["exact-match", "ExactMatch", "Output and expected output are equal; objects are compared as JSON."],
-  ["numeric-diff", "NumericDiff", "How near the number in the output is to the expected one."],
-  ["json-diff", "JSONDiff", "How alike two JSON values are, member by member.", {
-    config: { preserveStrings: flag("Texts that hold JSON stay texts.", false) },
+  ["numeric-diff", "NumericDiff", "The closeness of the number in the output to the expected one."],
+  ["json-diff", "JSONDiff", "The similarity of two JSON values, by members.", {
+    config: { preserveStrings: flag("Compare texts that are JSON as texts.", false) },
   }],
-  ["valid-json", "ValidJSON", "The output is JSON and, where a schema is given, follows it.", {
+  ["valid-json", "ValidJSON", "The output is JSON and satisfies the schema, if any.", {
     needs: ["output"],
     config: { schema: { type: "object", description: "JSON Schema of the output." } },
   }],
-  ["list-contains", "ListContains", "How well the items of two lists can be paired.", {
+  ["list-contains", "ListContains", "The similarity of two lists by the best pairing of their items.", {
     config: {
-      allowExtraEntities: flag("Items of the output without a partner do no harm.", false),
+      allowExtraEntities: flag("Ignore items of the output without a counterpart.", false),
       pairwiseScorer: {
         enum: ["Levenshtein", "EmbeddingSimilarity"],
         default: "Levenshtein",
-        description: "What compares two items.",
+        description: "The scorer that compares two items.",
       },
     },
     slots: { embedding: { ...EMBEDDING.embedding, required: false } },
   }],
-  ["embedding-similarity", "EmbeddingSimilarity", "How near output and expected output are in meaning.", {
-    config: { prefix: text("Put before both texts, to name their field."), expectedMin: EXPECTED_MIN },
+  ["embedding-similarity", "EmbeddingSimilarity", "The semantic similarity of output and expected output.", {
+    config: { prefix: text("A prefix of both texts, such as the name of their field."), expectedMin: EXPECTED_MIN },
     slots: EMBEDDING,
   }],
   ["factuality", "Factuality", "Whether the output agrees with the expected one in its facts.", {
@@ -73,15 +73,15 @@ const SCORERS = [
     config: JUDGE,
     slots: CHAT,
   }],
-  ["closed-qa", "ClosedQA", "Whether the output answers the input, by a criterion.", {
+  ["closed-qa", "ClosedQA", "Whether the output answers the input according to a criterion.", {
     needs: ["input", "output"],
-    config: { criteria: text("What a good answer has."), ...JUDGE },
+    config: { criteria: text("The criterion of a good answer."), ...JUDGE },
     required: ["criteria"],
     slots: CHAT,
   }],
-  ["battle", "Battle", "Whether the output follows the instructions better than the expected one does.", {
+  ["battle", "Battle", "Whether the output follows the instructions better than the expected one.", {
     needs: ["input", "output", "expectedOutput"],
-    config: { instructions: text("The instructions; without them, the item's input."), ...JUDGE },
+    config: { instructions: text("The instructions. Default: the input of the item."), ...JUDGE },
     slots: CHAT,
     args: ({ instructions }, item) => ({ instructions: instructions ?? item.text("input") }),
   }],
@@ -92,7 +92,7 @@ const SCORERS = [
     slots: CHAT,
   }],
   ["security", "Security", "Whether the output is malicious.", { needs: ["output"], config: JUDGE, slots: CHAT }],
-  ["sql", "Sql", "Whether two SQL queries mean the same.", {
+  ["sql", "Sql", "Whether two SQL queries are equivalent.", {
     needs: ["input", "output", "expectedOutput"],
     config: JUDGE,
     slots: CHAT,
@@ -113,7 +113,7 @@ const SCORERS = [
     config: { ...CONTEXT, ...RAG },
     slots: CHAT,
   }],
-  ["context-precision", "ContextPrecision", "Whether the context was of use for the expected output.", {
+  ["context-precision", "ContextPrecision", "Whether the context was useful for the expected output.", {
     needs: ["input", "output", "expectedOutput", "metadata"],
     config: { ...CONTEXT, ...RAG },
     slots: CHAT,
@@ -133,61 +133,61 @@ const SCORERS = [
     config: { ...CONTEXT, ...RAG },
     slots: { ...CHAT, ...EMBEDDING },
   }],
-  ["answer-relevancy", "AnswerRelevancy", "How near the input is to questions that the output would answer.", {
+  ["answer-relevancy", "AnswerRelevancy", "The similarity of the input to questions that the output would answer.", {
     needs: ["input", "output", "metadata"],
     config: {
       ...CONTEXT,
-      strictness: { type: "integer", minimum: 1, maximum: 16, default: 3, description: "Questions that are made." },
+      strictness: { type: "integer", minimum: 1, maximum: 16, default: 3, description: "The number of generated questions." },
       ...RAG,
     },
     slots: { ...CHAT, ...EMBEDDING },
   }],
-  ["answer-similarity", "AnswerSimilarity", "How near output and expected output are in meaning, unscaled.", {
+  ["answer-similarity", "AnswerSimilarity", "The semantic similarity of output and expected output, unscaled.", {
     slots: EMBEDDING,
   }],
-  ["answer-correctness", "AnswerCorrectness", "Facts shared with the expected output, and nearness in meaning.", {
+  ["answer-correctness", "AnswerCorrectness", "Facts shared with the expected output, and semantic similarity.", {
     needs: ["input", "output", "expectedOutput"],
     config: {
       factualityWeight: number("Weight of the facts.", { default: 0.75, minimum: 0 }),
-      answerSimilarityWeight: number("Weight of the nearness.", { default: 0.25, minimum: 0 }),
+      answerSimilarityWeight: number("Weight of the similarity.", { default: 0.25, minimum: 0 }),
       ...RAG,
     },
     slots: { ...CHAT, ...EMBEDDING },
   }],
 ];
 
-/** What the scorer is called with: the item, and the configuration under the library's names. */
+/** The arguments of a scorer: the item, and the configuration with the names of the library. */
 function argsOf(item, config, { needs, args }) {
   const given = { ...config, ...args?.(config, item), output: item.output };
   if (needs.includes("input")) given.input = item.input;
-  // Absent is not null: some scorers compare with null.
+  // Absent is different from null: some scorers compare with null.
   if (item.has("expectedOutput")) given.expected = item.expectedOutput;
   if (needs.includes("metadata")) given.context ??= item.metadata.context;
   if (given.pairwiseScorer) given.pairwiseScorer = autoevals[given.pairwiseScorer];
   return given;
 }
 
-/** The library's errors, in the words of the contract. */
+/** The errors of the library as errors of the contract. */
 function failed(name, thrown) {
   if (thrown instanceof Upstream || !(thrown instanceof Error)) return thrown;
   const message = `${name}: ${thrown.message}`;
   if (/requires?\b|missing/i.test(thrown.message)) return new InvalidInput(message);
   if (/weights? must|must be nonzero/i.test(thrown.message)) return new InvalidConfig(message);
   if (/choice|tool call|Empty response/i.test(thrown.message) || thrown.name === "ZodError") {
-    return new Upstream(`${name}: the model's answer cannot be used: ${thrown.message}`);
+    return new Upstream(`${name}: invalid answer of the model: ${thrown.message}`);
   }
   return new InvalidInput(message);
 }
 
 function scoreOf(name, result) {
   if (result.score === null || result.score === undefined) {
-    throw new NotApplicable(`${name} had nothing to measure`);
+    throw new NotApplicable(`${name} has nothing to measure`);
   }
-  if (!Number.isFinite(result.score)) throw new InvalidInput(`${name} gives no number for this item`);
+  if (!Number.isFinite(result.score)) throw new InvalidInput(`${name} returned no number for this item`);
   const { rationale } = result.metadata ?? {};
   return {
     name,
-    // A sum may miss its end by the last bit.
+    // The rounding error of a sum can exceed the range.
     value: Math.min(Math.max(Number(result.score), 0), 1),
     comment: Array.isArray(rationale) ? rationale.join("\n") : rationale,
     metadata: result.metadata,
@@ -195,7 +195,7 @@ function scoreOf(name, result) {
 }
 
 async function scored(name, scorer, args, ctx, slots) {
-  if (slots) answeredBy(ctx);
+  if (slots) setHost(ctx);
   let result;
   try {
     result = await scorer(args);
@@ -226,12 +226,12 @@ function evaluator([id, name, description, options = {}]) {
 const classifier = defineEvaluator({
   id: "llm-classifier",
   title: "LLMClassifier",
-  description: `A judge with a prompt and choices of its own: LLMClassifierFromTemplate of autoevals ${AUTOEVALS}.`,
+  description: `A judge with a configurable prompt and choices: LLMClassifierFromTemplate of autoevals ${AUTOEVALS}.`,
   config: {
     type: "object",
     properties: {
-      name: text("Name of the score.", { default: "LLMClassifier", minLength: 1, maxLength: 100 }),
-      promptTemplate: text("The prompt; {{input}}, {{output}} and {{expected}} stand for parts of the item."),
+      name: text("The name of the score.", { default: "LLMClassifier", minLength: 1, maxLength: 100 }),
+      promptTemplate: text("The prompt; {{input}}, {{output}} and {{expected}} insert parts of the item."),
       choiceScores: {
         type: "object",
         minProperties: 1,
@@ -258,6 +258,6 @@ const classifier = defineEvaluator({
 export default definePlugin({
   name: "perpend/autoevals-js",
   version: VERSION,
-  description: `The scorers of the npm package autoevals ${AUTOEVALS}, under their own names. Its Moderation is not here: the host offers no moderation.`,
+  description: `The scorers of the npm package autoevals ${AUTOEVALS}, under their own names. Moderation is not included: the host offers no moderation.`,
   evaluators: [...SCORERS.map(evaluator), classifier],
 });

@@ -26,7 +26,7 @@ perpend_plugin.plugin(
     "perpend/autoevals-py",
     version=VERSION,
     description=(
-        f"The scorers of the Python package autoevals {VERSION}, under their own names. Its Moderation is not here:"
+        f"The scorers of the Python package autoevals {VERSION}, under their own names. Moderation is not included:"
         " the host offers no moderation."
     ),
 )
@@ -35,12 +35,12 @@ autoevals.init(openai.OpenAI(), default_model={"completion": "slot", "embedding"
 
 _SLOTS = {
     CHAT: perpend_plugin.slot("judge", "Judges the answer."),
-    "embedding": perpend_plugin.embedding("embedding", "Turns texts into vectors."),
+    "embedding": perpend_plugin.embedding("embedding", "Computes the vectors of texts."),
 }
 
 
 def _specification(name: str) -> autoevals.llm.ModelGradedSpec:
-    """The library's prompt of a judge: read now, there are no files later."""
+    """The prompt of a judge in the library, read at build time because there are no files at run time."""
     file = "".join("_" + letter.lower() if letter.isupper() else letter for letter in name)[1:]
     with open(os.path.join(autoevals.llm.SCRIPT_DIR, "templates", f"{file}.yaml")) as text:
         return autoevals.llm.ModelGradedSpec(**yaml.safe_load(text))
@@ -50,7 +50,7 @@ _SPECIFICATIONS = {judge.name: _specification(judge.name) for judge in JUDGES}
 
 
 class _Levenshtein(autoevals.Levenshtein):
-    """Compares each two texts once. A list of letters, which a text is to ListContains, has few different ones."""
+    """Compares each pair of texts once: ListContains treats a text as a list of letters, with few different ones."""
 
     def _run_eval_sync(self, output: Any, expected: Any = None, **kwargs: Any) -> autoevals.Score:
         if type(output) is str and type(expected) is str:
@@ -74,7 +74,7 @@ def _constructed(scorer: Scorer, settings: dict[str, Any]) -> autoevals.Scorer:
 
 
 def _arguments(scorer: Scorer, item: perpend_plugin.Item, config: dict[str, Any]) -> dict[str, Any]:
-    """What the scorer is called with beside output and expected output."""
+    """The further arguments of the scorer, in addition to output and expected output."""
     given = {name: value for name, value in config.items() if name not in scorer.constructed}
     if "input" in scorer.needs:
         given["input"] = item.input
@@ -89,7 +89,7 @@ def _scored(
     name: str, scorer: autoevals.Scorer, item: perpend_plugin.Item, arguments: dict[str, Any]
 ) -> list[perpend_plugin.Score]:
     output = item.require("output")
-    # The library takes the schema where others take the expected output.
+    # The scorer takes the schema as its expected output.
     expected = arguments.pop("schema", None) if name == "ValidJSON" else item.expected_output
     try:
         result = scorer.eval(output, expected, **arguments)
@@ -109,7 +109,7 @@ def _scored(
 
 
 def _failed(name: str, error: Exception) -> perpend_plugin.EvalError:
-    """The library's errors, in the words of the contract."""
+    """The errors of the library as errors of the contract."""
     text = f"{name}: {type(error).__name__}: {error}"
     if isinstance(error, ZeroDivisionError):
         return perpend_plugin.NotApplicable(f"{name} had nothing to measure")
@@ -139,7 +139,7 @@ def _offer(scorer: Scorer) -> None:
 
     slots = [_SLOTS[name] for name in scorer.slots]
     if scorer.name == "ListContains":
-        slots = [perpend_plugin.embedding("embedding", "Compares items, where that is chosen.", required=False)]
+        slots = [perpend_plugin.embedding("embedding", "Compares items, if selected.", required=False)]
     perpend_plugin.evaluator(
         scorer.id,
         title=scorer.name,
@@ -163,7 +163,7 @@ for one in (*PURE, *JUDGES, *RAG):
 @perpend_plugin.evaluator(
     "llm-classifier",
     title="LLMClassifier",
-    description=f"A judge with a prompt and choices of its own: LLMClassifier of autoevals {VERSION} for Python.",
+    description=f"A judge with a configurable prompt and choices: LLMClassifier of autoevals {VERSION} for Python.",
     config={
         "type": "object",
         "properties": {
@@ -172,11 +172,11 @@ for one in (*PURE, *JUDGES, *RAG):
                 "default": "LLMClassifier",
                 "minLength": 1,
                 "maxLength": 100,
-                "description": "Name of the score.",
+                "description": "The name of the score.",
             },
             "prompt_template": {
                 "type": "string",
-                "description": "The prompt; {{input}}, {{output}} and {{expected}} stand for parts of the item.",
+                "description": "The prompt; {{input}}, {{output}} and {{expected}} insert parts of the item.",
             },
             "choice_scores": {
                 "type": "object",
@@ -199,7 +199,7 @@ def llm_classifier(item: perpend_plugin.Item, config: dict[str, Any]) -> list[pe
 
 
 def _warm_up() -> None:
-    """Once through what the library does on first use."""
+    """Runs the code of the library that initializes itself on first use."""
     from autoevals import JSONDiff, ListContains, ValidJSON
 
     ListContains(pairwise_scorer=_Levenshtein).eval(["a", "b"], ["b"])

@@ -1,4 +1,4 @@
-"""Stands for the compiled package numpy: the little that a list comparison does with a matrix."""
+"""Replaces the compiled package numpy: the functions that a list comparison needs for a matrix."""
 
 from __future__ import annotations
 

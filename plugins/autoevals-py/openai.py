@@ -1,4 +1,4 @@
-"""Stands for the package openai: the few calls that the scorers make, answered by the models of the host.
+"""Replaces the package openai: the functions that the scorers call, implemented by the models of the host.
 
 No key, address or model name gets in here; which model answers is the evaluator's slot.
 """
@@ -13,17 +13,17 @@ import perpend_plugin
 
 
 class RateLimitError(Exception):
-    """Never raised: the host has tried again before it says no."""
+    """Never raised: the host has already retried."""
 
 
 class _Answer(dict):
-    """A response as the client's objects give theirs."""
+    """A response with the methods of the objects of the client."""
 
     def dict(self) -> _Answer:
         return self
 
 
-#: How often each question was asked in this call: nothing survives a call.
+#: The number of requests of each kind in this call.
 _asked: dict[str, int] = {}
 
 
@@ -36,7 +36,7 @@ def _complete(
     reasoning_effort: str | None = None,
     **_: Any,
 ) -> _Answer:
-    # The one tool that a scorer offers is the form of its answer, hence the schema of the response.
+    # The only tool of a scorer defines the form of its answer: its parameters are the response schema.
     tool = tools[0]["function"] if tools else None
     schema = tool["parameters"] if tool else None
     question = json.dumps([messages, schema])
@@ -47,7 +47,7 @@ def _complete(
         schema=schema,
         temperature=temperature,
         max_output_tokens=max_tokens,
-        # The same question again is meant to be answered anew, and must not come from the response cache.
+        # A repeated request needs a new answer, not one from the response cache.
         seed=perpend_plugin.seed() % 2**31 + n_before if n_before else None,
         extra={"reasoning_effort": reasoning_effort} if reasoning_effort else None,
     )

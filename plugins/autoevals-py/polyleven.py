@@ -1,4 +1,4 @@
-"""Stands for the compiled package polyleven: the edit distance of two texts.
+"""Replaces the compiled package polyleven: the edit distance of two texts.
 
 Hyyrö's bit-parallel form of Myers' algorithm. Python's integers have as many bits as one text has characters, so
 each character of the other costs a handful of operations on long integers.
@@ -6,7 +6,7 @@ each character of the other costs a handful of operations on long integers.
 
 
 def levenshtein(one: str, other: str, limit: int = -1) -> int:
-    """Insertions, deletions and substitutions that make `other` of `one`; above a limit, one more than it."""
+    """The number of insertions, deletions and substitutions from `one` to `other`; beyond the limit, the limit plus 1."""
     if len(one) < len(other):
         one, other = other, one
     distance = _distance(one, other)

@@ -1,4 +1,4 @@
-"""Which scorers of the library are offered, what each reads, and what can be set."""
+"""The scorers of the library, the parts they read, and their settings."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def _number(description: str, **more: Any) -> dict[str, Any]:
     return {"type": "number", "description": description, **more}
 
 
-TEMPERATURE = _number("Passed on to the model.", minimum=0, maximum=2)
-MAX_TOKENS = {"type": "integer", "minimum": 1, "description": "The most tokens of an answer."}
+TEMPERATURE = _number("The sampling temperature.", minimum=0, maximum=2)
+MAX_TOKENS = {"type": "integer", "minimum": 1, "description": "The maximum number of tokens of an answer."}
 JUDGE = {
-    "use_cot": _flag("Asks for the reasons before the choice.", True),
+    "use_cot": _flag("Request the reasons before the choice.", True),
     "temperature": TEMPERATURE,
     "max_tokens": MAX_TOKENS,
 }
 _RAG = {
     "context": {
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
-        "description": "What the answer was made from; without it, `context` of the item's metadata.",
+        "description": "The context of the answer. Default: `context` of the item's metadata.",
     },
     "temperature": TEMPERATURE,
 }
@@ -43,7 +43,7 @@ class Scorer:
     """One scorer. Settings under `constructed` go to its constructor, all others to the call."""
 
     id: str
-    #: Its name in the library, and of its score.
+    #: The name in the library and of the score.
     name: str
     description: str
     needs: tuple[str, ...] = ("output", "expected_output")
@@ -78,31 +78,31 @@ PURE = (
         "One minus the edit distance of output and expected output over the longer length.",
     ),
     Scorer("exact-match", "ExactMatch", "Output and expected output are equal; objects are compared as JSON."),
-    Scorer("numeric-diff", "NumericDiff", "How near the number in the output is to the expected one."),
+    Scorer("numeric-diff", "NumericDiff", "The closeness of the number in the output to the expected one."),
     Scorer(
         "json-diff",
         "JSONDiff",
-        "How alike two JSON values are, member by member.",
-        settings={"preserve_strings": _flag("Texts that hold JSON stay texts.", False)},
+        "The similarity of two JSON values, by members.",
+        settings={"preserve_strings": _flag("Compare texts that are JSON as texts.", False)},
         constructed=("preserve_strings",),
     ),
     Scorer(
         "valid-json",
         "ValidJSON",
-        "The output is JSON and, where a schema is given, follows it.",
+        "The output is JSON and satisfies the schema, if any.",
         needs=("output",),
         settings={"schema": {"type": "object", "description": "JSON Schema of the output."}},
     ),
     Scorer(
         "list-contains",
         "ListContains",
-        "How well the items of two lists can be paired.",
+        "The similarity of two lists by the best pairing of their items.",
         settings={
-            "allow_extra_entities": _flag("Items of the output without a partner do no harm.", False),
+            "allow_extra_entities": _flag("Ignore items of the output without a counterpart.", False),
             "pairwise_scorer": {
                 "enum": ["Levenshtein", "EmbeddingSimilarity"],
                 "default": "Levenshtein",
-                "description": "What compares two items.",
+                "description": "The scorer that compares two items.",
             },
         },
         slots=(EMBEDDING,),
@@ -115,22 +115,22 @@ JUDGES = (
     _judge(
         "closed-qa",
         "ClosedQA",
-        "Whether the output answers the input, by a criterion.",
+        "Whether the output answers the input according to a criterion.",
         ("input", "output"),
-        settings={"criteria": _text("What a good answer has.")},
+        settings={"criteria": _text("The criterion of a good answer.")},
         required=("criteria",),
     ),
     _judge(
         "battle",
         "Battle",
-        "Whether the output follows the instructions better than the expected one does.",
+        "Whether the output follows the instructions better than the expected one.",
         _ALL,
-        settings={"instructions": _text("The instructions; without them, the item's input.")},
+        settings={"instructions": _text("The instructions. Default: the input of the item.")},
     ),
     _judge("humor", "Humor", "Whether the output is funny.", ("output",)),
     _judge("possible", "Possible", "Whether the output is a possible solution to the input.", ("input", "output")),
     _judge("security", "Security", "Whether the output is malicious.", ("output",)),
-    _judge("sql", "Sql", "Whether two SQL queries mean the same.", _ALL),
+    _judge("sql", "Sql", "Whether two SQL queries are equivalent.", _ALL),
     _judge("summary", "Summary", "Whether the output is a better summary of the input than the expected one.", _ALL),
     _judge(
         "translation",
@@ -146,10 +146,10 @@ RAG = (
     Scorer(
         "embedding-similarity",
         "EmbeddingSimilarity",
-        "How near output and expected output are in meaning.",
+        "The semantic similarity of output and expected output.",
         settings={
-            "prefix": {**_text("Put before both texts, to name their field."), "default": ""},
-            "expected_min": _number("Cosines up to this one give 0.", default=0.7, minimum=-1, exclusiveMaximum=1),
+            "prefix": {**_text("A prefix of both texts, such as the name of their field."), "default": ""},
+            "expected_min": _number("Cosines up to this value score 0.", default=0.7, minimum=-1, exclusiveMaximum=1),
         },
         slots=(EMBEDDING,),
         constructed=("prefix", "expected_min"),
@@ -164,7 +164,7 @@ RAG = (
     _rag(
         "context-precision",
         "ContextPrecision",
-        "Whether the context was of use for the expected output.",
+        "Whether the context was useful for the expected output.",
         (*_ALL, "metadata"),
         slots=(CHAT,),
     ),
@@ -178,21 +178,21 @@ RAG = (
     _rag(
         "context-relevancy",
         "ContextRelevancy",
-        "The share of the context that the input asks for.",
+        "The share of the context that is relevant for the input.",
         ("input", "output", "metadata"),
         slots=(CHAT,),
     ),
     _rag(
         "context-entity-recall",
         "ContextEntityRecall",
-        "How many things named in the expected output the context names.",
+        "The share of the entities of the expected output in the context.",
         ("output", "expected_output", "metadata"),
         slots=(CHAT, EMBEDDING),
     ),
     _rag(
         "answer-relevancy",
         "AnswerRelevancy",
-        "How near the input is to questions that the output would answer.",
+        "The similarity of the input to questions that the output would answer.",
         ("input", "output", "metadata"),
         settings={
             "strictness": {
@@ -200,7 +200,7 @@ RAG = (
                 "minimum": 1,
                 "maximum": 16,
                 "default": 3,
-                "description": "Questions that are made.",
+                "description": "The number of generated questions.",
             },
         },
         slots=(CHAT, EMBEDDING),
@@ -209,17 +209,17 @@ RAG = (
     Scorer(
         "answer-similarity",
         "AnswerSimilarity",
-        "How near output and expected output are in meaning.",
+        "The semantic similarity of output and expected output.",
         slots=(EMBEDDING,),
     ),
     _rag(
         "answer-correctness",
         "AnswerCorrectness",
-        "Facts shared with the expected output, and nearness in meaning.",
+        "Facts shared with the expected output, and semantic similarity.",
         _ALL,
         settings={
             "factuality_weight": _number("Weight of the facts.", default=0.75, minimum=0),
-            "answer_similarity_weight": _number("Weight of the nearness.", default=0.25, minimum=0),
+            "answer_similarity_weight": _number("Weight of the similarity.", default=0.25, minimum=0),
         },
         slots=(CHAT, EMBEDDING),
         constructed=("factuality_weight", "answer_similarity_weight"),

@@ -1,7 +1,7 @@
-// What a code evaluator is given and may return: the contract that sources written for other products'
-// code evaluators follow.
+// The contract of code evaluators: the argument and the result of `evaluate`. It is compatible with sources for code
+// evaluators of other products.
 
-/** A failure with its code, as people know it. */
+/** A failure with its code. */
 export class Failure extends Error {
   constructor(code, message) {
     super(`${code}: ${message}`);
@@ -15,7 +15,7 @@ const MAX_CATEGORY_BYTES = 256;
 const TRUE = new Set(["true", "1"]);
 const FALSE = new Set(["false", "0"]);
 
-/** Bytes of a text in UTF-8, counted no further than needed to know whether they are more than `limit`. */
+/** Whether a text has more than `limit` bytes in UTF-8. */
 export function exceeds(text, limit) {
   if (text.length > limit) return true;
   if (text.length * 3 <= limit) return false;
@@ -28,7 +28,7 @@ export function exceeds(text, limit) {
   return false;
 }
 
-/** `ctx`: the observation, and the experiment where there is one. */
+/** `ctx`: the observation, and the experiment if there is one. */
 export function contextOf(item) {
   const { "perpend.tool_calls": toolCalls, "perpend.item_metadata": itemMetadata, ...metadata } = item.metadata;
   const observation = { input: item.input, output: item.output, metadata, toolCalls: toolCalls ?? [] };
@@ -36,12 +36,12 @@ export function contextOf(item) {
   return { observation, experiment: { itemExpectedOutput: item.expectedOutput, itemMetadata } };
 }
 
-function shown(value) {
+function display(value) {
   let text;
   try {
     text = JSON.stringify(value);
   } catch {
-    // It refers to itself.
+    // A cyclic value.
   }
   text ??= String(value);
   return text.length > 60 ? `${text.slice(0, 60)}...` : text;
@@ -53,14 +53,14 @@ const wrong = (message) => new Failure("INVALID_RESULT", message);
 
 function numeric(value, at) {
   if (typeof value !== "number" || !Number.isFinite(value)) {
-    throw wrong(`${at}.value is ${typeof value === "number" ? value : shown(value)}, a NUMERIC score is a finite number`);
+    throw wrong(`${at}.value of a NUMERIC score must be a finite number, got ${typeof value === "number" ? value : display(value)}`);
   }
   return value;
 }
 
 function categorical(value, at) {
-  if (typeof value !== "string") throw wrong(`${at}.value is ${shown(value)}, a CATEGORICAL score is a text`);
-  if (exceeds(value, MAX_CATEGORY_BYTES)) throw wrong(`${at}.value is longer than ${MAX_CATEGORY_BYTES} bytes`);
+  if (typeof value !== "string") throw wrong(`${at}.value of a CATEGORICAL score must be a text, got ${display(value)}`);
+  if (exceeds(value, MAX_CATEGORY_BYTES)) throw wrong(`${at}.value must have at most ${MAX_CATEGORY_BYTES} bytes`);
   return value;
 }
 
@@ -70,42 +70,42 @@ function boolean(value, at) {
     if (TRUE.has(word)) return true;
     if (FALSE.has(word)) return false;
   }
-  throw wrong(`${at}.value is ${shown(value)}, a BOOLEAN score is true, false, 1 or 0`);
+  throw wrong(`${at}.value of a BOOLEAN score must be true, false, 1 or 0, got ${display(value)}`);
 }
 
 function text(value, at) {
   if (typeof value !== "string" || value.length === 0 || value.length > MAX_TEXT) {
-    throw wrong(`${at}.value is ${shown(value)}, a TEXT score has 1 to ${MAX_TEXT} characters`);
+    throw wrong(`${at}.value of a TEXT score must have 1 to ${MAX_TEXT} characters, got ${display(value)}`);
   }
   return categorical(value, at);
 }
 
 const TYPES = { NUMERIC: numeric, CATEGORICAL: categorical, BOOLEAN: boolean, TEXT: text };
 
-/** The type that a value without one has. */
+/** The default data type of a value. */
 function typeOf(value, at) {
   const type = { number: "NUMERIC", string: "CATEGORICAL", boolean: "BOOLEAN" }[typeof value];
-  if (type === undefined) throw wrong(`${at}.value is ${shown(value)}, a score is a number, a text or a boolean`);
+  if (type === undefined) throw wrong(`${at}.value must be a number, a text or a boolean, got ${display(value)}`);
   return type;
 }
 
 function score(given, index) {
   const at = `scores[${index}]`;
-  if (!isRecord(given)) throw wrong(`${at} is ${shown(given)}, not an object with name and value`);
+  if (!isRecord(given)) throw wrong(`${at} must be an object with name and value, got ${display(given)}`);
   const { name, value, dataType, comment, configId, metadata } = given;
-  if (typeof name !== "string" || name.trim() === "") throw wrong(`${at}.name is ${shown(name)}, a name is a text`);
+  if (typeof name !== "string" || name.trim() === "") throw wrong(`${at}.name must be a non-empty text, got ${display(name)}`);
   const type = dataType ?? typeOf(value, at);
   if (!Object.hasOwn(TYPES, type)) {
-    throw wrong(`${at}.dataType is ${shown(dataType)}; use ${Object.keys(TYPES).join(", ")}`);
+    throw wrong(`${at}.dataType must be one of ${Object.keys(TYPES).join(", ")}; got ${display(dataType)}`);
   }
   if (comment !== undefined && comment !== null && typeof comment !== "string") {
-    throw wrong(`${at}.comment is ${shown(comment)}, a comment is a text`);
+    throw wrong(`${at}.comment must be a text, got ${display(comment)}`);
   }
   if (configId !== undefined && configId !== null && typeof configId !== "string") {
-    throw wrong(`${at}.configId is ${shown(configId)}, a score config's id is a text`);
+    throw wrong(`${at}.configId must be a text, got ${display(configId)}`);
   }
   if (metadata !== undefined && metadata !== null && !isRecord(metadata)) {
-    throw wrong(`${at}.metadata is ${shown(metadata)}, metadata is an object`);
+    throw wrong(`${at}.metadata must be an object, got ${display(metadata)}`);
   }
   return {
     name,
@@ -115,19 +115,19 @@ function score(given, index) {
   };
 }
 
-/** The scores of what `evaluate` returned. */
+/** The scores in the result of `evaluate`. */
 export function scoresOf(returned) {
   if (!isRecord(returned) || !Array.isArray(returned.scores)) {
-    throw wrong(`evaluate returned ${shown(returned)}, not { scores: [...] }`);
+    throw wrong(`evaluate must return { scores: [...] }, got ${display(returned)}`);
   }
   let text;
   try {
     text = JSON.stringify(returned) ?? "";
   } catch (thrown) {
-    throw wrong(`what evaluate returned is no JSON: ${thrown.message}`);
+    throw wrong(`the result of evaluate is not JSON: ${thrown.message}`);
   }
   if (exceeds(text, MAX_RESULT_BYTES)) {
-    throw new Failure("RESULT_TOO_LARGE", `what evaluate returned is larger than ${MAX_RESULT_BYTES >> 10} KB`);
+    throw new Failure("RESULT_TOO_LARGE", `the result of evaluate must have at most ${MAX_RESULT_BYTES >> 10} KB`);
   }
   return returned.scores.map(score);
 }

@@ -1,15 +1,15 @@
-// Rewrites `async` functions to generators that `Promise` drives.
+// Rewrites `async` functions to generators that are driven by `Promise`.
 //
-// The engine never runs its own job queue inside a call, so its promises do not settle; the SDK's do (see
-// settle-now.js there). A bundle is rewritten when it is built. This is for text that arrives at run time.
-// Edits stay on their line, so that an error is reported at the author's line.
+// The engine does not run its job queue inside a call, so its promises do not settle; those of the SDK do (see
+// settle-now.js). A bundle is rewritten when it is built; this module rewrites text at run time. Edits do not change
+// line numbers, so that errors are reported with the line of the source.
 
 import { parse } from "acorn";
 
-/** What the rewritten text calls; a name nobody has. */
+/** The function that the rewritten text calls, a name that sources do not use. */
 export const DRIVER = "__perpend_async";
 
-/** Text that cannot be rewritten. */
+/** An error for text that cannot be rewritten. */
 export class Unsupported extends SyntaxError {
   constructor(message, loc) {
     super(message);
@@ -17,7 +17,7 @@ export class Unsupported extends SyntaxError {
   }
 }
 
-/** A function with a body of `function*`, as `async function` would have run it. */
+/** Runs the body of a generator function like that of an `async function`. */
 export function drive(self, args, body) {
   return new Promise((resolve, reject) => {
     const steps = body.apply(self, args);
@@ -48,7 +48,7 @@ class Rewriting {
   #code;
   #arrows;
   #asyncs;
-  // At one place what closes stands before what opens, inner before outer; openings the other way round.
+  // At one position closings precede openings; closings are ordered from inner to outer, openings from outer to inner.
   #closings = [];
   #openings = [];
   #removed = [];
@@ -81,7 +81,7 @@ class Rewriting {
 
   #openFunction(node, method) {
     if (node.generator) this.#refuse("an async generator", node);
-    // Of a method the word stands before its name, of others at their beginning.
+    // In a method the keyword precedes its name, in other functions it is at the beginning.
     const from = method?.start ?? node.start;
     const word = this.#asyncs.find(({ start }) => start >= from);
     this.#removed.push([word.start, word.end]);

@@ -1,4 +1,4 @@
-// `perpend/javascript`: an evaluator whose code is its configuration, as people paste it into a form.
+// `perpend/javascript`: an evaluator whose source is its configuration.
 
 import { defineEvaluator, definePlugin, EvalError, InvalidConfig, InvalidInput } from "../../plugin-sdk/javascript/index.js";
 
@@ -14,10 +14,10 @@ const at = ({ line, column }) => {
   return column === undefined ? ` (line ${line})` : ` (line ${line}, column ${column})`;
 };
 
-/** What is wrong with a source, or `undefined`. */
-function fault({ source, language }) {
+/** The failure of an invalid source, or `undefined`. */
+function failureOf({ source, language }) {
   if (exceeds(source, MAX_SOURCE_BYTES)) {
-    return new Failure("SOURCE_TOO_LARGE", `the source is larger than ${MAX_SOURCE_BYTES >> 10} KB`);
+    return new Failure("SOURCE_TOO_LARGE", `the source must have at most ${MAX_SOURCE_BYTES >> 10} KB`);
   }
   try {
     evaluateOf(source, language);
@@ -40,11 +40,11 @@ function userError(thrown) {
 
 function prepared(item, { source, language }) {
   if (exceeds(source, MAX_SOURCE_BYTES)) {
-    throw new InvalidConfig(`SOURCE_TOO_LARGE: the source is larger than ${MAX_SOURCE_BYTES >> 10} KB`);
+    throw new InvalidConfig(`SOURCE_TOO_LARGE: the source must have at most ${MAX_SOURCE_BYTES >> 10} KB`);
   }
   const parts = ["input", "output", "expectedOutput"].map((part) => item.raw(part)?.val ?? "");
   if (parts.some((part) => exceeds(part, MAX_PAYLOAD_BYTES))) {
-    throw new InvalidInput(`PAYLOAD_TOO_LARGE: a part of the item is larger than ${MAX_PAYLOAD_BYTES / 1e6} MB`);
+    throw new InvalidInput(`PAYLOAD_TOO_LARGE: a part of the item must have at most ${MAX_PAYLOAD_BYTES / 1e6} MB`);
   }
   try {
     return evaluateOf(source, language);
@@ -65,7 +65,7 @@ const code = defineEvaluator({
     type: "object",
     properties: {
       source: { type: "string", minLength: 1, description: "A module with `export function evaluate(ctx)`." },
-      language: { enum: LANGUAGES, default: "javascript", description: "TypeScript's types are taken out." },
+      language: { enum: LANGUAGES, default: "javascript", description: "The language of the source. Types of TypeScript are removed." },
     },
     required: ["source"],
     additionalProperties: false,
@@ -74,7 +74,7 @@ const code = defineEvaluator({
   dynamicScores: true,
 
   checkConfig(config) {
-    const found = fault(config);
+    const found = failureOf(config);
     return found ? [{ pointer: "/source", message: found.message }] : [];
   },
 
@@ -97,6 +97,6 @@ const code = defineEvaluator({
 export default definePlugin({
   name: "perpend/javascript",
   version: "0.1.0",
-  description: "Evaluators written in JavaScript or TypeScript, given as source text.",
+  description: "Evaluators in JavaScript or TypeScript, as source text.",
   evaluators: [code],
 });

@@ -1,10 +1,10 @@
-// Source text to a function `evaluate`.
+// Compilation of source text to a function `evaluate`.
 
 import { transform } from "sucrase";
 
 import { DRIVER, drive, lowered } from "./lower.js";
 
-/** The source is none: what it says, and where. */
+/** An error in the source, with its position. */
 export class InvalidSource extends Error {
   constructor(message, line, column) {
     super(message);
@@ -16,12 +16,12 @@ export class InvalidSource extends Error {
 const MODULE_WORD = /^[ \t]*(?:import|export)\b/m;
 const PLAIN_EXPORT = /^([ \t]*)export(?=[ \t]+(?:async[ \t]+function|function|const|let|var|class)\b)/gm;
 const ASYNC_WORD = /\b(?:async|await)\b/;
-// `f<T>(x)` means something else in JavaScript; every other type annotation is no JavaScript at all.
+// `f<T>(x)` has another meaning in JavaScript; other type annotations are syntax errors.
 const MAY_BE_GENERIC = /<\s*[A-Za-z_$[{(]/;
 
 /**
- * Exported declarations as plain ones, without parsing: most sources are a few functions. `undefined` where
- * that is not certain to be right: a template literal may hold anything, and other exports need more.
+ * Removes `export` from declarations without parsing, which is sufficient for most sources. `undefined` when that may be
+ * wrong: with template literals, which can contain any text, and other forms of exports.
  */
 function withoutExports(source) {
   if (source.includes("`")) return MODULE_WORD.test(source) ? undefined : source;
@@ -29,30 +29,30 @@ function withoutExports(source) {
   return MODULE_WORD.test(plain) ? undefined : plain;
 }
 
-/** Where a library's message says `(line:column)`. */
+/** The error with the position of a message that ends with `(line:column)`. */
 function placed(thrown) {
-  const said = /\((\d+):(\d+)\)\s*$/.exec(thrown.message);
-  const line = thrown.loc?.line ?? (said ? Number(said[1]) : undefined);
-  const column = thrown.loc?.column ?? (said ? Number(said[2]) : undefined);
-  const message = said ? thrown.message.slice(0, said.index).trim() : thrown.message;
+  const position = /\((\d+):(\d+)\)\s*$/.exec(thrown.message);
+  const line = thrown.loc?.line ?? (position ? Number(position[1]) : undefined);
+  const column = thrown.loc?.column ?? (position ? Number(position[2]) : undefined);
+  const message = position ? thrown.message.slice(0, position.index).trim() : thrown.message;
   return new InvalidSource(`SyntaxError: ${message.replace(/^Error transforming [^:]*: /, "")}`, line, column);
 }
 
 function transformed(source, transforms) {
   try {
-    // The same lines stay the same lines.
+    // The transformation preserves line numbers.
     return transform(source, { transforms: [...transforms, "imports"], disableESTransforms: true }).code;
   } catch (thrown) {
     throw placed(thrown);
   }
 }
 
-// Before the source on its first line, so that lines are the author's.
+// On the first line of the source, to preserve line numbers.
 const HEAD = `(function (exports, require, ${DRIVER}) { "use strict"; `;
 const TAIL = `
 ;return typeof evaluate === "function" ? evaluate : (exports.evaluate ?? exports.default); })`;
 
-/** The line and column of the innermost place in the source, from an error's stack. */
+/** The line and column of the innermost frame in the source, from the stack of an error. */
 export function place(thrown) {
   const found = /<(?:evalScript|input)>:(\d+):(\d+)/.exec(String(thrown?.stack ?? ""));
   if (!found) return {};
@@ -61,7 +61,7 @@ export function place(thrown) {
 }
 
 const refuse = (name) => {
-  throw new InvalidSource(`the module ${JSON.stringify(name)} is not there: only the language itself is`);
+  throw new InvalidSource(`unknown module ${JSON.stringify(name)}: sources cannot import modules`);
 };
 
 function compile(code) {
@@ -102,7 +102,7 @@ export function evaluateOf(source, language) {
   }
   const evaluate = make({}, refuse, drive);
   if (typeof evaluate !== "function") {
-    throw new InvalidSource("there is no function evaluate; write: export function evaluate(ctx) { ... }");
+    throw new InvalidSource("the source must export a function evaluate: export function evaluate(ctx) { ... }");
   }
   return evaluate;
 }

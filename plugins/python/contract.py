@@ -1,4 +1,4 @@
-"""The contract of a pasted evaluator: what `evaluate(ctx)` is given, and what it may return."""
+"""The contract of evaluators from source: the argument and the result of `evaluate(ctx)`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import perpend_plugin
 
 @dataclass
 class ToolCall:
-    """A tool that the observation called. Arguments that are JSON text arrive parsed."""
+    """A tool call of the observation. Arguments that are JSON text are parsed."""
 
     id: str = ""
     name: str = ""
@@ -34,7 +34,7 @@ class ObservationContext:
 
 @dataclass
 class ExperimentContext:
-    """The dataset item behind it, in experiments."""
+    """The dataset item of the observation, in experiments."""
 
     item_expected_output: Any = None
     item_metadata: Any = None
@@ -42,7 +42,7 @@ class ExperimentContext:
 
 @dataclass
 class EvaluationContext:
-    """What `evaluate` is given."""
+    """The argument of `evaluate`."""
 
     observation: ObservationContext
     experiment: ExperimentContext | None = None
@@ -62,12 +62,12 @@ class Score:
 
 @dataclass
 class EvaluationResult:
-    """What `evaluate` returns."""
+    """The result of `evaluate`."""
 
     scores: list[Score]
 
 
-#: Names that an evaluator finds without importing them.
+#: Names that an evaluator can use without importing them.
 INJECTED = (ToolCall, ObservationContext, ExperimentContext, EvaluationContext, Score, EvaluationResult)
 
 #: Members of an item's metadata that the server adds.
@@ -79,14 +79,14 @@ _TYPES = ("NUMERIC", "BOOLEAN", "CATEGORICAL", "TEXT")
 
 
 class InvalidResult(perpend_plugin.Internal):
-    """What `evaluate` returned breaks the contract."""
+    """The result of `evaluate` violates the contract."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"INVALID_RESULT: {text}")
 
 
 def context(item: perpend_plugin.Item) -> EvaluationContext:
-    """The item as `evaluate` sees it."""
+    """The argument of `evaluate` for an item."""
     metadata = item.metadata
     own = {name: value for name, value in metadata.items() if name not in (_TOOL_CALLS, _ITEM_METADATA)}
     calls = metadata.get(_TOOL_CALLS) or []
@@ -113,30 +113,30 @@ def _tool_call(call: Mapping[str, Any], index: int) -> ToolCall:
 
 
 def scores(result: Any) -> list[perpend_plugin.Score]:
-    """The scores in what `evaluate` returned. An empty list means that there is nothing to report."""
+    """The scores in the result of `evaluate`. An empty list means that there is nothing to report."""
     found = _member(result, "scores")
     if found is None:
         kind = "nothing" if result is None else f"a {type(result).__name__}"
-        raise InvalidResult(f"evaluate returned {kind}, not EvaluationResult(scores=[...])")
+        raise InvalidResult(f"evaluate must return EvaluationResult(scores=[...]), got {kind}")
     if isinstance(found, (str, bytes, Mapping)) or not hasattr(found, "__iter__"):
-        raise InvalidResult(f"`scores` is a {type(found).__name__}, not a list")
+        raise InvalidResult(f"`scores` must be a list, got {type(found).__name__}")
     return [_score(one, f"scores[{index}]") for index, one in enumerate(found)]
 
 
 def _score(given: Any, at: str) -> perpend_plugin.Score:
     name = _member(given, "name")
     if not isinstance(name, str) or not name.strip():
-        raise InvalidResult(f"{at}: a score needs a name, a non-empty text")
+        raise InvalidResult(f"{at}: the name of a score must be a non-empty text")
     value = _member(given, "value")
     if value is None:
-        raise InvalidResult(f"{at}: the score {name!r} has no value")
+        raise InvalidResult(f"{at}: the score {name!r} must have a value")
     kind = _member(given, "data_type", "dataType")
     comment = _member(given, "comment")
     if comment is not None and not isinstance(comment, str):
-        raise InvalidResult(f"{at}: the comment of {name!r} is a {type(comment).__name__}, not text")
+        raise InvalidResult(f"{at}: the comment of {name!r} must be text, got {type(comment).__name__}")
     metadata = _member(given, "metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
-        raise InvalidResult(f"{at}: the metadata of {name!r} is a {type(metadata).__name__}, not a dict")
+        raise InvalidResult(f"{at}: the metadata of {name!r} must be a dict, got {type(metadata).__name__}")
     metadata = dict(metadata or {})
     config_id = _member(given, "config_id", "configId")
     if config_id is not None:
@@ -149,24 +149,24 @@ def _value(value: Any, kind: Any, at: str) -> bool | float | str:
     if kind is None:
         kind = "BOOLEAN" if isinstance(value, bool) else "CATEGORICAL" if isinstance(value, str) else "NUMERIC"
     if kind not in _TYPES:
-        raise InvalidResult(f"{at}: the data type {kind!r} is none of {', '.join(_TYPES)}")
+        raise InvalidResult(f"{at}: the data type must be one of {', '.join(_TYPES)}; got {kind!r}")
     if kind == "NUMERIC":
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise InvalidResult(f"{at}: a NUMERIC score is a number, not {_shown(value)}")
+            raise InvalidResult(f"{at}: a NUMERIC score must be a number, got {_shown(value)}")
         return _finite(value, at)
     if kind == "BOOLEAN":
         text = str(value).lower() if isinstance(value, (bool, int, float, str)) else ""
         text = text.removesuffix(".0") if isinstance(value, float) else text
         if text not in _TRUE | _FALSE:
-            raise InvalidResult(f"{at}: a BOOLEAN score is True, False, 1 or 0, not {_shown(value)}")
+            raise InvalidResult(f"{at}: a BOOLEAN score must be True, False, 1 or 0, got {_shown(value)}")
         return text in _TRUE
     if not isinstance(value, str):
-        raise InvalidResult(f"{at}: a {kind} score is text, not {_shown(value)}")
+        raise InvalidResult(f"{at}: a {kind} score must be text, got {_shown(value)}")
     if kind == "TEXT" and not 1 <= len(value) <= _MAX_TEXT_CHARS:
-        raise InvalidResult(f"{at}: a TEXT score has 1 to {_MAX_TEXT_CHARS} characters, not {len(value)}")
+        raise InvalidResult(f"{at}: a TEXT score must have 1 to {_MAX_TEXT_CHARS} characters, got {len(value)}")
     n_bytes = len(value.encode(errors="replace"))
     if _MAX_CATEGORY_BYTES < n_bytes:
-        raise InvalidResult(f"{at}: the value has {n_bytes} bytes, at most {_MAX_CATEGORY_BYTES} are kept")
+        raise InvalidResult(f"{at}: the value must have at most {_MAX_CATEGORY_BYTES} bytes, got {n_bytes}")
     return value
 
 
@@ -181,7 +181,7 @@ def _finite(value: int | float, at: str) -> float:
 
 
 def _member(given: Any, *names: str) -> Any:
-    """A member of a mapping, or an attribute: evaluators bring dicts and classes of their own."""
+    """A member of a mapping, or an attribute: evaluators return dicts or objects."""
     for name in names:
         value = given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
         if value is not None:

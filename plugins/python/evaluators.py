@@ -1,7 +1,7 @@
-"""The built-in plug-in `perpend/python`: evaluators that people paste as source.
+"""The built-in plug-in `perpend/python`: evaluators from source.
 
-The source is the configuration. It is compiled and run in a fresh interpreter for every item; limits of time
-and memory are the host's.
+The source is the configuration. It is compiled and run in a fresh interpreter for every item; the host limits time and
+memory.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import modules
 MAX_SOURCE_BYTES = 256 << 10
 MAX_PAYLOAD_BYTES = 5_500_000
 MAX_RESULT_BYTES = 256 << 10
-#: How the source is called in error texts.
+#: The name of the source in error texts.
 FILE = "evaluator.py"
-NO_FUNCTION = "INVALID_SOURCE: the source defines no function evaluate(ctx)"
+NO_FUNCTION = "INVALID_SOURCE: the source must define a function evaluate(ctx)"
 
 perpend_plugin.plugin(
     "perpend/python",
     version="0.1.0",
-    description="Evaluators written in Python, given as source: a function evaluate(ctx).",
+    description="Evaluators in Python, as source text with a function evaluate(ctx).",
 )
 
 
@@ -39,7 +39,7 @@ class Source:
 
 
 def compiled(source: str) -> types.CodeType:
-    """The source as code; `InvalidConfig` names the line that does not parse."""
+    """The compiled source. Raises `InvalidConfig` with the line of a syntax error."""
     n_bytes = len(source.encode(errors="replace"))
     if MAX_SOURCE_BYTES < n_bytes:
         raise perpend_plugin.InvalidConfig(f"SOURCE_TOO_LARGE: {n_bytes} bytes, the limit is {MAX_SOURCE_BYTES}")
@@ -53,7 +53,7 @@ def compiled(source: str) -> types.CodeType:
 
 
 def check(config: Source) -> list[perpend_plugin.Problem]:
-    """What can be said about a source without running it."""
+    """The problems of a source that can be detected without running it."""
     try:
         code = compiled(config.source)
     except perpend_plugin.InvalidConfig as error:
@@ -89,7 +89,7 @@ def run(item: perpend_plugin.Item, config: Source) -> list[perpend_plugin.Score]
 
 
 def _called(code: types.CodeType, context: contract.EvaluationContext) -> object:
-    # A real module: dataclasses and pickling look theirs up by name.
+    # A real module: dataclasses and pickle look up modules by name.
     module = types.ModuleType("evaluator")
     module.__file__ = FILE
     module.__dict__.update({one.__name__: one for one in contract.INJECTED})
@@ -103,15 +103,15 @@ def _called(code: types.CodeType, context: contract.EvaluationContext) -> object
     except (perpend_plugin.EvalError, MemoryError):
         raise
     except BaseException as error:
-        raise perpend_plugin.Internal(f"USER_CODE_ERROR: {_told(error)}") from None
+        raise perpend_plugin.Internal(f"USER_CODE_ERROR: {_message(error)}") from None
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """`ValueError: text (line 3, in evaluate)`: the innermost line of the source."""
     try:
         text = str(error)
     except BaseException:
-        text = "its text cannot be made"
+        text = "the text of the error cannot be computed"
     name = type(error).__name__
     text = f"{name}: {text}" if text else name
     step, found = error.__traceback__, ""
@@ -141,7 +141,7 @@ def evaluate(ctx: EvaluationContext) -> EvaluationResult:
 '''
 
 modules.load()
-# Often enough that the interpreter has adapted the code on the way, so that no call has to; broken ones too.
+# Enough runs for the interpreter to specialize the code before the image is taken, including failures.
 for source in [_SAMPLE] * 64 + ["def evaluate(ctx:", "def evaluate(ctx):\n    return 1 / 0"] * 8:
     try:
         run(

@@ -1,5 +1,5 @@
-"""The standard library that evaluators may import: loaded while the plug-in is built, because a component has
-no files when it runs."""
+"""The standard library for evaluators, loaded while the plug-in is built because a component has no files at run
+time."""
 
 import builtins
 import importlib
@@ -7,7 +7,7 @@ import importlib.abc
 import sys
 from importlib.machinery import BuiltinImporter, FrozenImporter
 
-#: What is offered. Threads, processes, files and sockets do not exist in a component.
+#: The available modules. Threads, processes, files and sockets do not exist in a component.
 OFFERED = """
     __future__ abc array ast base64 binascii bisect builtins calendar cmath codecs collections
     collections.abc colorsys contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib
@@ -27,10 +27,10 @@ _NO_FILES = frozenset("tempfile shutil glob fileinput sqlite3 dbm shelve mmap zi
 
 
 def load() -> None:
-    """Imports everything that is offered and this interpreter has."""
+    """Imports all available modules."""
     for name in OFFERED:
         importlib.import_module(name)
-    # Loaded lazily by the ones above.
+    # Loaded lazily by the modules above.
     for name in ("_strptime", "encodings.idna", "stringprep", "_pydatetime", "_colorize"):
         try:
             importlib.import_module(name)
@@ -43,7 +43,7 @@ def _is_in(fullname: str, names: frozenset[str]) -> bool:
 
 
 class Refusal(importlib.abc.MetaPathFinder):
-    """Says why there is no such module: of those named, or of every one that gets here."""
+    """Raises an error with the reason why a module is unavailable: for `names`, or for any module."""
 
     def __init__(self, names: frozenset[str] | None = None) -> None:
         self._names = names
@@ -55,7 +55,7 @@ class Refusal(importlib.abc.MetaPathFinder):
 
 
 def reason(fullname: str) -> str:
-    """Why evaluators cannot have a module."""
+    """The reason why a module is unavailable."""
     if _is_in(fullname, _NO_NETWORK):
         return "evaluators have no network"
     if _is_in(fullname, _NO_PROCESSES):
@@ -72,11 +72,11 @@ def _no_files(file, *arguments, **settings):
 
 
 def close() -> None:
-    """From here on only what is loaded, built in or frozen can be imported, and nothing that is refused."""
+    """Restricts imports to loaded, built-in and frozen modules, without the refused ones."""
     refused = _NO_NETWORK | _NO_PROCESSES | _NO_FILES
     for name in list(sys.modules):
         if _is_in(name, refused):
-            # Another module loaded it: the import is what should fail, not the first use.
+            # Another module loaded it. The import must fail, not the first use.
             del sys.modules[name]
     sys.meta_path[:] = [Refusal(refused), BuiltinImporter, FrozenImporter, Refusal()]
     sys.path.clear()

@@ -59,7 +59,7 @@ const stories = {
 
 for (const [name, story] of Object.entries(stories)) {
   test(name, async () => {
-    const told = async (P, wait) => {
+    const settled = async (P, wait) => {
       const words = [];
       let end;
       try {
@@ -69,17 +69,17 @@ for (const [name, story] of Object.entries(stories)) {
       }
       return { words, end };
     };
-    const expected = await told(Own, (call) => call());
+    const expected = await settled(Own, (call) => call());
     const now = (call) => settle(call, (value) => value, (thrown) => { throw thrown; });
-    assert.deepEqual(await told(Settling, now), expected);
+    assert.deepEqual(await settled(Settling, now), expected);
   });
 }
 
-test("what never settles is an error and not a wait", () => {
+test("a promise that never settles is an error", () => {
   const failed = settle(() => new Settling(() => {}), String, (thrown) => thrown.message);
   assert.match(failed, /never settles/);
 });
 
-test("what is no promise is the value itself", () => {
+test("a value that is not a promise is returned unchanged", () => {
   assert.equal(settle(() => 5, (value) => value + 1), 6);
 });

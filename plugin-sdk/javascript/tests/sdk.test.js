@@ -11,12 +11,12 @@ import { failureOf, run } from "../testing.js";
 
 const given = { id: "a", scores: { s: share() }, evaluate: () => 1 };
 
-test("a wrong definition says what is wrong, where it is made", () => {
+test("an invalid definition throws", () => {
   const wrong = [
     [{ ...given, id: "A" }, /"A".*a-z/],
-    [{ ...given, evaluate: undefined }, /no function evaluate/],
-    [{ ...given, needs: ["outputs"] }, /"outputs".*expectedOutput/],
-    [{ ...given, scores: {} }, /declares no scores/],
+    [{ ...given, evaluate: undefined }, /must have a function evaluate/],
+    [{ ...given, needs: ["outputs"] }, /expectedOutput.*"outputs"/],
+    [{ ...given, scores: {} }, /must declare scores/],
     [{ ...given, scores: { s: 1 } }, /score "s"/],
     [{ ...given, config: { type: "string" } }, /JSON Schema of an object/],
     [{ ...given, slots: { Judge: {} } }, /slot "Judge"/],
@@ -26,11 +26,11 @@ test("a wrong definition says what is wrong, where it is made", () => {
   const plugin = { name: "a/b", version: "0.1.0", evaluators: [given] };
   assert.throws(() => definePlugin({ ...plugin, name: "b" }), /vendor\/name/);
   assert.throws(() => definePlugin({ ...plugin, version: "1" }), /semantic version/);
-  assert.throws(() => definePlugin({ ...plugin, evaluators: [] }), /no evaluators/);
-  assert.throws(() => definePlugin({ ...plugin, evaluators: [given, given] }), /two evaluators "a"/);
+  assert.throws(() => definePlugin({ ...plugin, evaluators: [] }), /at least one evaluator/);
+  assert.throws(() => definePlugin({ ...plugin, evaluators: [given, given] }), /duplicate evaluator "a"/);
 });
 
-test("a plug-in imports what its evaluators declare and nothing else", () => {
+test("a plug-in imports exactly what its evaluators declare", () => {
   const uses = (more) => definePlugin({ name: "a/b", version: "0.1.0", evaluators: [{ ...given, ...more }] }).uses;
   const nothing = { model: false, trace: false, batch: false, configCheck: false };
   assert.deepEqual(uses({}), nothing);
@@ -50,15 +50,15 @@ test("scores may be returned in many forms", () => {
     assert.deepEqual(asScores(form, one), [s]);
   }
   assert.equal(asScores({ value: 1, metadata: { a: [1] } }, one)[0].metadata, '{"a":[1]}');
-  assert.throws(() => asScores(1, two), /exactly one score/);
-  assert.throws(() => asScores([{ value: 1 }], two), /no name/);
+  assert.throws(() => asScores(1, two), /exactly one declared score/);
+  assert.throws(() => asScores([{ value: 1 }], two), /must have a name/);
   assert.throws(() => asScores({ s: { value: 1, metadata: [] } }, two), /metadata/);
 });
 
 const bindings = { context: { seed: () => 1, runTime: () => 0 }, log: { log() {} }, u64: Number };
 const raw = (text) => ({ id: text, output: { tag: "text", val: text } });
 
-test("a batch is scored by its own function, else item by item, and one bad item spoils no other", async () => {
+test("a batch is scored by evaluateBatch or item by item, and an invalid item does not affect others", async () => {
   const strict = (item) => {
     if (item.text("output") === "bad") throw new InvalidInput("bad");
     return item.text("output").length;
@@ -85,13 +85,13 @@ test("a batch is scored by its own function, else item by item, and one bad item
   }
 });
 
-test("a capability that is not declared says how to declare it", async () => {
+test("the error for an undeclared capability says how to declare it", async () => {
   const curious = { ...given, evaluate: (item, config, ctx) => ctx.model.complete("x").text.length };
   const plugin = definePlugin({ name: "a/b", version: "0.1.0", evaluators: [curious] });
   await assert.rejects(run(plugin, "a", { output: "x" }), /slots: \{ judge/);
 });
 
-test("an evaluator runs in a unit test with its models played by functions", async () => {
+test("a unit test implements models by functions", async () => {
   const judge = {
     id: "judge",
     needs: ["output"],
@@ -116,17 +116,17 @@ const withModel = (evaluate) => definePlugin({
   evaluators: [{ id: "a", needs: ["output", "trace"], slots: { judge: {} }, scores: { s: numeric() }, evaluate }],
 });
 
-/** What `complete` is asked when an evaluator asks `given`. */
-async function asked(given) {
+/** The argument of `complete` for the request `given`. */
+async function requestOf(given) {
   let seen;
   const plugin = withModel((item, config, ctx) => ctx.model.complete(given).text.length);
   await run(plugin, "a", { output: "x" }, {}, { complete: (request) => ((seen = request), "ok") });
   return seen;
 }
 
-test("a message is said in many forms, and what is no part of one is named", async () => {
+test("a message has many forms, and an invalid part is reported", async () => {
   const call = { id: "1", name: "look", arguments: '{"a":1}' };
-  const { messages } = await asked({
+  const { messages } = await requestOf({
     system: "s",
     messages: [
       { role: "user", content: ["a", { image: "m" }, { text: "b" }, { audio: "n" }, { file: "f" }] },
@@ -143,18 +143,18 @@ test("a message is said in many forms, and what is no part of one is named", asy
     { role: "user", content: "p", parts: ["p"] },
   ]);
   const refused = [
-    [{ messages: [{ role: "robot", content: "x" }] }, /the role robot is none of system/],
+    [{ messages: [{ role: "robot", content: "x" }] }, /the role must be one of system.*robot/],
     [{ messages: [{ role: "user", content: [{ video: "m" }] }] }, /part of a message.*video/],
-    [{ prompt: "x", cache: "never" }, /cache never/],
-    [{ prompt: "x", toolChoice: "always" }, /toolChoice always/],
-    [{ prompt: "x", topLogprobs: 300 }, /topLogprobs is 300, whole numbers from 0 to 255/],
-    [{ prompt: "x", maxOutputTokens: 1.5 }, /maxOutputTokens is 1.5/],
-    [{ prompt: "x", seed: -1 }, /seed is -1/],
+    [{ prompt: "x", cache: "never" }, /cache must be one of.*never/],
+    [{ prompt: "x", toolChoice: "always" }, /toolChoice must be one of.*always/],
+    [{ prompt: "x", topLogprobs: 300 }, /topLogprobs must be an integer from 0 to 255, got 300/],
+    [{ prompt: "x", maxOutputTokens: 1.5 }, /maxOutputTokens must be an integer.*got 1.5/],
+    [{ prompt: "x", seed: -1 }, /seed must be an integer.*got -1/],
   ];
-  for (const [given, message] of refused) await assert.rejects(asked(given), { reason: "invalid-request", message });
+  for (const [given, message] of refused) await assert.rejects(requestOf(given), { reason: "invalid-request", message });
 });
 
-test("all that a request sets arrives, and nothing else", async () => {
+test("a request has exactly the settings of the evaluator", async () => {
   const look = { name: "look", description: "Finds.", parameters: { type: "object" } };
   const given = {
     slot: "judge",
@@ -169,34 +169,34 @@ test("all that a request sets arrives, and nothing else", async () => {
     extra: { top_k: 1 },
     tools: [look],
   };
-  const { messages, ...set } = await asked({ prompt: "x", ...given, toolChoice: look });
+  const { messages, ...set } = await requestOf({ prompt: "x", ...given, toolChoice: look });
   assert.deepEqual(set, { ...given, toolChoice: { name: "look" } });
-  const { messages: _, ...bare } = await asked("x");
+  const { messages: _, ...bare } = await requestOf("x");
   assert.deepEqual(bare, { tools: [], toolChoice: "auto", cache: "standard", stop: [] });
 });
 
-test("more requests at once than the host holds are refused as one", async () => {
+test("more requests than the host accepts at once are refused together", async () => {
   const plugin = withModel((item, config, ctx) => ctx.model.completeAll(Array(65).fill("x")).length);
-  await assert.rejects(run(plugin, "a", { output: "x" }, {}, { complete: () => "y" }), /65 requests, at most 64/);
+  await assert.rejects(run(plugin, "a", { output: "x" }, {}, { complete: () => "y" }), /at most 64 requests, got 65/);
 });
 
-test("a tool loop runs against a model that a test plays, and knows how sure it was", async () => {
+test("a tool loop runs against a scripted model with probabilities", async () => {
   const look = { name: "look", description: "Finds a text.", parameters: { type: "object" } };
   const plugin = withModel((item, config, ctx) => {
     const messages = [{ role: "user", content: item.text("output") }];
-    let said;
-    while ((said = ctx.model.complete({ messages, tools: [look] })).toolCalls.length > 0) {
-      const results = said.toolCalls.map((call) => {
+    let reply;
+    while ((reply = ctx.model.complete({ messages, tools: [look] })).toolCalls.length > 0) {
+      const results = reply.toolCalls.map((call) => {
         try {
           return call.result({ found: call.read().text });
         } catch (error) {
           return call.failed(error);
         }
       });
-      messages.push(said.message, { role: "tool", content: results });
+      messages.push(reply.message, { role: "tool", content: results });
     }
-    const found = said.probabilities(["yes", "no"]);
-    return { value: found.shares.yes, metadata: { ...found, none: said.probabilities(["maybe"]) === undefined } };
+    const found = reply.probabilities(["yes", "no"]);
+    return { value: found.shares.yes, metadata: { ...found, none: reply.probabilities(["maybe"]) === undefined } };
   });
   const seen = [];
   const complete = (request) => {
@@ -210,7 +210,7 @@ test("a tool loop runs against a model that a test plays, and knows how sure it 
   assert.deepEqual(seen[0], ["hi"]);
   assert.deepEqual(seen[1][0], { callId: "call-1", content: '{"found":"x"}', isError: false });
   assert.equal(seen[1][1].isError, true);
-  assert.match(seen[1][1].content, /arguments of look cannot be read/);
+  assert.match(seen[1][1].content, /invalid arguments of look/);
 });
 
 test("traces, sessions and runs of a test are read as the host reads them", async () => {
@@ -225,27 +225,27 @@ test("traces, sessions and runs of a test are read as the host reads them", asyn
     u: [{ id: "o", start: 20 }],
   };
   const host = { traces, sessions: { s: ["u", "t"] }, runs: { r: [{ id: "2", output: ["b"] }, { id: "1", input: "a" }] } };
-  let told;
+  let results;
   const plugin = withModel((item, config, ctx) => {
-    told = [];
+    results = [];
     if (item.session) {
       const { traceCount, start, end } = ctx.session.get();
-      told.push([traceCount, start, end], [...ctx.session.traces()].map(({ id, sessionId }) => [id, sessionId]));
-      told.push([...ctx.trace.of("u").outline()].map(({ id }) => id));
+      results.push([traceCount, start, end], [...ctx.session.traces()].map(({ id, sessionId }) => [id, sessionId]));
+      results.push([...ctx.trace.of("u").outline()].map(({ id }) => id));
     }
-    if (item.run) told.push(ctx.run.get().itemCount, [...ctx.run.items()].map(({ id, input, output }) => [id, input, output]));
+    if (item.run) results.push(ctx.run.get().itemCount, [...ctx.run.items()].map(({ id, input, output }) => [id, input, output]));
     if (item.trace) {
-      told.push([...ctx.trace.outline()].map(({ depth, id, childCount, durationMs }) => [depth, id, childCount, durationMs]));
-      told.push([...ctx.trace.outline({ parentId: "early" })].map(({ depth, id }) => [depth, id]));
-      told.push(ctx.trace.search("ÄRGER").map(({ observationId, part, offset, excerpt }) => [observationId, part, offset, excerpt]));
-      told.push(ctx.trace.search("r", { limit: 2 }).length);
-      told.push(ctx.trace.range("root", "input", { offset: 8, length: 3 }), ctx.trace.range("late", "output").isJson);
-      told.push(ctx.trace.range("root", "output"), ctx.trace.range("root", "input", { offset: 99 }).text);
+      results.push([...ctx.trace.outline()].map(({ depth, id, childCount, durationMs }) => [depth, id, childCount, durationMs]));
+      results.push([...ctx.trace.outline({ parentId: "early" })].map(({ depth, id }) => [depth, id]));
+      results.push(ctx.trace.search("ÄRGER").map(({ observationId, part, offset, excerpt }) => [observationId, part, offset, excerpt]));
+      results.push(ctx.trace.search("r", { limit: 2 }).length);
+      results.push(ctx.trace.range("root", "input", { offset: 8, length: 3 }), ctx.trace.range("late", "output").isJson);
+      results.push(ctx.trace.range("root", "output"), ctx.trace.range("root", "input", { offset: 99 }).text);
     }
     return 0;
   });
   await run(plugin, "a", { trace: { traceId: "t" } }, {}, host);
-  assert.deepEqual(told, [
+  assert.deepEqual(results, [
     [[0, "root", 2, 8], [1, "early", 1, undefined], [2, "leaf", 0, undefined], [1, "late", 0, undefined], [0, "lost", 0, undefined]],
     [[0, "leaf"]],
     [["root", "input", 7, "Wo ist Ärger?"], ["late", "output", 10, '{"found":"ärger"}']],
@@ -256,8 +256,8 @@ test("traces, sessions and runs of a test are read as the host reads them", asyn
     "",
   ]);
   await run(plugin, "a", { session: "s" }, {}, host);
-  assert.deepEqual(told, [[2, 1, 20], [["t", "s"], ["u", "s"]], ["o"]]);
+  assert.deepEqual(results, [[2, 1, 20], [["t", "s"], ["u", "s"]], ["o"]]);
   await run(plugin, "a", { run: "r" }, {}, host);
-  assert.deepEqual(told, [2, [["2", undefined, ["b"]], ["1", "a", undefined]]]);
+  assert.deepEqual(results, [2, [["2", undefined, ["b"]], ["1", "a", undefined]]]);
   await assert.rejects(run(plugin, "a", { session: "other" }, {}, host), /trace: not-granted: other/);
 });

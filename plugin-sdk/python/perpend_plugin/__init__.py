@@ -1,4 +1,4 @@
-"""Write evaluators for Perpend in Python.
+"""The SDK for Perpend plug-ins in Python.
 
 An evaluator is a function or a class with the decorator `evaluator`; `plugin` names the whole. Everything
 an author needs is imported from here; `perpend_plugin.testing` runs evaluators without a server.

@@ -1,4 +1,4 @@
-"""`python3 -m perpend_plugin MODULE`: what the evaluators of a module need, as JSON.
+"""`python3 -m perpend_plugin MODULE`: the requirements of the evaluators of a module, as JSON.
 
 `perpend plugin build` asks this before it makes the component: the imports of the component follow from it,
 and a mistake in the module shows at once, in the Python at hand.
@@ -14,13 +14,13 @@ from . import registry
 
 
 def main(arguments: list[str]) -> None:
-    """Loads the module and prints what it registered."""
+    """Loads the module and prints its registrations."""
     [module] = arguments
     importlib.import_module(module)
     if not registry.current.name:
-        raise SystemExit(f'{module}.py names no plug-in: call perpend_plugin.plugin("vendor/name") at its top level')
+        raise SystemExit(f'{module}.py must name the plug-in: call perpend_plugin.plugin("vendor/name") at its top level')
     if not registry.current.evaluators:
-        raise SystemExit(f"{module}.py has no evaluator: decorate a function with @perpend_plugin.evaluator(...)")
+        raise SystemExit(f"{module}.py must have an evaluator: decorate a function with @perpend_plugin.evaluator(...)")
     evaluators = registry.current.evaluators.values()
     needs = {
         "name": registry.current.name,

@@ -1,4 +1,4 @@
-"""The same values in the words of the generated bindings. Loaded only inside a component."""
+"""Conversions to and from the types of the generated bindings. Loaded only inside a component."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from componentize_py_types import Err
 from wit_world.imports import context, log, types
 
-from . import asking, errors, host, reading
+from . import completions, errors, host, reading
 from .item import Item
 from .model import Completion, Request
 from .registry import Evaluator, Plugin
@@ -18,7 +18,7 @@ from .score import Score, Spec
 from .session import SessionInfo
 from .trace import Hit, Observation, OutlineEntry, Slice, TraceInfo
 
-# A plug-in without slots and traces is built without these imports.
+# A plug-in without slots or traces is built without these imports.
 try:
     from wit_world.imports import model
 except ImportError:
@@ -28,8 +28,8 @@ try:
 except ImportError:
     run_reader = session_reader = trace_reader = None
 
-_NOT_BUILT = "this plug-in was built without the capability: declare {} in @evaluator and build it again"
-#: Requests that go out together.
+_NOT_BUILT = "the plug-in was built without the capability: declare {} in @evaluator and rebuild it"
+#: The maximum number of concurrent requests.
 _MAX_AT_ONCE = 64
 _ERRORS = {
     "invalid-config": types.EvalError_InvalidConfig,
@@ -43,7 +43,7 @@ _LEVELS = {name: getattr(log.Level, name.upper()) for name in ("debug", "info", 
 
 
 def raised(error: errors.EvalError) -> Err:
-    """An error as the export raises it."""
+    """The error for the export."""
     return Err(_ERRORS[error.case](error.message))
 
 
@@ -55,7 +55,7 @@ def _case(error: Any) -> tuple[str, str]:
 
 
 class Wasm(host.Host):
-    """The server, through the imports of the component."""
+    """The host, through the imports of the component."""
 
     def seed(self) -> int:
         return context.seed()
@@ -70,20 +70,20 @@ class Wasm(host.Host):
         if model is None:
             raise errors.ModelError("not-granted", _NOT_BUILT.format("slots=[...]"))
         if _MAX_AT_ONCE < len(requests):
-            # Each is a handle, and the host ends a call that holds too many of them.
-            message = f"{len(requests)} requests, at most {_MAX_AT_ONCE} are possible at once"
+            # Each is a handle, and the host ends a call with too many handles.
+            message = f"complete_all must have at most {_MAX_AT_ONCE} requests, got {len(requests)}"
             return [errors.ModelError("invalid-request", message) for _ in requests]
-        wanted = [asking.request(model, request) for request in requests]
-        if len(wanted) == 1:
+        resources = [completions.request(model, request) for request in requests]
+        if len(resources) == 1:
             try:
-                return [asking.completion(model, model.complete(wanted[0]))]
+                return [completions.completion(model, model.complete(resources[0]))]
             except Err as error:
                 return [errors.ModelError(*_case(error.value))]
-        answers = model.complete_all(wanted)
+        answers = model.complete_all(resources)
         return [
             errors.ModelError(*_case(answer.value))
             if isinstance(answer, Err)
-            else asking.completion(model, answer.value)
+            else completions.completion(model, answer.value)
             for answer in answers
         ]
 
@@ -96,7 +96,7 @@ class Wasm(host.Host):
             raise errors.ModelError(*_case(error.value)) from None
 
     def get_trace(self, trace_id: str) -> TraceInfo:
-        return reading.trace_info(_ask(trace_reader, lambda: trace_reader.get_trace(trace_id)))
+        return reading.trace_info(_read(trace_reader, lambda: trace_reader.get_trace(trace_id)))
 
     def list_observations(
         self,
@@ -113,11 +113,11 @@ class Wasm(host.Host):
             chosen = trace_reader.ObservationFilter(parent_id=parent_id, kinds=wanted, name=name)
             return trace_reader.list_observations(trace_id, chosen, cursor, limit)
 
-        page = _ask(trace_reader, call)
+        page = _read(trace_reader, call)
         return [reading.observation(head) for head in page.observations], page.next_cursor
 
     def read(self, part: str, trace_id: str, observation_id: str) -> Any:
-        read = _ask(trace_reader, lambda: getattr(trace_reader, f"read_{part}")(trace_id, observation_id))
+        read = _read(trace_reader, lambda: getattr(trace_reader, f"read_{part}")(trace_id, observation_id))
         if read is None:
             return None
         return (True, read) if part == "metadata" else reading.raw(read)
@@ -125,12 +125,12 @@ class Wasm(host.Host):
     def outline(
         self, trace_id: str, *, parent_id: str | None, cursor: str | None, limit: int
     ) -> tuple[list[OutlineEntry], str | None]:
-        page = _ask(trace_reader, lambda: trace_reader.outline(trace_id, parent_id, cursor, limit))
+        page = _read(trace_reader, lambda: trace_reader.outline(trace_id, parent_id, cursor, limit))
         return [reading.outline_entry(entry) for entry in page.entries], page.next_cursor
 
     def search(self, trace_id: str, text: str, limit: int) -> list[Hit]:
         limit = reading.within(limit, 32)
-        hits = _ask(trace_reader, lambda: trace_reader.search(trace_id, text, limit))
+        hits = _read(trace_reader, lambda: trace_reader.search(trace_id, text, limit))
         return [reading.hit(one) for one in hits]
 
     def read_range(self, trace_id: str, observation_id: str, part: str, offset: int, length: int) -> Slice | None:
@@ -140,27 +140,27 @@ class Wasm(host.Host):
             named = getattr(trace_reader.ObservationPart, part.upper())
             return trace_reader.read_range(trace_id, observation_id, named, offset, length)
 
-        found = _ask(trace_reader, call)
+        found = _read(trace_reader, call)
         return None if found is None else Slice(found.text, found.offset, found.total, found.is_json)
 
     def get_session(self, session_id: str) -> SessionInfo:
-        info = _ask(session_reader, lambda: session_reader.get_session(session_id))
+        info = _read(session_reader, lambda: session_reader.get_session(session_id))
         return SessionInfo(info.id, info.trace_count, info.start, info.end, list(info.user_ids))
 
     def list_traces(self, session_id: str, *, cursor: str | None, limit: int) -> tuple[list[TraceInfo], str | None]:
-        page = _ask(session_reader, lambda: session_reader.list_traces(session_id, cursor, limit))
+        page = _read(session_reader, lambda: session_reader.list_traces(session_id, cursor, limit))
         return [reading.trace_info(info) for info in page.traces], page.next_cursor
 
     def get_run(self, run_id: str) -> RunInfo:
-        info = _ask(run_reader, lambda: run_reader.get_run(run_id))
+        info = _read(run_reader, lambda: run_reader.get_run(run_id))
         return RunInfo(info.id, info.name, info.dataset_id, reading.parsed(info.metadata), info.item_count)
 
     def list_items(self, run_id: str, *, cursor: str | None, limit: int) -> tuple[list[RunItem], str | None]:
-        page = _ask(run_reader, lambda: run_reader.list_items(run_id, cursor, limit))
+        page = _read(run_reader, lambda: run_reader.list_items(run_id, cursor, limit))
         return [reading.run_item(one) for one in page.items], page.next_cursor
 
 
-def _ask(reader: Any, call: Callable[[], Any]) -> Any:
+def _read(reader: Any, call: Callable[[], Any]) -> Any:
     if reader is None:
         raise errors.TraceError("not-granted", _NOT_BUILT.format('needs=["trace"]'))
     try:
@@ -170,14 +170,14 @@ def _ask(reader: Any, call: Callable[[], Any]) -> Any:
 
 
 def item(given: Any) -> Item:
-    """The item as authors see it."""
+    """The item of the SDK."""
     parts = {"input": given.input, "output": given.output, "expected_output": given.expected_output}
     raw = {name: reading.raw(payload) for name, payload in parts.items() if payload is not None}
     return Item(given.id, raw, given.metadata, reading.trace_ref(given.trace), given.session, given.run)
 
 
 def score(given: Score) -> types.Score:
-    """A score as the export returns it."""
+    """The score for the export."""
     value: Any
     if isinstance(given.value, bool):
         value = types.ScoreValue_Boolean(given.value)
@@ -189,7 +189,7 @@ def score(given: Score) -> types.Score:
 
 
 def description(plugin: Plugin) -> types.PluginInfo:
-    """The plug-in as the export describes it."""
+    """The description of the plug-in for the export."""
     evaluators = [_evaluator_info(one) for one in plugin.evaluators.values()]
     return types.PluginInfo(plugin.name, plugin.version, plugin.description, evaluators)
 

@@ -1,8 +1,7 @@
-"""What a component exports. `perpend plugin build` writes a module that imports the author's evaluators and
-then `ready` from here.
+"""The exports of a component. `perpend plugin build` writes a module that imports the evaluators and calls `ready`.
 
-All of this runs while the plug-in is built, and what is in memory afterwards is the plug-in: every call
-starts from that image, without files.
+Modules are executed while the plug-in is built. The memory image at the end of the build is the plug-in: every call starts
+from that image, without files.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ except ImportError:
     # No evaluator checks its configuration.
     _config_check = None
 
-#: Calls after which the interpreter has adapted the code of an evaluator, and the most they may take.
+#: The number of warm-up calls of an evaluator, and their maximum duration.
 _WARM_CALLS, _WARM_SECONDS = 64, 1.0
 
 _random: Any = None
@@ -47,15 +46,15 @@ class Evaluator:
     def evaluate(self, evaluator_id: str, item: Any, config: str) -> list[Any]:
         try:
             if _random is not None:
-                # The generator in the image would draw the same numbers for every item.
+                # Without a seed the generator in the image would return the same numbers for every item.
                 _random.seed(host.current.seed())
             scores = registry.find(evaluator_id).evaluate(bindings.item(item), json.loads(config))
             return [bindings.score(score) for score in scores]
         except MemoryError:
-            # Ends the call: the host knows which limit was reached and says so.
+            # Ends the call: the host reports the limit.
             os.abort()
         except BaseException as error:
-            # All of them: `exit()` in an evaluator ends no more than its call.
+            # Includes `SystemExit`: `exit()` in an evaluator only ends its call.
             raise bindings.raised(errors.explained(error)) from None
 
 
@@ -71,29 +70,29 @@ class ConfigCheck:
 
 
 def ready(samples: Iterable[Mapping[str, Any]] = ()) -> None:
-    """Ends the building: checks the description, runs the samples, and keeps what is in memory."""
+    """Finishes the build: checks the description, runs the samples, and freezes the memory."""
     global _info, _random
     if not registry.current.name:
-        raise SystemExit('the plug-in has no name: call perpend_plugin.plugin("vendor/name") at the top level')
+        raise SystemExit('the plug-in must have a name: call perpend_plugin.plugin("vendor/name") at the top level')
     if not registry.current.evaluators:
-        raise SystemExit("the plug-in has no evaluator: decorate a function with @perpend_plugin.evaluator(...)")
+        raise SystemExit("the plug-in must have an evaluator: decorate a function with @perpend_plugin.evaluator(...)")
     _info = bindings.description(registry.current)
     _warm_up(list(samples))
     _random = sys.modules.get("random")
-    # For `rng`, which may be asked though nobody else needs it.
+    # For `rng`, which is available even if no other module imports `random`.
     importlib.import_module("random")
     for action in registry.current.at_end:
         action()
     host.current = bindings.Wasm()
-    # What is there now stays: a collection during a call need not look at it.
+    # Collections during a call skip the objects of the image.
     gc.collect()
     gc.freeze()
 
 
 def _warm_up(samples: list[Mapping[str, Any]]) -> None:
-    """Runs the evaluators over sample items, with nobody behind the host calls. What they import or build on
-    first use is then in the image, and the interpreter has adapted their code: code that still adapts writes
-    to memory in every call, and each page written costs. What they answer does not matter here."""
+    """Runs the evaluators over sample items, without a host. The image then contains the modules and tables of the first
+    use, and the code that the interpreter has specialized: specialization during a call would write to memory pages. The
+    results are ignored."""
     one = registry.Evaluator(
         id="",
         title="",

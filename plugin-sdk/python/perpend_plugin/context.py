@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 def seed() -> int:
-    """A number derived from plug-in, evaluator, configuration and item: equal calls get equal seeds."""
+    """A number derived from plug-in, evaluator, configuration and item: equal calls have equal seeds."""
     return host.current.seed()
 
 
 def run_time() -> int:
-    """The moment the run started, in milliseconds since 1970; the clocks stand still at it."""
+    """The start time of the run in milliseconds since 1970. Clocks always return this time."""
     return host.current.run_time()
 
 
 def rng() -> random.Random:
-    """A random generator that draws the same numbers in equal calls."""
-    # Not at the top: a plug-in that never imports `random` has nothing to seed in each call.
+    """A random generator that returns the same numbers in equal calls."""
+    # Not at the top level: without `random` no generator is seeded in each call.
     import random
 
     return random.Random(seed())

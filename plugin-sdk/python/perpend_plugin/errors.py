@@ -1,4 +1,4 @@
-"""Why there is no score. Raise one of these; any other exception becomes `Internal`."""
+"""The errors of evaluators. Any other exception becomes `Internal`."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ from types import TracebackType
 
 
 class EvalError(Exception):
-    """Base of the errors that the contract knows. `case` is the name the host sees."""
+    """The base class. `case` is the name in the contract."""
 
     case = "internal"
 
     @property
     def message(self) -> str:
-        """The text for people."""
+        """The text for users."""
         return str(self)
 
 
 class InvalidConfig(EvalError):
-    """The configuration passed its schema and still cannot be used. The evaluator is flagged."""
+    """The configuration satisfies its schema and is invalid nevertheless. The evaluator is flagged."""
 
     case = "invalid-config"
 
 
 class InvalidInput(EvalError):
-    """A needed part of the item is absent or has a wrong shape."""
+    """A needed part of the item is absent or has an invalid shape."""
 
     case = "invalid-input"
 
 
 class NotApplicable(EvalError):
-    """There is nothing to measure for this item: recorded as skipped, never as a failure or as 0."""
+    """There is nothing to measure for this item: recorded as skipped, not as a failure or 0."""
 
     case = "not-applicable"
 
 
 class Upstream(EvalError):
-    """A call to the host failed and the evaluator cannot go on without it."""
+    """A call to the host failed and the evaluator cannot continue without it."""
 
     case = "upstream"
 
 
 class Transient(EvalError):
-    """Another attempt may work."""
+    """A transient failure: another attempt may succeed."""
 
     case = "transient"
 
 
 class Internal(EvalError):
-    """Anything else. Not retried."""
+    """Any other failure. Not retried."""
 
     case = "internal"
 
 
 class ModelError(Upstream):
-    """A model call failed. `kind` is the case of the contract, such as `rate-limited`; `detail` what was said."""
+    """A model call failed. `kind` is the case of the contract, such as `rate-limited`; `detail` the message."""
 
     def __init__(self, kind: str, message: str = "") -> None:
         super().__init__(f"{kind}: {message}" if message else kind)
@@ -63,7 +63,7 @@ class ModelError(Upstream):
 
 
 class TraceError(Upstream):
-    """Reading the recorded execution failed. `kind` is the case of the contract; `detail` what was said."""
+    """Reading the recorded execution failed. `kind` is the case of the contract; `detail` the message."""
 
     def __init__(self, kind: str, message: str = "") -> None:
         super().__init__(f"{kind}: {message}" if message else kind)
@@ -72,7 +72,7 @@ class TraceError(Upstream):
 
 
 def explained(error: BaseException) -> EvalError:
-    """The error as the contract has it; foreign exceptions get their type and line."""
+    """The error for the contract; the message of other exceptions has their type and line."""
     if isinstance(error, EvalError):
         return error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -81,13 +81,13 @@ def explained(error: BaseException) -> EvalError:
         text = f"{text} ({where})"
     if isinstance(error, ImportError):
         text += (
-            "; a plug-in has no files when it runs: import it at the top level of a module, so that it"
+            "; a plug-in has no files at run time: import the module at the top level of a module, so that it"
             " is loaded while the plug-in is built"
         )
     return Internal(text)
 
 
-#: The folder of this package, as its frames have it: an author's project may be below a folder of any name.
+#: The folder of this package, as in the file names of its frames.
 _PACKAGE = os.path.dirname(explained.__code__.co_filename)
 
 

@@ -1,7 +1,7 @@
-"""What answers `context`, `log`, `model`, `trace`, `session` and `run`: the server, a test, or nobody.
+"""The host behind `context`, `log`, `model`, `trace`, `session` and `run`.
 
-`current` is the server's host inside a component (`bindings.py`) and this stand-in everywhere else, so
-evaluators run in plain Python too.
+`current` is the host of the server inside a component (`bindings.py`) and this class everywhere else, so that evaluators
+run in plain Python too.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from .session import SessionInfo
     from .trace import Hit, Observation, OutlineEntry, Slice, TraceInfo
 
-_NO_MODEL = "nobody answers here: in a test use `perpend_plugin.testing.host(answers=[...])`"
-_NO_TRACE = "there is no trace here: in a test use `perpend_plugin.testing.host(traces=...)`"
-_NO_SESSION = "there is no session here: in a test use `perpend_plugin.testing.host(sessions=...)`"
-_NO_RUN = "there is no run here: in a test use `perpend_plugin.testing.host(runs=...)`"
+_NO_MODEL = "no model is available: in a test use `perpend_plugin.testing.host(answers=[...])`"
+_NO_TRACE = "no trace is available: in a test use `perpend_plugin.testing.host(traces=...)`"
+_NO_SESSION = "no session is available: in a test use `perpend_plugin.testing.host(sessions=...)`"
+_NO_RUN = "no run is available: in a test use `perpend_plugin.testing.host(runs=...)`"
 
 
 class Host:
-    """Answers nothing that needs a server."""
+    """A host without models, traces, sessions and runs."""
 
     def seed(self) -> int:
         return 0
@@ -83,5 +83,5 @@ class Host:
         raise TraceError("not-granted", _NO_RUN)
 
 
-#: Who answers now.
+#: The current host.
 current: Host = Host()

@@ -1,4 +1,4 @@
-"""What is being scored."""
+"""The item that is scored."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .errors import InvalidInput
 #: Names of the parts that hold a value, as `needs` spells them.
 PARTS = ("input", "output", "expected_output")
 
-#: A part as it crosses the boundary: whether it is JSON text, and the text.
+#: The payload of a part: whether it is JSON text, and the text.
 Raw = tuple[bool, str]
 
 
 class TraceRef:
-    """Where the recorded execution of an item can be read from."""
+    """The reference to the recorded execution of an item."""
 
     __slots__ = ("observation_id", "trace_id")
 
@@ -30,9 +30,9 @@ class TraceRef:
 
 
 class Item:
-    """One item. Only the parts named in `needs` are there; what nobody looks at is never parsed.
+    """One item. Only the parts in `needs` are present; they are parsed on first access.
 
-    A part that was not given reads as None, like the JSON value null: `given` tells them apart.
+    An absent part is None, like the JSON value null; `given` distinguishes them.
     """
 
     __slots__ = ("_metadata", "_parsed", "_raw", "id", "run", "session", "trace")
@@ -48,11 +48,11 @@ class Item:
     ) -> None:
         #: Unique inside one run. For log lines only: a score must not depend on it.
         self.id = id
-        #: Where the recorded execution can be read from.
+        #: The reference to the recorded execution.
         self.trace = trace
-        #: The session that is scored, for `session`.
+        #: The id of the scored session, for `session`.
         self.session = session
-        #: The run of an experiment that is scored, for `run`.
+        #: The id of the scored run of an experiment, for `run`.
         self.run = run
         self._raw = raw or {}
         self._metadata = metadata

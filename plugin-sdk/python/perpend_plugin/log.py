@@ -1,4 +1,4 @@
-"""Lines for the operator: at most 200 of 8 KiB per call. `print` reaches the same log."""
+"""The log for the operator: at most 200 lines of 8 KiB per call. `print` writes to the same log."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Language models, asked through the host. The evaluator declares a slot; which model stands behind it, its
-address and its key are never seen here."""
+"""Language models, called through the host. The evaluator declares a slot; it has no access to the name, the address or
+the key of the model."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TOOL_CHOICES = ("auto", "required", "none")
 
 @dataclass(frozen=True)
 class Image:
-    """A stored image, by the id of the medium in the project. The host loads it."""
+    """A stored image: the id of the medium in the project. The host loads it."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class Audio:
-    """A stored sound."""
+    """Stored audio."""
 
     id: str
 
@@ -40,57 +40,57 @@ class File:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What came of a tool call; in messages of the role `tool`."""
+    """The result of a tool call; in messages of the role `tool`."""
 
     call_id: str
-    #: What the model is to read.
+    #: The output for the model.
     content: str
-    #: The tool failed, and `content` says why.
+    #: True when the tool failed; `content` is the reason.
     is_error: bool = False
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """The model asks for a tool to be used."""
+    """A call of a tool by the model."""
 
-    #: The result names it.
+    #: The identifier that the result refers to.
     id: str
     name: str
-    #: The text of a JSON object, written by a model: it need not fit the schema of the tool, nor be JSON.
+    #: The text of a JSON object, written by a model: it may violate the schema of the tool or be invalid JSON.
     arguments: str = "{}"
 
     def read(self, kind: Any = None) -> Any:
-        """The arguments, as `kind` where the tool was made of one, else as a dict. Raises a `ValueError` that
-        says what is wrong with them: good as the content of `failed`, so that the model can do better."""
+        """The arguments, as `kind` if the tool has a type, otherwise as a dict. Raises `ValueError` for invalid arguments;
+        the error is suitable as the content of `failed`."""
         try:
             value = json.loads(self.arguments.strip() or "{}")
             if not isinstance(value, dict):
-                raise TypeError("they are no JSON object")
+                raise TypeError("they must be a JSON object")
             return checked(kind, value)
         except (InvalidConfig, RecursionError, TypeError, ValueError) as why:
-            raise ValueError(f"the arguments of {self.name} cannot be read: {why}") from None
+            raise ValueError(f"invalid arguments of {self.name}: {why}") from None
 
     def result(self, content: Any) -> ToolResult:
-        """What the tool found: text, or a value that the model reads as JSON."""
+        """The result of the tool: text, or a value that the model reads as JSON."""
         return ToolResult(self.id, _text(content))
 
     def failed(self, why: Any) -> ToolResult:
-        """Why the tool found nothing."""
+        """The result of a failed tool."""
         return ToolResult(self.id, str(why), is_error=True)
 
 
-#: A piece of a message.
+#: A part of a message.
 Part = str | Image | Audio | File | ToolCall | ToolResult
 _PARTS = (str, Image, Audio, File, ToolCall, ToolResult)
 
 
 @dataclass
 class Message:
-    """Something that was said."""
+    """A message of a conversation."""
 
     #: One of `ROLES`.
     role: str
-    #: A text, a part, or a list of parts; any other value is said as JSON text.
+    #: A text, a part, or a list of parts; any other value becomes JSON text.
     content: Any
 
     @property
@@ -99,34 +99,34 @@ class Message:
         content = list(self.content) if isinstance(self.content, Iterator) else self.content
         if isinstance(content, _PARTS):
             return [content]
-        # A list without any of them is a value that is asked about, such as an item's input.
+        # A list without parts is a value, such as the input of an item.
         if isinstance(content, (list, tuple)) and any(isinstance(one, _PARTS[1:]) for one in content):
             return [one if isinstance(one, _PARTS) else _text(one) for one in content]
         return [_text(content)]
 
     @property
     def text(self) -> str:
-        """Its texts, an empty line between them."""
+        """The texts, separated by an empty line."""
         return "\n\n".join(part for part in self.parts if isinstance(part, str))
 
 
 #: `Message`, `("user", "text")`, `{"role": "user", "content": "text"}`, or only the text of a user.
-Said = Message | tuple[str, Any] | Mapping[str, Any] | str
+MessageLike = Message | tuple[str, Any] | Mapping[str, Any] | str
 
 
 @dataclass
 class Tool:
-    """A function that the model may ask the evaluator to carry out."""
+    """A function of the evaluator that the model may call."""
 
     #: 1 to 64 of letters, digits, `_` and `-`, unique in the request.
     name: str
-    #: Tells the model when and how to use it.
+    #: The description for the model: when and how to use the tool.
     description: str
-    #: What it takes: a dataclass, a TypedDict or the JSON Schema of an object; None for nothing.
+    #: The parameters: a dataclass, a TypedDict or the JSON Schema of an object; None for no parameters.
     parameters: Any = None
 
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of its arguments."""
+        """The JSON Schema of the arguments."""
         return schema_of(self.parameters)
 
 
@@ -134,29 +134,29 @@ class Tool:
 class Request:
     """One chat completion, for `complete_all`."""
 
-    messages: Sequence[Said] | str
+    messages: Sequence[MessageLike] | str
     #: A declared slot; None means the first chat slot.
     slot: str | None = None
-    #: JSON Schema of the wanted answer: `Completion.structured` is then checked against it.
+    #: JSON Schema of the answer; `Completion.structured` satisfies it.
     schema: Mapping[str, Any] | None = None
     temperature: float | None = None
     top_p: float | None = None
     max_output_tokens: int | None = None
     seed: int | None = None
     stop: Sequence[str] = ()
-    #: Ask for log-probabilities with this many alternatives per token.
+    #: Request log-probabilities with this many alternatives per token.
     top_logprobs: int | None = None
     #: `standard`, `refresh` or `bypass`.
     cache: str = "standard"
     #: Provider-specific settings, merged into the request.
     extra: Mapping[str, Any] | None = None
-    #: What the model may ask for. The evaluator carries it out, and asks again with the results.
+    #: The tools that the model may call. The evaluator executes them and sends another request with the results.
     tools: Sequence[Tool] = ()
-    #: `auto`, `required`, `none`, or the tool that has to be called.
+    #: `auto`, `required`, `none`, or the tool that the model must call.
     tool_choice: str | Tool = "auto"
 
     def conversation(self) -> list[Message]:
-        """What is said, in one form."""
+        """The messages in normal form."""
         messages = [self.messages] if isinstance(self.messages, (str, Message)) else self.messages
         return [_message(message) for message in messages]
 
@@ -171,60 +171,60 @@ class TokenLogprob:
 
     token: str
     logprob: float
-    #: (token, logprob), most likely first.
+    #: (token, logprob), ordered by descending probability.
     alternatives: list[tuple[str, float]] = field(default_factory=list)
 
 
 @dataclass
 class Distribution:
-    """How probable each choice was."""
+    """The probabilities of the choices."""
 
-    #: Of each choice, in the order they were asked in; they sum up to 1.
+    #: The probability of each choice, in the order of the argument; the sum is 1.
     shares: dict[str, float]
-    #: How far the most probable choice is ahead of the next one.
+    #: The probability of the first choice minus that of the second.
     margin: float
-    #: The probability of all that was seen to begin a choice. Below about 0.9 the shares say little.
+    #: The total probability of the tokens that begin a choice. Below about 0.9 the shares are not reliable.
     coverage: float
 
 
-#: (choices, member, byte of the text) to what the host makes of an answer's log-probabilities.
+#: The computation of a distribution from (choices, member, byte of the text).
 Measure = Callable[[Sequence[str], str | None, int | None], Distribution | None]
 
 
 @dataclass
 class Completion:
-    """What a model answered."""
+    """The answer of a model."""
 
     #: May be empty when the model calls tools.
     text: str
-    #: The parsed answer; None unless the request had a schema, and where the model calls tools instead.
+    #: The parsed answer; None without a schema in the request, or when the model calls tools instead.
     structured: Any = None
     #: `stop`, `length`, `content-filter`, `tool-calls` or `other`.
     finish: str = "stop"
     input_tokens: int = 0
     output_tokens: int = 0
-    #: Empty unless asked for and offered.
+    #: Empty unless requested and supported by the provider.
     logprobs: list[TokenLogprob] = field(default_factory=list)
-    #: The model that answered, for rationale and metadata.
+    #: The model that answered, for comments and metadata.
     model: str = ""
     #: True when no provider was called.
     from_cache: bool = False
-    #: Tools that the model asks for, in its order.
+    #: The calls of tools, in the order of the model.
     tool_calls: list[ToolCall] = field(default_factory=list)
-    #: What computes `probabilities`: the host, or a test.
+    #: The implementation of `probabilities`: of the host, or of a test.
     measure: Measure | None = field(default=None, repr=False, compare=False)
 
     @property
     def message(self) -> Message:
-        """What the model said, for the next request of the conversation; a message of the role `tool` with a
-        result of each call follows it."""
+        """The message of the model for the next request of the conversation. A message of the role `tool` with a result
+        of each call must follow."""
         return Message("assistant", [*([self.text] if self.text or not self.tool_calls else []), *self.tool_calls])
 
     def probabilities(
         self, choices: Iterable[str], member: str | None = None, *, offset: int | None = None
     ) -> Distribution | None:
-        """How probable each of the choices was, from the log-probabilities of the tokens that tell them apart; the
-        request asked for some with `top_logprobs`. None when there are none, and when no choice was begun.
+        """The probability of each of the choices, from the log-probabilities of the tokens that distinguish them; the
+        request must set `top_logprobs`. None without log-probabilities, and when no choice begins at the place.
 
         The choice is the whole answer, or the `member` of this name of a JSON object, or begins at the `offset` in
         `text`. Choices are plain text: `yes` and not `"yes"`, `true` for a boolean.
@@ -235,8 +235,8 @@ class Completion:
         return self.measure(list(choices), member, byte)
 
 
-def complete(messages: Sequence[Said] | str, **settings: Any) -> Completion:
-    """Asks a model once; takes the fields of `Request`. Raises `ModelError`."""
+def complete(messages: Sequence[MessageLike] | str, **settings: Any) -> Completion:
+    """Calls a model; the settings are the fields of `Request`. Raises `ModelError`."""
     [answer] = complete_all([Request(messages, **settings)])
     if isinstance(answer, ModelError):
         raise answer
@@ -244,7 +244,7 @@ def complete(messages: Sequence[Said] | str, **settings: Any) -> Completion:
 
 
 def complete_all(requests: Iterable[Request]) -> list[Completion | ModelError]:
-    """Asks many times at once, at most 64; the answers stand in the order of the requests."""
+    """Sends at most 64 requests concurrently; the answers are in the order of the requests."""
     return host.current.complete(list(requests))
 
 
@@ -253,7 +253,7 @@ def embed(texts: Iterable[str], *, slot: str | None = None) -> list[list[float]]
     return host.current.embed(slot, list(texts))
 
 
-def _message(message: Said) -> Message:
+def _message(message: MessageLike) -> Message:
     if isinstance(message, str):
         return Message("user", message)
     if isinstance(message, Mapping):
@@ -261,7 +261,7 @@ def _message(message: Said) -> Message:
     elif not isinstance(message, Message):
         message = Message(*message)
     if message.role not in ROLES:
-        raise ModelError("invalid-request", f"the role {message.role!r} is none of {', '.join(ROLES)}")
+        raise ModelError("invalid-request", f"the role must be one of {', '.join(ROLES)}; got {message.role!r}")
     return message
 
 

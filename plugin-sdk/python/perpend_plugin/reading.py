@@ -1,4 +1,4 @@
-"""What is read of traces, sessions and runs, from the words of the generated bindings. Only inside a component."""
+"""Traces, sessions and runs from the types of the generated bindings. Loaded only inside a component."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .trace import Hit, Observation, OutlineEntry, TraceInfo
 
 
 def raw(payload: Any) -> Raw:
-    """A value as it crossed the boundary."""
+    """The payload of a value."""
     return (isinstance(payload, types.Payload_Json), payload.value)
 
 
@@ -22,7 +22,7 @@ def parsed(text: str | None) -> Any:
 
 
 def within(number: int, bits: int) -> int:
-    """The number that is nearest among those that the contract has room for."""
+    """The nearest number in the range of the type in the contract."""
     return min(max(int(number), 0), (1 << bits) - 1)
 
 

@@ -1,4 +1,4 @@
-"""What a plug-in is made of: `plugin` names it, `evaluator` adds to it."""
+"""The definition of a plug-in: `plugin` names it, `evaluator` adds an evaluator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass
 class Evaluator:
-    """One evaluator of the plug-in, as it describes itself."""
+    """One evaluator of the plug-in."""
 
     id: str
     title: str
@@ -45,7 +45,7 @@ class Evaluator:
         return scores_of(answer, self.scores)
 
     def problems(self, config: dict[str, Any]) -> list[Problem]:
-        """What the evaluator itself finds wrong with a configuration that satisfies the schema."""
+        """The problems of a configuration that the JSON Schema cannot express."""
         if self.check is None:
             return []
         try:
@@ -57,7 +57,7 @@ class Evaluator:
 
 @dataclass
 class Plugin:
-    """The plug-in that is being defined."""
+    """The plug-in under definition."""
 
     name: str = ""
     version: str = ""
@@ -66,14 +66,14 @@ class Plugin:
     at_end: list[Callable[[], Any]] = field(default_factory=list)
 
 
-#: One per component.
+#: The plug-in of the component.
 current = Plugin()
 
 
 def plugin(name: str, version: str = "0.1.0", description: str = "") -> None:
-    """Names the plug-in: `vendor/name`, its semantic version, and a line for people."""
+    """Names the plug-in: `vendor/name`, its semantic version, and a short description."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"the plug-in name {name!r} is not vendor/name, each 1 to 64 of a-z, 0-9 and -")
+        raise ValueError(f"the name of a plug-in must be vendor/name, each 1 to 64 characters of a-z, 0-9 and -; got {name!r}")
     current.name, current.version, current.description = name, version, description
 
 
@@ -90,8 +90,8 @@ def evaluator(
     deterministic: bool = True,
     check: Callable[[Any], Any] | None = None,
 ) -> Callable[[T], T]:
-    """Makes an evaluator of a function `(item, config)` or `(item)`, or of a class with such a method
-    `evaluate`. A class is built once, while the plug-in is built: its `__init__` is the place for tables.
+    """Registers an evaluator: a function `(item, config)` or `(item)`, or a class with such a method `evaluate`. A class is
+    instantiated once, while the plug-in is built: create tables in its `__init__`.
 
     `config` is a dataclass, a TypedDict or a JSON Schema; without it the annotation of the second
     parameter is taken. `deterministic` says that equal items, configurations, seeds and answers of
@@ -102,20 +102,20 @@ def evaluator(
     def register(target: T) -> T:
         name = id or getattr(target, "__name__", "").replace("_", "-").lower()
         if not _ID.fullmatch(name):
-            raise ValueError(f"the evaluator id {name!r} is not 1 to 64 of a-z, 0-9 and -, a letter first")
+            raise ValueError(f"the id of an evaluator must have 1 to 64 characters of a-z, 0-9 and -, with a letter first; got {name!r}")
         if name in current.evaluators:
-            raise ValueError(f"two evaluators have the id {name!r}")
+            raise ValueError(f"duplicate evaluator id {name!r}")
         call = target().evaluate if isinstance(target, type) else target
         takes_config, annotated = _second_parameter(call, name)
         kind = config if config is not None else annotated
         text = inspect.cleandoc(description or target.__doc__ or "")
         specs = (scores,) if isinstance(scores, Spec) else tuple(scores)
         if not specs and not dynamic_scores:
-            raise ValueError(f"evaluator {name!r} declares no score: scores=[...] or dynamic_scores=True")
-        asked = tuple(slots)
+            raise ValueError(f"evaluator {name!r} must declare scores=[...] or dynamic_scores=True")
+        slot_list = tuple(slots)
         unknown = [part for part in needs if part not in NEEDS]
         if unknown or isinstance(needs, str):
-            raise ValueError(f"evaluator {name!r}: needs is a list out of {', '.join(NEEDS)}")
+            raise ValueError(f"evaluator {name!r}: needs must be a list of {', '.join(NEEDS)}")
         current.evaluators[name] = Evaluator(
             id=name,
             title=title or name.replace("-", " ").capitalize(),
@@ -123,7 +123,7 @@ def evaluator(
             config=kind,
             config_schema=schema_of(kind),
             needs=tuple(needs),
-            slots=asked,
+            slots=slot_list,
             scores=specs,
             dynamic_scores=dynamic_scores,
             deterministic=deterministic,
@@ -137,24 +137,24 @@ def evaluator(
 
 
 def _second_parameter(call: Any, name: str) -> tuple[bool, Any]:
-    """Whether the function takes a configuration, and the type it wants it in."""
+    """Whether the function has a configuration parameter, and its type."""
     if not callable(call):
-        raise ValueError(f"evaluator {name!r}: a class needs a method `evaluate(self, item, config)`")
+        raise ValueError(f"evaluator {name!r}: a class must have a method `evaluate(self, item, config)`")
     parameters = list(inspect.signature(call).parameters.values())
     if len(parameters) not in (1, 2):
-        raise ValueError(f"evaluator {name!r} takes {len(parameters)} parameters, not (item) or (item, config)")
+        raise ValueError(f"evaluator {name!r} must have the parameters (item) or (item, config), got {len(parameters)} parameters")
     if len(parameters) == 1:
         return False, None
     try:
         kind = typing.get_type_hints(call).get(parameters[1].name)
     except NameError as error:
         raise ValueError(f"evaluator {name!r}: the type of its configuration is unknown: {error}") from error
-    # A bare `dict` says nothing about the configuration.
+    # A bare `dict` does not describe the configuration.
     return True, {"type": "object"} if kind in (None, dict, Any) or typing.get_origin(kind) is dict else kind
 
 
 def when_built(action: Callable[[], Any]) -> Callable[[], Any]:
-    """Calls `action` last of all while the plug-in is built; what it leaves behind is in the plug-in."""
+    """Calls `action` at the end of the build, before the memory image of the plug-in is taken."""
     current.at_end.append(action)
     return action
 
@@ -163,12 +163,12 @@ def find(evaluator_id: str) -> Evaluator:
     """The evaluator with this id."""
     found = current.evaluators.get(evaluator_id)
     if found is None:
-        raise Internal(f"the plug-in has no evaluator {evaluator_id!r}")
+        raise Internal(f"unknown evaluator {evaluator_id!r}")
     return found
 
 
 def needed_capabilities() -> tuple[str, ...]:
-    """Which capabilities the evaluators need: `model` for slots, `trace` for needs."""
+    """The capabilities that the evaluators need: `model` for slots, `trace` for needs."""
     evaluators = current.evaluators.values()
     needed = []
     if any(one.slots for one in evaluators):

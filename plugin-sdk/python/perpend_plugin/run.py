@@ -26,27 +26,27 @@ class RunInfo:
 
 @dataclass
 class RunItem:
-    """What was recorded for one item of the dataset. What is absent is None, like the JSON value null."""
+    """The recorded execution of one item of the dataset. Absent values are None, like the JSON value null."""
 
     id: str
     dataset_item_id: str | None = None
-    #: Where the recorded execution can be read from.
+    #: The reference to the recorded execution.
     trace: TraceRef | None = None
-    #: What the dataset says, else what was recorded.
+    #: The input in the dataset; if absent, the recorded one.
     input: Any = None
     output: Any = None
     expected_output: Any = None
-    #: Of the item of the dataset.
+    #: The metadata of the item of the dataset.
     metadata: Any = None
 
 
 def get(run_id: str) -> RunInfo:
-    """The run itself. Raises `TraceError`."""
+    """The run. Raises `TraceError`."""
     return host.current.get_run(run_id)
 
 
 def items(run_id: str) -> Iterator[RunItem]:
-    """Its items, the newest first; further pages are loaded when they are reached."""
+    """Its items, the newest first; further pages are loaded on demand."""
     cursor = None
     while True:
         page, cursor = host.current.list_items(run_id, cursor=cursor, limit=_PAGE)

@@ -44,7 +44,7 @@ def field(
     format: str | None = None,
     examples: list[Any] | None = None,
 ) -> Any:
-    """A field of a configuration, with what its JSON Schema says beyond the type."""
+    """A field of a configuration, with keywords of its JSON Schema."""
     keywords = {
         "title": title,
         "description": description,
@@ -63,13 +63,13 @@ def field(
     }
     metadata = {"perpend_plugin": {name: value for name, value in keywords.items() if value is not None}}
     if isinstance(default, (list, dict, set)):
-        # Each configuration gets a list of its own.
+        # Each configuration has its own list.
         return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def schema_of(config: Any) -> dict[str, Any]:
-    """The JSON Schema of a configuration type; a mapping is taken as the schema itself."""
+    """The JSON Schema of a configuration type; a mapping is the schema itself."""
     if config is None:
         return dict(_EMPTY)
     if isinstance(config, Mapping):
@@ -78,14 +78,14 @@ def schema_of(config: Any) -> dict[str, Any]:
 
 
 def typed(config: Any, value: dict[str, Any]) -> Any:
-    """The configuration as the type the evaluator asked for."""
+    """The configuration as the type of the evaluator."""
     if config is None or isinstance(config, Mapping):
         return value
     return _typed(config, value, "config")
 
 
 def checked(kind: Any, value: dict[str, Any]) -> Any:
-    """A value that nobody has checked yet as the type; `ValueError` names the member that does not fit it."""
+    """An unchecked value as the type. `ValueError` names the invalid member."""
     if kind is None or isinstance(kind, Mapping):
         return value
     problem = _problem(_schema(kind, str(kind)), value, "")
@@ -94,7 +94,7 @@ def checked(kind: Any, value: dict[str, Any]) -> Any:
     return _typed(kind, value, "the value")
 
 
-#: What the words of JSON Schema are in Python.
+#: The types of JSON Schema in Python.
 _IS: dict[str, Any] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
@@ -107,16 +107,16 @@ _IS: dict[str, Any] = {
 
 
 def _problem(schema: Mapping[str, Any], value: Any, at: str) -> str | None:
-    """What does not fit a schema that was derived here. Members that it does not name do no harm."""
+    """The first violation of a schema of this module. Unknown members are allowed."""
     where = at or "the value"
     if "anyOf" in schema and all(_problem(one, value, at) for one in schema["anyOf"]):
-        return f"{where} is of none of the possible kinds"
+        return f"{where} has an invalid type"
     wanted = schema.get("type", [])
     kinds = [wanted] if isinstance(wanted, str) else wanted
     if kinds and not any(_IS[kind](value) for kind in kinds):
-        return f"{where} is no {' or '.join(kinds)}"
+        return f"{where} must be of type {' or '.join(kinds)}"
     if "enum" in schema and value not in schema["enum"]:
-        return f"{where} is none of {schema['enum']}"
+        return f"{where} must be one of {schema['enum']}"
     if isinstance(value, dict):
         missing = [name for name in schema.get("required", []) if name not in value]
         if missing:
@@ -129,7 +129,7 @@ def _problem(schema: Mapping[str, Any], value: Any, at: str) -> str | None:
     elif isinstance(value, list):
         firsts, others = schema.get("prefixItems", []), schema.get("items") or {}
         if len(value) < len(firsts):
-            return f"{where} has {len(value)} elements and not {len(firsts)}"
+            return f"{where} must have {len(firsts)} elements, got {len(value)}"
         kinds_of = [*firsts, *([others] * (len(value) - len(firsts)))]
         parts = [(one, part, str(index)) for index, (one, part) in enumerate(zip(kinds_of, value))]
     else:
@@ -141,9 +141,9 @@ def _problem(schema: Mapping[str, Any], value: Any, at: str) -> str | None:
 def _bound_missed(schema: Mapping[str, Any], value: Any, where: str) -> str | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if value < schema.get("minimum", value):
-            return f"{where} is {value}, at least {schema['minimum']} is possible"
+            return f"{where} must be at least {schema['minimum']}, got {value}"
         if schema.get("maximum", value) < value:
-            return f"{where} is {value}, at most {schema['maximum']} is possible"
+            return f"{where} must be at most {schema['maximum']}, got {value}"
     return None
 
 
@@ -231,7 +231,7 @@ def _plain(value: Any) -> Any:
 
 
 def _typed(kind: Any, value: Any, at: str) -> Any:
-    """The host has checked the schema; this only rebuilds the types."""
+    """Restores the types of a value that satisfies the schema."""
     if dataclasses.is_dataclass(kind):
         plan = _plan(kind)
         given = {
@@ -262,7 +262,7 @@ def _typed(kind: Any, value: Any, at: str) -> Any:
 
 @functools.cache
 def _plan(kind: Any) -> dict[str, Any]:
-    """The members of a dataclass and the types to rebuild; None where JSON has the value as it is."""
+    """The members of a dataclass and the types to restore; None for JSON values."""
     hints = typing.get_type_hints(kind)
     members = [member.name for member in dataclasses.fields(kind) if member.init]
     return {name: None if hints[name] in (str, int, bool, Any) else hints[name] for name in members}

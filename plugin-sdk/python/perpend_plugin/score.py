@@ -1,4 +1,4 @@
-"""Scores, and what an evaluator declares about them and about the models it asks."""
+"""Scores, and the declarations of scores and slots."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import Internal
 
-#: The value of a score. A bool is a yes or no, a str a category.
+#: The value of a score. A str is a category.
 Value = bool | float | int | str
 
 
@@ -21,15 +21,15 @@ class Score:
     name: str
     #: A finite number, a bool, or a category of at most 256 bytes.
     value: Value
-    #: A short explanation for people.
+    #: A short explanation for users.
     comment: str | None = None
-    #: What a program may want to read later.
+    #: Further data for programs.
     metadata: Mapping[str, Any] | None = None
     #: Attach the score to this observation; None attaches it to the subject of the evaluation.
     observation_id: str | None = None
 
     def metadata_json(self) -> str | None:
-        """The metadata as it crosses the boundary."""
+        """The metadata as JSON text."""
         if not self.metadata:
             return None
         try:
@@ -40,7 +40,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Spec:
-    """Declares one score. Made by `numeric`, `share`, `boolean` and `categorical`."""
+    """Declares one score. Created by `numeric`, `share`, `boolean` and `categorical`."""
 
     name: str
     description: str
@@ -69,18 +69,18 @@ def share(name: str, description: str = "") -> Spec:
 
 
 def boolean(name: str, description: str = "") -> Spec:
-    """Yes or no."""
+    """True or false."""
     return Spec(name, description, "boolean")
 
 
 def categorical(name: str, description: str = "", categories: Iterable[str] = ()) -> Spec:
-    """One of these categories; without any, every category."""
+    """One of these categories; without categories, any category."""
     return Spec(name, description, "categorical", categories=tuple(categories))
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A place where whoever configures the evaluator puts a model. Made by `slot` and `embedding`."""
+    """A slot for a model, which the configuration of an evaluator assigns. Created by `slot` and `embedding`."""
 
     name: str
     description: str = ""
@@ -89,18 +89,18 @@ class Slot:
 
 
 def slot(name: str, description: str = "", *, required: bool = True) -> Slot:
-    """A model that answers messages."""
+    """A chat model."""
     return Slot(name, description, "chat", required)
 
 
 def embedding(name: str, description: str = "", *, required: bool = True) -> Slot:
-    """A model that turns texts into vectors."""
+    """An embedding model."""
     return Slot(name, description, "embedding", required)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A rule that a configuration breaks."""
+    """A problem of a configuration."""
 
     message: str
     #: JSON Pointer into the configuration; empty for the whole of it.
@@ -108,22 +108,22 @@ class Problem:
 
 
 def scores_of(answer: Any, specs: tuple[Spec, ...]) -> list[Score]:
-    """What an evaluator returned, as a list: one score, several, a bare value, or nothing."""
+    """The scores in the result of an evaluator: a score, several, a value, or nothing."""
     if answer is None:
         return []
     if isinstance(answer, (bool, int, float, str)):
         if len(specs) != 1:
             raise Internal(
-                f"the evaluator returned the bare value {answer!r}, which needs exactly one declared"
-                f" score, and it declares {len(specs)}: return Score(name, value)"
+                f"a value without a name requires exactly one declared score, got {answer!r} and"
+                f" {len(specs)} declared scores: return Score(name, value)"
             )
         return [Score(specs[0].name, answer)]
     is_many = isinstance(answer, Iterable) and not isinstance(answer, Mapping)
     scores = list(answer) if is_many else [answer]
     for score in scores:
         if not isinstance(score, Score):
-            raise Internal(f"the evaluator returned a {type(score).__name__}, not a Score")
+            raise Internal(f"the evaluator must return a Score, got {type(score).__name__}")
         if not isinstance(score.value, (bool, int, float, str)):
             kind = type(score.value).__name__
-            raise Internal(f"score {score.name!r}: its value is a {kind}, not a number, bool or text")
+            raise Internal(f"the value of score {score.name!r} must be a number, a bool or a str, got {kind}")
     return scores

@@ -18,21 +18,21 @@ class SessionInfo:
 
     id: str
     trace_count: int = 0
-    #: When the first of its traces began, in milliseconds since 1970.
+    #: Start of the first trace, in milliseconds since 1970.
     start: int = 0
-    #: When the last of them began.
+    #: Start of the last trace.
     end: int = 0
-    #: Whose it was, sorted; the first 100.
+    #: The users of the session, sorted; the first 100.
     user_ids: list[str] = field(default_factory=list)
 
 
 def get(session_id: str) -> SessionInfo:
-    """The session itself. Raises `TraceError`."""
+    """The session. Raises `TraceError`."""
     return host.current.get_session(session_id)
 
 
 def traces(session_id: str) -> Iterator[TraceInfo]:
-    """Its traces by start time; further pages are loaded when they are reached."""
+    """Its traces by start time; further pages are loaded on demand."""
     cursor = None
     while True:
         page, cursor = host.current.list_traces(session_id, cursor=cursor, limit=_PAGE)

@@ -7,14 +7,14 @@
         assert score.value is True
 
     def test_the_judge_reads_the_choice():
-        with host(answers=[{"choice": "yes"}]) as told:
+        with host(answers=[{"choice": "yes"}]) as scripted:
             [score] = evaluate("tone", output="hello")
-        assert "hello" in told.requests[0].pairs()[-1][1]
+        assert "hello" in scripted.requests[0].pairs()[-1][1]
 
     def test_the_judge_looks_the_customer_up():
-        with host(answers=[calling("look_up", id="c1"), "It did."]) as told:
+        with host(answers=[calling("look_up", id="c1"), "It did."]) as scripted:
             evaluate("agent", output="hello")
-        assert told.requests[1].conversation()[-1].parts[0].content == "Ann"
+        assert scripted.requests[1].conversation()[-1].parts[0].content == "Ann"
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .score import Score
 from .session import SessionInfo
 from .trace import PARTS, Hit, Observation, OutlineEntry, Slice, TraceInfo
 
-#: An answer of the stand-in model: text, the structured value, a whole completion, or an error.
+#: An answer of the scripted model: text, the structured value, a whole completion, or an error.
 Answer = str | Mapping[str, Any] | Completion | ModelError
 
 #: A trace of a test: each observation with its `input`, `output` and `metadata`.
@@ -43,14 +43,14 @@ Trace = Sequence[tuple[Observation, Mapping[str, Any]]]
 
 
 def calling(name: str, **arguments: Any) -> Completion:
-    """An answer that asks for a tool."""
+    """An answer with a call of a tool."""
     call = ToolCall(f"call-{name}", name, json.dumps(arguments, ensure_ascii=False))
     return Completion("", finish="tool-calls", model="test", tool_calls=[call])
 
 
 def likely(shares: Mapping[str, float], answer: str | Mapping[str, Any] | None = None) -> Completion:
-    """An answer that knows how probable each choice was, by default the most probable one. On a server that is
-    computed from the log-probabilities of the tokens; here it is said."""
+    """An answer with the probabilities of choices; its text is by default the most probable one. A server computes them from
+    the log-probabilities of the tokens."""
 
     def measure(choices: Sequence[str], member: str | None, byte: int | None) -> Distribution | None:
         masses = [float(shares.get(choice, 0)) for choice in choices]
@@ -83,7 +83,7 @@ def evaluate(
     run: str | None = None,
     **parts: Any,
 ) -> list[Score]:
-    """The scores that an evaluator gives for an item made of `input`, `output`, `expected_output`.
+    """The scores of an evaluator for an item with `input`, `output`, `expected_output`.
 
     Raises what the server would report: always an `EvalError`. Defaults of the configuration are filled
     in; that it satisfies its schema is checked by `perpend plugin test`, in the host itself.
@@ -97,7 +97,7 @@ def evaluate(
             given[name] = json.loads(json.dumps(schema["default"]))
     unknown = [name for name in given if properties and name not in properties]
     if unknown and one.config_schema.get("additionalProperties") is False:
-        raise InvalidConfig(f"config: unknown member {unknown[0]!r}; there are {', '.join(properties)}")
+        raise InvalidConfig(f"config: unknown member {unknown[0]!r}; the members are {', '.join(properties)}")
     for problem in one.problems(given):
         raise InvalidConfig(problem.message)
     try:
@@ -107,7 +107,7 @@ def evaluate(
 
 
 class TestHost(_host.Host):
-    """Answers as it was told and remembers what it was asked."""
+    """A scripted host, which records the requests."""
 
     __test__ = False
 
@@ -164,14 +164,14 @@ class TestHost(_host.Host):
         start = min((head.start for head in heads), default=0)
         return TraceInfo(trace_id, session_id=session, start=start, observation_count=len(heads))
 
-    def list_observations(self, trace_id: str, **wanted: Any) -> tuple[list[Observation], str | None]:
+    def list_observations(self, trace_id: str, **filters: Any) -> tuple[list[Observation], str | None]:
         heads = [head for head, _ in self._of(trace_id)]
-        if wanted["parent_id"] is not None:
-            heads = [head for head in heads if head.parent_id == wanted["parent_id"]]
-        if wanted["kinds"]:
-            heads = [head for head in heads if head.kind in wanted["kinds"]]
-        if wanted["name"] is not None:
-            heads = [head for head in heads if head.name == wanted["name"]]
+        if filters["parent_id"] is not None:
+            heads = [head for head in heads if head.parent_id == filters["parent_id"]]
+        if filters["kinds"]:
+            heads = [head for head in heads if head.kind in filters["kinds"]]
+        if filters["name"] is not None:
+            heads = [head for head in heads if head.name == filters["name"]]
         return heads, None
 
     def read(self, part: str, trace_id: str, observation_id: str) -> Any:
@@ -294,9 +294,9 @@ def host(
 ) -> Iterator[TestHost]:
     """Puts a `TestHost` in place of the server. `sessions` names the traces of each, `runs` the items."""
     before = _host.current
-    told = TestHost(answers, vectors, traces, seed, run_time, sessions, runs)
-    _host.current = told
+    scripted = TestHost(answers, vectors, traces, seed, run_time, sessions, runs)
+    _host.current = scripted
     try:
-        yield told
+        yield scripted
     finally:
         _host.current = before

@@ -1,5 +1,5 @@
-"""Reads the recorded execution behind an item, piece by piece. The evaluator asks for it with
-`needs=("trace", ...)`; `item.trace` says what may be read, and so may each trace of `item.session` and `item.run`."""
+"""Reading of the recorded execution of an item. It requires `needs=("trace", ...)`. The trace of `item.trace` can be read,
+and each trace of `item.session` and `item.run`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = (
 #: Parts of an observation that can be large.
 PARTS = ("input", "output", "metadata")
 _PAGE = 500
-#: The longest range that is read at once.
+#: The maximum length of a range.
 _RANGE = 1 << 20
 
 
@@ -48,7 +48,7 @@ class TraceInfo:
 
 @dataclass
 class Observation:
-    """An observation without its bulky parts."""
+    """An observation without its large parts."""
 
     id: str
     #: One of `KINDS`.
@@ -63,7 +63,7 @@ class Observation:
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
-    #: Bytes that reading it would take.
+    #: Size in bytes.
     input_size: int = 0
     output_size: int = 0
 
@@ -74,16 +74,16 @@ class OutlineEntry:
 
     id: str
     parent_id: str | None = None
-    #: 0 at the top of what was asked for.
+    #: 0 at the top of the requested tree.
     depth: int = 0
     #: One of `KINDS`.
     kind: str = "span"
     name: str | None = None
     severity: str = "standard"
     start: int = 0
-    #: Milliseconds; None while it has no end.
+    #: Milliseconds; None for an observation without end.
     duration: int | None = None
-    #: Bytes that reading it would take.
+    #: Size in bytes.
     input_size: int = 0
     output_size: int = 0
     #: Direct children.
@@ -92,14 +92,14 @@ class OutlineEntry:
 
 @dataclass
 class Hit:
-    """A place where a text was found."""
+    """An occurrence of a text."""
 
     observation_id: str
     #: One of `PARTS`.
     part: str
-    #: Byte of the place in the part, for `read_range`.
+    #: Byte offset in the part, as for `read_range`.
     offset: int
-    #: The place with about 100 bytes on each side.
+    #: The occurrence with about 100 bytes on each side.
     excerpt: str
 
 
@@ -108,11 +108,11 @@ class Slice:
     """A range of one part."""
 
     text: str
-    #: The byte where it begins: moved back to the beginning of a character.
+    #: The start in bytes, moved back to the beginning of a character.
     offset: int = 0
-    #: Bytes of the whole part.
+    #: The size of the whole part in bytes.
     total: int = 0
-    #: The whole part is JSON, and not the text of a JSON string.
+    #: True when the whole part is JSON, and not the text of a JSON string.
     is_json: bool = False
 
 
@@ -128,10 +128,10 @@ def observations(
     kinds: Sequence[str] = (),
     name: str | None = None,
 ) -> Iterator[Observation]:
-    """The observations of a trace by start time; further pages are loaded when they are reached."""
+    """The observations of a trace by start time; further pages are loaded on demand."""
     for kind in kinds:
         if kind not in KINDS:
-            raise TraceError("not-found", f"no kind {kind!r}: {', '.join(KINDS)}")
+            raise TraceError("not-found", f"the kind must be one of {', '.join(KINDS)}; got {kind!r}")
     cursor = None
     while True:
         page, cursor = host.current.list_observations(
@@ -158,8 +158,8 @@ def read_metadata(trace_id: str, observation_id: str) -> dict[str, Any]:
 
 
 def outline(trace_id: str, parent_id: str | None = None) -> Iterator[OutlineEntry]:
-    """The tree of a trace, or what is below one observation: depth first, children by start. Further pages are
-    loaded when they are reached. A trace of more than 50,000 observations has none: `TraceError`, `too-large`."""
+    """The tree of a trace, or the subtree below one observation: depth first, children by start. Further pages are loaded on
+    demand. A trace of more than 50,000 observations has no outline: `TraceError`, `too-large`."""
     cursor = None
     while True:
         page, cursor = host.current.outline(trace_id, parent_id=parent_id, cursor=cursor, limit=_PAGE)
@@ -169,16 +169,16 @@ def outline(trace_id: str, parent_id: str | None = None) -> Iterator[OutlineEntr
 
 
 def search(trace_id: str, text: str, limit: int = 100) -> list[Hit]:
-    """Where a text of 1 to 1,000 bytes stands in the inputs, outputs and metadata of a trace: literally, in upper or
-    lower case; at most 100 places."""
+    """The occurrences of a text of 1 to 1,000 bytes in the inputs, outputs and metadata of a trace, ignoring case; at most
+    100."""
     return host.current.search(trace_id, text, limit)
 
 
 def read_range(trace_id: str, observation_id: str, part: str, offset: int = 0, length: int = _RANGE) -> Slice | None:
-    """`length` bytes, at most 1 MiB, of the input, output or metadata from byte `offset` on; both ends move back to the
+    """`length` bytes, at most 1 MiB, of the input, output or metadata from byte `offset`; both ends move back to the
     beginning of a character. None when the observation has no such part."""
     if part not in PARTS:
-        raise TraceError("not-found", f"no part {part!r}: {', '.join(PARTS)}")
+        raise TraceError("not-found", f"the part must be one of {', '.join(PARTS)}; got {part!r}")
     return host.current.read_range(trace_id, observation_id, part, offset, min(length, _RANGE))
 
 

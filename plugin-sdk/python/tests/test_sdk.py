@@ -104,25 +104,25 @@ class Declaring(Fresh):
         self.assertEqual((one.title, one.description), ("Is short", "Whether it is short."))
         self.assertEqual(evaluate("is-short", output="ab")[0], perpend_plugin.Score("ok", True))
 
-    def test_mistakes_are_told_where_they_are_made(self):
+    def test_an_invalid_definition_raises(self):
         def declare(function=lambda item: None, **settings):
             settings.setdefault("scores", perpend_plugin.boolean("ok"))
             return perpend_plugin.evaluator(settings.pop("id", "x"), **settings)(function)
 
         for part, settings in [
             ("a letter first", {"id": "1a"}),
-            ("declares no score", {"scores": []}),
-            ("needs is a list", {"needs": ["body"]}),
+            ("must declare scores", {"scores": []}),
+            ("needs must be a list", {"needs": ["body"]}),
             ("3 parameters", {"function": lambda a, b, c: None}),
             ("a method `evaluate", {"function": type("X", (), {"evaluate": 5})}),
         ]:
             with self.subTest(part), self.assertRaisesRegex(ValueError, part):
                 declare(**settings)
         declare()
-        with self.assertRaisesRegex(ValueError, "two evaluators"):
+        with self.assertRaisesRegex(ValueError, "duplicate evaluator"):
             declare()
         with self.assertRaisesRegex(ValueError, "vendor/name"):
-            perpend_plugin.plugin("Nobody")
+            perpend_plugin.plugin("Unnamed")
 
     def test_capabilities_follow_from_slots_and_needs(self):
         perpend_plugin.evaluator("a", scores=perpend_plugin.boolean("ok"))(lambda item: True)
@@ -147,43 +147,43 @@ class Answers(Fresh):
         self.assertEqual(self.answer(iter([perpend_plugin.Score("n", 1)])), [perpend_plugin.Score("n", 1)])
         self.assertEqual(self.answer(None), [])
 
-    def test_other_answers_are_refused_with_the_reason(self):
+    def test_other_results_are_refused(self):
         two = [perpend_plugin.numeric("a"), perpend_plugin.numeric("b")]
         for value, scores, part in [
             (1, two, "exactly one declared"),
-            ({"n": 1}, two, "returned a dict"),
-            ([1], two, "returned a int"),
-            (perpend_plugin.Score("a", None), two, "its value is a NoneType"),
+            ({"n": 1}, two, "must return a Score, got dict"),
+            ([1], two, "must return a Score, got int"),
+            (perpend_plugin.Score("a", None), two, "must be a number, a bool or a str, got NoneType"),
         ]:
             with self.subTest(part), self.assertRaisesRegex(perpend_plugin.Internal, part):
                 self.answer(value, scores)
 
-    def test_an_exception_is_told_with_its_type_file_and_line(self):
+    def test_an_exception_is_reported_with_its_type_file_and_line(self):
         perpend_plugin.evaluator("x", scores=perpend_plugin.boolean("ok"))(lambda item: {}["gone"])
         with self.assertRaisesRegex(
             perpend_plugin.Internal, r"KeyError: 'gone' \(test_sdk.py, line \d+, in <lambda>\)"
         ):
             evaluate("x", output="x")
 
-    def test_metadata_that_is_no_json_is_named(self):
+    def test_metadata_that_is_not_json_is_refused(self):
         with self.assertRaisesRegex(perpend_plugin.Internal, "score 'n': its metadata is not JSON"):
             perpend_plugin.Score("n", 1, metadata={"a": object()}).metadata_json()
 
 
 class Host(Fresh):
-    def test_a_stand_in_answers_and_remembers(self):
+    def test_a_scripted_host_answers_and_records(self):
         @perpend_plugin.evaluator("judge", scores=perpend_plugin.boolean("ok"), slots=[perpend_plugin.slot("judge")])
         def judge(item):
-            perpend_plugin.log.warn("asking", n=1)
+            perpend_plugin.log.warn("calling", n=1)
             answer = perpend_plugin.model.complete([("system", "s"), item.text()], schema={"type": "object"})
             return answer.structured["ok"]
 
-        with host(answers=[{"ok": True}], seed=5) as told:
+        with host(answers=[{"ok": True}], seed=5) as scripted:
             [score] = evaluate("judge", output="hello")
             self.assertEqual(perpend_plugin.seed(), 5)
         self.assertIs(score.value, True)
-        self.assertEqual(told.requests[0].pairs(), [("system", "s"), ("user", "hello")])
-        self.assertEqual(told.lines, [("warn", "asking", {"n": 1})])
+        self.assertEqual(scripted.requests[0].pairs(), [("system", "s"), ("user", "hello")])
+        self.assertEqual(scripted.lines, [("warn", "calling", {"n": 1})])
         with self.assertRaisesRegex(perpend_plugin.ModelError, "not-granted"):
             evaluate("judge", output="hello")
 
@@ -206,12 +206,12 @@ class Look:
 
 
 class Conversations(unittest.TestCase):
-    def test_a_message_is_said_in_many_forms(self):
+    def test_a_message_has_many_forms(self):
         result = ToolResult("1", "found")
         messages = ["a", ("system", "b"), {"role": "user", "content": ["c", Image("m")]}, ("tool", result)]
-        said = Request([*messages, Message("assistant", iter([ToolCall("1", "look")]))]).conversation()
+        reply = Request([*messages, Message("assistant", iter([ToolCall("1", "look")]))]).conversation()
         self.assertEqual(
-            [(message.role, message.parts) for message in said],
+            [(message.role, message.parts) for message in reply],
             [
                 ("user", ["a"]),
                 ("system", ["b"]),
@@ -223,57 +223,57 @@ class Conversations(unittest.TestCase):
         self.assertEqual(Request("only").pairs(), [("user", "only")])
         self.assertEqual(Message("user", ["a", Image("m"), "b"]).text, "a\n\nb")
 
-    def test_values_without_parts_are_said_as_json(self):
+    def test_values_without_parts_become_json(self):
         for value in ({"é": 1}, [{"role": "user"}], ["a", "b"], [], 5):
             [(_, text)] = Request([("user", value)]).pairs()
             self.assertEqual(text, json.dumps(value, ensure_ascii=False))
 
-    def test_an_unknown_role_is_named(self):
-        with self.assertRaisesRegex(perpend_plugin.ModelError, "the role 'robot'"):
+    def test_an_unknown_role_is_an_error(self):
+        with self.assertRaisesRegex(perpend_plugin.ModelError, "the role must be one of .*'robot'"):
             Request([("robot", "x")]).conversation()
 
-    def test_arguments_are_read_in_their_type_or_refused_with_the_reason(self):
+    def test_arguments_are_read_as_their_type_or_refused(self):
         def read(arguments):
             return ToolCall("1", "look", arguments).read(Look)
 
         self.assertEqual(read('{"text": "x", "inner": {"weight": 2}, "more": 1}'), Look("x", inner=Inner(2.0)))
         self.assertEqual(ToolCall("1", "look", "").read(), {})
         for arguments, why in [
-            ("{", "cannot be read: Expecting"),
-            ("[1]", "no JSON object"),
+            ("{", "invalid arguments of look: Expecting"),
+            ("[1]", "must be a JSON object"),
             ("{}", "text is missing"),
-            ('{"text": 5}', "text is no string"),
-            ('{"text": "x", "limit": true}', "limit is no integer"),
-            ('{"text": "x", "limit": 0}', "limit is 0, at least 1"),
-            ('{"text": "x", "kinds": ["a", "c"]}', r"kinds.1 is none of \['a', 'b'\]"),
-            ('{"text": "x", "inner": {"weight": "y"}}', "inner is of none"),
-            ("[" * 100_000, "cannot be read"),
+            ('{"text": 5}', "text must be of type string"),
+            ('{"text": "x", "limit": true}', "limit must be of type integer"),
+            ('{"text": "x", "limit": 0}', "limit must be at least 1, got 0"),
+            ('{"text": "x", "kinds": ["a", "c"]}', r"kinds.1 must be one of \['a', 'b'\]"),
+            ('{"text": "x", "inner": {"weight": "y"}}', "inner has an invalid type"),
+            ("[" * 100_000, "invalid arguments"),
         ]:
             with self.subTest(why), self.assertRaisesRegex(ValueError, why):
                 read(arguments)
 
-    def test_a_tool_says_what_it_takes(self):
+    def test_a_tool_has_the_schema_of_its_parameters(self):
         self.assertEqual(Tool("look", "", Look).schema()["required"], ["text"])
         self.assertEqual(Tool("look", "").schema(), {"type": "object", "additionalProperties": False})
         self.assertEqual(Tool("look", "", {"type": "object"}).schema(), {"type": "object"})
 
 
 class Loops(Fresh):
-    def test_a_tool_loop_runs_against_a_stand_in(self):
+    def test_a_tool_loop_runs_against_a_scripted_model(self):
         look = Tool("look", "Finds a text.", Look)
 
         @perpend_plugin.evaluator("agent", scores=perpend_plugin.share("sure"), slots=[perpend_plugin.slot("judge")])
         def agent(item):
             messages = [("user", item.text())]
-            while (said := perpend_plugin.model.complete(messages, tools=[look])).tool_calls:
-                results = [call.result({"n": call.read(Look).limit}) for call in said.tool_calls]
-                messages += [said.message, ("tool", results)]
-            return said.probabilities(["yes", "no"]).shares["yes"]
+            while (reply := perpend_plugin.model.complete(messages, tools=[look])).tool_calls:
+                results = [call.result({"n": call.read(Look).limit}) for call in reply.tool_calls]
+                messages += [reply.message, ("tool", results)]
+            return reply.probabilities(["yes", "no"]).shares["yes"]
 
-        with host(answers=[calling("look", text="x"), likely({"yes": 0.6, "no": 0.2, "well": 0.1})]) as told:
+        with host(answers=[calling("look", text="x"), likely({"yes": 0.6, "no": 0.2, "well": 0.1})]) as scripted:
             [score] = evaluate("agent", output="hello")
         self.assertAlmostEqual(score.value, 0.75)
-        last = told.requests[-1].conversation()
+        last = scripted.requests[-1].conversation()
         self.assertEqual([message.role for message in last], ["user", "assistant", "tool"])
         self.assertEqual(last[1].parts, [ToolCall("call-look", "look", '{"text": "x"}')])
         self.assertEqual(last[2].parts, [ToolResult("call-look", '{"n": 3}')])
@@ -321,7 +321,7 @@ class Reading(unittest.TestCase):
             for wrong in ("", "x" * 1001):
                 with self.assertRaisesRegex(perpend_plugin.TraceError, "1 to 1,000 bytes"):
                     perpend_plugin.trace.search("t", wrong)
-            with self.assertRaisesRegex(perpend_plugin.TraceError, "no part 'body'"):
+            with self.assertRaisesRegex(perpend_plugin.TraceError, "the part must be one of .*'body'"):
                 perpend_plugin.trace.read_range("t", "root", "body")
 
     def test_sessions_and_runs_are_read_trace_by_trace_and_item_by_item(self):

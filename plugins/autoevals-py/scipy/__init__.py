@@ -1,1 +1,1 @@
-"""Stands for the compiled package scipy."""
+"""Replaces the compiled package scipy."""

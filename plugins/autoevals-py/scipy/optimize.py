@@ -1,4 +1,4 @@
-"""The assignment of rows to columns with the least sum."""
+"""The assignment of rows to columns with the minimum sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source is given and what it may return, without a sandbox."""
+"""The argument and the result of `evaluate`, without a sandbox."""
 
 import unittest
 
@@ -42,7 +42,7 @@ def evaluate(ctx: EvaluationContext) -> EvaluationResult:
 
 
 class Result(unittest.TestCase):
-    def test_values_take_the_type_that_was_named(self):
+    def test_values_have_the_given_data_type(self):
         for value, kind, wanted in [
             ("2", "'NUMERIC'", 2.0),
             ("True", "'BOOLEAN'", True),
@@ -60,19 +60,19 @@ class Result(unittest.TestCase):
                 self.assertEqual(score.value, wanted)
                 self.assertIs(type(score.value), type(wanted))
 
-    def test_what_breaks_the_contract_says_where(self):
+    def test_an_invalid_result_is_an_error_with_its_position(self):
         for expression, part in [
-            ("None", "returned nothing"),
-            ("5", "returned a int"),
-            ("{'scores': 'x'}", "`scores` is a str"),
-            ("{'scores': [{'value': 1}]}", "scores[0]: a score needs a name"),
-            ("{'scores': [{'name': 'x'}]}", "'x' has no value"),
-            ("{'scores': [{'name': 'x', 'value': 'a', 'dataType': 'NUMERIC'}]}", "is a number, not 'a'"),
-            ("{'scores': [{'name': 'x', 'value': 2, 'data_type': 'BOOLEAN'}]}", "True, False, 1 or 0, not 2"),
+            ("None", "must return EvaluationResult(scores=[...]), got nothing"),
+            ("5", "got a int"),
+            ("{'scores': 'x'}", "`scores` must be a list, got str"),
+            ("{'scores': [{'value': 1}]}", "scores[0]: the name of a score must be"),
+            ("{'scores': [{'name': 'x'}]}", "'x' must have a value"),
+            ("{'scores': [{'name': 'x', 'value': 'a', 'dataType': 'NUMERIC'}]}", "must be a number, got 'a'"),
+            ("{'scores': [{'name': 'x', 'value': 2, 'data_type': 'BOOLEAN'}]}", "True, False, 1 or 0, got 2"),
             ("{'scores': [{'name': 'x', 'value': '', 'dataType': 'TEXT'}]}", "1 to 500 characters"),
-            ("{'scores': [{'name': 'x', 'value': 1, 'dataType': 'COLOR'}]}", "none of NUMERIC"),
+            ("{'scores': [{'name': 'x', 'value': 1, 'dataType': 'COLOR'}]}", "one of NUMERIC"),
             ("{'scores': [{'name': 'x', 'value': float('nan')}]}", "not a finite number"),
-            ("{'scores': [{'name': 'x', 'value': 1, 'comment': 5}]}", "is a int, not text"),
+            ("{'scores': [{'name': 'x', 'value': 1, 'comment': 5}]}", "must be text, got int"),
             ("{'scores': [{'name': 'x', 'value': 1, 'metadata': {'a': object}}]}", "is not JSON"),
         ]:
             with self.subTest(expression=expression), self.assertRaises(perpend_plugin.Internal) as caught:
@@ -85,13 +85,13 @@ class Result(unittest.TestCase):
 
 
 class Errors(unittest.TestCase):
-    def test_a_source_that_does_not_parse_is_named_with_its_line(self):
+    def test_a_syntax_error_is_reported_with_its_line(self):
         with self.assertRaises(perpend_plugin.InvalidConfig) as caught:
             run("def evaluate(ctx)\n    pass")
         self.assertIn("INVALID_SOURCE", caught.exception.message)
         self.assertIn("line 1", caught.exception.message)
 
-    def test_an_exception_is_named_with_its_type_and_line(self):
+    def test_an_exception_is_reported_with_its_type_and_line(self):
         with self.assertRaises(perpend_plugin.Internal) as caught:
             run("def helper(x):\n    return 1 / x\n\ndef evaluate(ctx):\n    return helper(0)")
         wanted = "USER_CODE_ERROR: ZeroDivisionError: division by zero (line 2, in helper)"

@@ -196,9 +196,9 @@ fn errors_have_a_code_a_type_and_a_line() -> Tested {
 fn wrong_results_say_which_score_and_what_is_wrong() -> Tested {
     let guest = plugin()?;
     let cases = [
-        ("1", "not { scores: [...] }"),
-        ("undefined", "not { scores: [...] }"),
-        ("{ scores: { name: 's', value: 1 } }", "not { scores: [...] }"),
+        ("1", "must return { scores: [...] }"),
+        ("undefined", "must return { scores: [...] }"),
+        ("{ scores: { name: 's', value: 1 } }", "must return { scores: [...] }"),
         ("{ scores: [1] }", "scores[0]"),
         ("{ scores: [{ value: 1 }] }", "scores[0].name"),
         ("{ scores: [{ name: 's' }] }", "scores[0].value"),
@@ -211,7 +211,7 @@ fn wrong_results_say_which_score_and_what_is_wrong() -> Tested {
         ("{ scores: [{ name: 's', value: 1, dataType: 'NUMBER' }] }", "scores[0].dataType"),
         ("{ scores: [{ name: 's', value: 1, comment: 5 }] }", "scores[0].comment"),
         ("{ scores: [{ name: 's', value: 1, metadata: [] }] }", "scores[0].metadata"),
-        ("{ scores: [], self: 1n }", "no JSON"),
+        ("{ scores: [], self: 1n }", "not JSON"),
     ];
     for (expression, part) in cases {
         let failure = guest.failure("code", &returning(expression), &output("x"));

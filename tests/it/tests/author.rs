@@ -139,7 +139,7 @@ async fn a_new_project_is_built_checked_run_tested_and_measured_as_it_is() {
     built_project().await; // so that the libraries are compiled
     let folder = tempfile::tempdir().unwrap();
     let dir = new_project(folder.path()).await;
-    run(&dir, &["run"]).await.badly(&["plugin.wasm is not there", "perpend plugin build"]);
+    run(&dir, &["run"]).await.badly(&["plugin.wasm does not exist", "perpend plugin build"]);
     run(&dir, &["build"]).await.well();
 
     let checked = run(&dir, &["check", "--json"]).await.well().json();
@@ -329,5 +329,5 @@ async fn a_component_is_pushed_once_listed_shown_and_rolled_back() {
         .await
         .badly(&["no version \"3.0.0\"", "0.1.0, 0.2.0"]);
     app.stop().await.unwrap();
-    at_server(&["list"]).await.badly(&["does not answer", "--server"]);
+    at_server(&["list"]).await.badly(&["no response", "--server"]);
 }

@@ -92,13 +92,13 @@ fn each_failure_has_its_code_its_class_and_its_line() -> Tested {
         (
             "score = 1",
             InvalidConfig,
-            "INVALID_SOURCE: the source defines no function evaluate(ctx)",
+            "INVALID_SOURCE: the source must define a function evaluate(ctx)",
         ),
         (&long, InvalidConfig, "SOURCE_TOO_LARGE"),
         (
             "def evaluate(ctx):\n    return None",
             PluginError,
-            "INVALID_RESULT: evaluate returned nothing",
+            "INVALID_RESULT: evaluate must return EvaluationResult(scores=[...]), got nothing",
         ),
         (
             "def evaluate(ctx):\n    return {'scores': [{'name': 'x', 'value': float('inf')}]}",

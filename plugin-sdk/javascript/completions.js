@@ -1,9 +1,9 @@
 // Requests to models and their answers.
 //
-// Both are resources of the contract, which is nobody's business but this module's: a request is made when it is
-// sent, and of an answer all is taken at once. An answer is kept in the host only where there is more to ask of it.
+// Both are resources of the contract, which only this module uses: a request is created when it is sent, and an answer is
+// read at once. The host keeps an answer only if it has log-probabilities.
 
-import { asking, errorOf, json, nothing, parsed } from "./bindings.js";
+import { hostCall, errorOf, json, nothing, parsed } from "./bindings.js";
 import { ModelError } from "./errors.js";
 
 const MAX_AT_ONCE = 64;
@@ -16,19 +16,19 @@ const isRecord = (value) => typeof value === "object" && value !== null && !Arra
 const asText = (value) => (typeof value === "string" ? value : (JSON.stringify(value) ?? String(value)));
 
 function one(name, value, names) {
-  if (!names.includes(value)) throw wrong(`${name} ${asText(value)} is none of ${names.join(", ")}`);
+  if (!names.includes(value)) throw wrong(`${name} must be one of ${names.join(", ")}; got ${asText(value)}`);
   return value;
 }
 
 function whole(name, value, max) {
   const number = Number(value);
   if (!Number.isInteger(number) || number < 0 || number > max) {
-    throw wrong(`${name} is ${asText(value)}, whole numbers from 0 to ${max} are possible`);
+    throw wrong(`${name} must be an integer from 0 to ${max}, got ${asText(value)}`);
   }
   return number;
 }
 
-/** The model asks for a tool to be used. */
+/** A call of a tool by the model. */
 export class ToolCall {
   constructor({ id, name, arguments: text }) {
     this.id = id;
@@ -36,24 +36,24 @@ export class ToolCall {
     this.arguments = text;
   }
 
-  /** The arguments as an object. They need not fit the schema of the tool, nor be JSON: then it throws. */
+  /** The arguments as an object. Throws when they are not a JSON object; they may violate the schema of the tool. */
   read() {
     let value;
     try {
       value = JSON.parse(this.arguments.trim() || "{}");
     } catch (thrown) {
-      throw new TypeError(`the arguments of ${this.name} cannot be read: ${thrown.message}`);
+      throw new TypeError(`invalid arguments of ${this.name}: ${thrown.message}`);
     }
-    if (!isRecord(value)) throw new TypeError(`the arguments of ${this.name} are no JSON object`);
+    if (!isRecord(value)) throw new TypeError(`the arguments of ${this.name} must be a JSON object`);
     return value;
   }
 
-  /** What the tool found: text, or a value that the model reads as JSON. */
+  /** The result of the tool: text, or a value that the model reads as JSON. */
   result(content) {
     return { callId: this.id, content: asText(content), isError: false };
   }
 
-  /** Why the tool found nothing. */
+  /** The result of a failed tool. */
   failed(why) {
     return { callId: this.id, content: why instanceof Error ? why.message : asText(why), isError: true };
   }
@@ -72,7 +72,7 @@ function part(given) {
     const { id, name } = given;
     return { tag: "tool-call", val: { id: String(id ?? ""), name, arguments: asText(given.arguments) } };
   }
-  throw wrong(`a part of a message is text, { image }, { audio }, { file }, a tool call or a tool result, not ${asText(given)}`);
+  throw wrong(`a part of a message must be text, { image }, { audio }, { file }, a tool call or a tool result; got ${asText(given)}`);
 }
 
 function message({ role, content }) {
@@ -86,39 +86,39 @@ function toolChoice(given) {
 }
 
 function request(given, bindings) {
-  const wanted = typeof given === "string" ? { prompt: given } : given;
-  const { messages, prompt, system, cache = "standard", tools = [], toolChoice: choice = "auto" } = wanted;
-  const said = messages ? [...messages] : [];
-  if (!nothing(system)) said.unshift({ role: "system", content: system });
-  if (!nothing(prompt)) said.push({ role: "user", content: prompt });
+  const options = typeof given === "string" ? { prompt: given } : given;
+  const { messages, prompt, system, cache = "standard", tools = [], toolChoice: choice = "auto" } = options;
+  const conversation = messages ? [...messages] : [];
+  if (!nothing(system)) conversation.unshift({ role: "system", content: system });
+  if (!nothing(prompt)) conversation.push({ role: "user", content: prompt });
   const chosen = toolChoice(choice);
   one("cache", cache, CACHE_MODES);
-  const made = new bindings.model.Request(said.map(message));
+  const resource = new bindings.model.Request(conversation.map(message));
   const set = (name, apply) => {
-    if (!nothing(wanted[name])) apply(wanted[name]);
+    if (!nothing(options[name])) apply(options[name]);
   };
-  set("slot", (slot) => made.setSlot(slot));
-  set("schema", (schema) => made.setResponseSchema(json(schema)));
-  set("temperature", (temperature) => made.setTemperature(Number(temperature)));
-  set("topP", (topP) => made.setTopP(Number(topP)));
-  set("maxOutputTokens", (limit) => made.setMaxOutputTokens(whole("maxOutputTokens", limit, 2 ** 32 - 1)));
-  set("seed", (seed) => made.setSeed(bindings.u64(whole("seed", seed, Number.MAX_SAFE_INTEGER))));
-  set("topLogprobs", (alternatives) => made.setTopLogprobs(whole("topLogprobs", alternatives, 255)));
-  set("extra", (extra) => made.setExtra(json(extra)));
-  if (wanted.stop?.length > 0) made.setStop([...wanted.stop]);
-  if (cache !== "standard") made.setCache(cache);
+  set("slot", (slot) => resource.setSlot(slot));
+  set("schema", (schema) => resource.setResponseSchema(json(schema)));
+  set("temperature", (temperature) => resource.setTemperature(Number(temperature)));
+  set("topP", (topP) => resource.setTopP(Number(topP)));
+  set("maxOutputTokens", (limit) => resource.setMaxOutputTokens(whole("maxOutputTokens", limit, 2 ** 32 - 1)));
+  set("seed", (seed) => resource.setSeed(bindings.u64(whole("seed", seed, Number.MAX_SAFE_INTEGER))));
+  set("topLogprobs", (alternatives) => resource.setTopLogprobs(whole("topLogprobs", alternatives, 255)));
+  set("extra", (extra) => resource.setExtra(json(extra)));
+  if (options.stop?.length > 0) resource.setStop([...options.stop]);
+  if (cache !== "standard") resource.setCache(cache);
   if (tools.length > 0 || chosen.tag !== "auto") {
-    const offered = tools.map(({ name, description = "", parameters = { type: "object" } }) => ({
+    const definitions = tools.map(({ name, description = "", parameters = { type: "object" } }) => ({
       name,
       description,
       parameters: json(parameters),
     }));
-    made.setTools(offered, chosen);
+    resource.setTools(definitions, chosen);
   }
-  return made;
+  return resource;
 }
 
-/** Bytes of a text in UTF-8, which the contract counts in. */
+/** The length of a text in UTF-8, the unit of the contract. */
 function bytes(text) {
   let count = 0;
   for (const character of text) {
@@ -128,7 +128,7 @@ function bytes(text) {
   return count;
 }
 
-/** What a model answered. */
+/** The answer of a model. */
 class Completion {
   #held;
   #u64;
@@ -148,13 +148,13 @@ class Completion {
     else held[Symbol.dispose]?.();
   }
 
-  /** What the model said, for the next request of the conversation. */
+  /** The message of the model, for the next request of the conversation. */
   get message() {
-    const isSaid = this.text !== "" || this.toolCalls.length === 0;
-    return { role: "assistant", content: [...(isSaid ? [this.text] : []), ...this.toolCalls] };
+    const hasText = this.text !== "" || this.toolCalls.length === 0;
+    return { role: "assistant", content: [...(hasText ? [this.text] : []), ...this.toolCalls] };
   }
 
-  /** How probable each choice was that could have stood at the place. */
+  /** The probability of each choice at the place. */
   probabilities(choices, place) {
     if (this.#held === undefined) return undefined;
     let at = { tag: "whole" };
@@ -167,21 +167,21 @@ class Completion {
   }
 }
 
-/** `ctx.model`: models, named by the slots that the evaluator declares. */
+/** `ctx.model`: the models of the declared slots. */
 export function models(bindings) {
   const { model, u64 } = bindings;
   const completion = (held) => new Completion(held, u64);
   return {
     /** One chat completion; throws `ModelError`. */
     complete(given) {
-      const made = request(given, bindings);
-      return completion(asking(ModelError, () => model.complete(made)));
+      const resource = request(given, bindings);
+      return completion(hostCall(ModelError, () => model.complete(resource)));
     },
-    /** Many at once, answered in order as `Promise.allSettled` would. */
+    /** Many requests concurrently; the results have the order of the requests and the form of `Promise.allSettled`. */
     completeAll(requests) {
       if (requests.length > MAX_AT_ONCE) {
-        // Each is a handle, and the host ends a call that holds too many of them.
-        throw wrong(`${requests.length} requests, at most ${MAX_AT_ONCE} are possible at once`);
+        // Each is a handle, and the host ends a call with too many handles.
+        throw wrong(`completeAll must have at most ${MAX_AT_ONCE} requests, got ${requests.length}`);
       }
       const answers = model.completeAll(requests.map((given) => request(given, bindings)));
       return answers.map((answer) =>
@@ -192,7 +192,7 @@ export function models(bindings) {
     },
     /** One vector per text. */
     embed(texts, { slot } = {}) {
-      const vectors = asking(ModelError, () => model.embed(slot, [...texts]));
+      const vectors = hostCall(ModelError, () => model.embed(slot, [...texts]));
       return vectors.map((vector) => Array.from(vector));
     },
   };
