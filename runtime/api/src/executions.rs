@@ -22,7 +22,7 @@ use perpend_http_kit::cursor;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
-use perpend_scheduler::{Explanation, Refusal, Step};
+use perpend_scheduler::{Explanation, ExplanationStep, Refusal};
 
 use super::evaluators::PAGE;
 use super::{model_calls, rules};
@@ -295,17 +295,17 @@ fn explanation_view(
 }
 
 /// The details of a step.
-fn facts(step: &Step) -> ExplanationDetails {
+fn facts(step: &ExplanationStep) -> ExplanationDetails {
     let none = ExplanationDetails::default;
     match step {
-        Step::NoSuchTarget | Step::Due => none(),
-        Step::NotComplete { complete_at } => {
+        ExplanationStep::NoSuchTarget | ExplanationStep::Due => none(),
+        ExplanationStep::NotComplete { complete_at } => {
             ExplanationDetails { complete_at: Some(*complete_at), ..none() }
         }
-        Step::WaitingForRule { rule, .. } => {
+        ExplanationStep::WaitingForRule { rule, .. } => {
             ExplanationDetails { waiting_for_rule_id: Some(rule.clone()), ..none() }
         }
-        Step::Refused(refusal) => match refusal {
+        ExplanationStep::Refused(refusal) => match refusal {
             Refusal::RuleInactive
             | Refusal::RulePaused
             | Refusal::InternalEnvironment
@@ -320,12 +320,12 @@ fn facts(step: &Step) -> ExplanationDetails {
                 ExplanationDetails { sample: Some(*value), sampling: Some(*rate), ..none() }
             }
         },
-        Step::OlderThanRule { arrived_at, rule_created_at, .. } => ExplanationDetails {
+        ExplanationStep::OlderThanRule { arrived_at, rule_created_at, .. } => ExplanationDetails {
             arrived_at: Some(*arrived_at),
             rule_created_at: Some(*rule_created_at),
             ..none()
         },
-        Step::Taken { sample, rate, completion, is_audit, assignments, .. } => {
+        ExplanationStep::Taken { sample, rate, completion, is_audit, assignments, .. } => {
             let assignments = assignments.iter().map(|assignment| AssignmentFacts {
                 assignment_id: assignment.assignment.clone(),
                 evaluator_id: assignment.evaluator.clone(),

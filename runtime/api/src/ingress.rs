@@ -29,7 +29,7 @@ use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::{ApiDescription, Routes};
 use perpend_otlp::respond::{self, ExportResponse};
 use perpend_otlp::{Context, Encoding};
-use perpend_telemetry::Prepared;
+use perpend_telemetry::PreparedBatch;
 
 use batch::ChargedBatch;
 use headers::Sender;
@@ -109,7 +109,7 @@ async fn take(
 async fn drop_own_traces(
     app: &App,
     project: &ProjectId,
-    batch: &mut Prepared,
+    batch: &mut PreparedBatch,
 ) -> Result<(), Problem> {
     let ledger = &app.store.ledger;
     let own = ledger.executions_among(project, batch.trace_ids()).await?;
@@ -127,7 +127,7 @@ fn translate(
     encoding: Encoding,
     context: &Context,
     prices: &PriceTable,
-) -> Result<(Option<Prepared>, Vec<u8>), Problem> {
+) -> Result<(Option<PreparedBatch>, Vec<u8>), Problem> {
     let mut batch = ChargedBatch::new(body, prices);
     let bytes = &body.bytes;
     let read = match signal {

@@ -17,7 +17,7 @@ use perpend_http_kit::extract::Body;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading;
 use perpend_http_kit::routes::Operation;
-use perpend_scheduler::{Preview, PreviewExample, Trial, TrialOn};
+use perpend_scheduler::{Preview, PreviewExample, Trial, TrialSubject};
 
 use crate::state::{App, Routes};
 use crate::{evaluators, model_calls, rules};
@@ -176,7 +176,7 @@ impl AssignmentPreview<'_> {
             evaluator,
             mapping: self.assignment.mapping.clone(),
             on_missing: self.rule.on_missing,
-            on: vec![TrialOn::Target(example.target.clone())],
+            on: vec![TrialSubject::Target(example.target.clone())],
             // A cached reply has neither the cost nor the latency of a future call.
             reuse: ReplyReuse { replies: ReplyPolicy::Refresh, run: 0 },
             limit: evaluators::TRIAL_LIMIT,

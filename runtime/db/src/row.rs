@@ -194,7 +194,7 @@ impl Cell {
     pub fn int(&self) -> Result<i64, Error> {
         match self {
             Self::Int(value) => Ok(*value),
-            _ => Err(self.is_no("an integer")),
+            _ => Err(self.unexpected("an integer")),
         }
     }
 
@@ -203,7 +203,7 @@ impl Cell {
     pub fn float(&self) -> Result<f64, Error> {
         match self {
             Self::Float(value) => Ok(*value),
-            _ => Err(self.is_no("a number")),
+            _ => Err(self.unexpected("a number")),
         }
     }
 
@@ -212,7 +212,7 @@ impl Cell {
     pub fn text(&self) -> Result<&str, Error> {
         match self {
             Self::Text(value) => Ok(value),
-            _ => Err(self.is_no("a text")),
+            _ => Err(self.unexpected("a text")),
         }
     }
 
@@ -221,21 +221,21 @@ impl Cell {
     pub fn blob(&self) -> Result<&[u8], Error> {
         match self {
             Self::Blob(value) => Ok(value),
-            _ => Err(self.is_no("a blob")),
+            _ => Err(self.unexpected("a blob")),
         }
     }
 
-    fn is_no(&self, wanted: &str) -> Error {
+    fn unexpected(&self, expected: &str) -> Error {
         let found = match self {
             Self::Int(_) => "an integer",
             Self::Float(_) => "a number",
             Self::Text(_) => "a text",
             Self::Blob(_) => "a blob",
-            Self::Null => "nothing",
+            Self::Null => "null",
         };
         Error::Inconsistent {
             what: "column",
-            detail: format!("{found} stands where {wanted} should"),
+            detail: format!("expected {expected}, found {found}"),
         }
     }
 
@@ -288,6 +288,6 @@ mod tests {
             assert_eq!(is_read.as_slice(), only, "{cell:?}");
         }
         let error = Cell::Null.int().unwrap_err().to_string();
-        assert!(error.contains("nothing stands where an integer should"), "{error}");
+        assert!(error.contains("expected an integer, found null"), "{error}");
     }
 }

@@ -111,7 +111,7 @@ pub(super) async fn trace_outline(
     if let Some(outline) = app.outlines.get(&key, version) {
         return Ok(Some((version.revision, outline)));
     }
-    let steps = telemetry.steps_of_trace(project, trace).await?;
+    let steps = telemetry.outline_observations(project, trace).await?;
     // Sorting a large trace would block the other requests of this thread.
     let outlines = Arc::clone(&app.outlines);
     let made = tokio::task::spawn_blocking(move || outlines.make(key, version, steps)).await;

@@ -432,7 +432,8 @@ impl<'a> Search<'a> {
             else {
                 continue;
             };
-            let observations = telemetry.steps_by_id(project, &observation, below, limit).await?;
+            let observations =
+                telemetry.observations_by_id(project, &observation, below, limit).await?;
             let hits = observations.found.iter().map(|(trace, name)| {
                 let note = format!("observation of trace {trace}");
                 entry(name, &note, self.trace_href(trace, Some(&observation)))

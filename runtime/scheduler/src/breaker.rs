@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use perpend_executions::{ExecutionEnd, Outcome, ResumeScope};
 
 use crate::catalog::{Catalog, PreparedRule, pause_of};
-use crate::parts::{Error, Inner};
+use crate::deps::{Error, Inner};
 
 const FIRST_WAIT_MS: i64 = 15 * 60_000;
 const MAX_WAIT_MS: i64 = 6 * 3_600_000;
@@ -45,7 +45,7 @@ pub(crate) fn probe_of<'r>(
 
 impl Inner {
     /// Resumes one held execution of each rule and evaluator whose probe is due.
-    pub(crate) async fn let_probes_go_on(
+    pub(crate) async fn resume_probes(
         &self,
         catalog: &Catalog,
         now: Timestamp,

@@ -18,7 +18,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::catalog::PreparedEvaluator;
 use crate::decide::is_reserved;
-use crate::parts::Inner;
+use crate::deps::Inner;
 
 /// Maximum size of the content of a trace that is read for one item.
 const MAX_TRACE_BYTES: usize = 64 << 20;
@@ -37,7 +37,7 @@ pub(crate) struct Loaded {
 
 /// Result of loading a target.
 #[derive(Debug)]
-pub(crate) enum Load {
+pub(crate) enum LoadResult {
     /// The target was deleted or has not arrived.
     Missing,
     /// The target exceeds the size limit of an item.
@@ -46,7 +46,7 @@ pub(crate) enum Load {
     Loaded(Box<Loaded>),
 }
 
-impl From<Option<Loaded>> for Load {
+impl From<Option<Loaded>> for LoadResult {
     fn from(loaded: Option<Loaded>) -> Self {
         loaded.map_or(Self::Missing, |loaded| Self::Loaded(Box::new(loaded)))
     }
@@ -70,7 +70,7 @@ impl Loaded {
             observation: self.observation.as_ref(),
             trace: self.trace.as_ref(),
             observations: &self.observations,
-            session: self.session.as_ref().map(|(session, said)| (session, said)),
+            session: self.session.as_ref().map(|(session, conversation)| (session, conversation)),
         }
     }
 
@@ -186,7 +186,7 @@ pub(crate) fn call_of(
 }
 
 /// The failure of an evaluator that returned no scores.
-pub(crate) fn gave_none() -> AttemptFailure {
+pub(crate) fn no_score_failure() -> AttemptFailure {
     AttemptFailure::new(FailureClass::NotApplicable, "the evaluator gave no score")
 }
 
@@ -197,7 +197,7 @@ impl Inner {
         project: &ProjectId,
         target: &Target,
         plan: &Result<MappingPlan, String>,
-    ) -> Result<Load, perpend_db::Error> {
+    ) -> Result<LoadResult, perpend_db::Error> {
         match target {
             Target::Observation(trace, id) => {
                 let own = self.load_one(project, trace, id).await?;
@@ -213,7 +213,7 @@ impl Inner {
                         MAX_TRACE_BYTES >> 20
                     );
                     let class = FailureClass::InvalidInput;
-                    return Ok(Load::TooLarge(AttemptFailure::new(class, &message)));
+                    return Ok(LoadResult::TooLarge(AttemptFailure::new(class, &message)));
                 }
                 Ok(self.load_trace(project, id, plan).await?.into())
             }
@@ -227,27 +227,33 @@ impl Inner {
         project: &ProjectId,
         id: &SessionId,
         plan: &Result<MappingPlan, String>,
-    ) -> Result<Load, perpend_db::Error> {
+    ) -> Result<LoadResult, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         let reads = |what: fn(&MappingPlan) -> bool| plan.as_ref().is_ok_and(what);
         let with_metadata = reads(MappingPlan::reads_session_metadata);
         let session = telemetry.target_session(project, id, with_metadata).await?;
         let Some(session) = session else {
-            return Ok(Load::Missing);
+            return Ok(LoadResult::Missing);
         };
-        let mut said = Conversation::default();
+        let mut conversation = Conversation::default();
         if reads(MappingPlan::reads_conversation) {
             for trace in telemetry.session_trace_ids(project, id).await? {
                 let Some(last) = self.turn(project, &trace).await? else {
                     continue;
                 };
-                if let Err(too_long) = said.add(&last) {
+                if let Err(too_long) = conversation.add(&last) {
                     let class = FailureClass::ContextTooLong;
-                    return Ok(Load::TooLarge(AttemptFailure::new(class, &too_long.to_string())));
+                    return Ok(LoadResult::TooLarge(AttemptFailure::new(
+                        class,
+                        &too_long.to_string(),
+                    )));
                 }
             }
         }
-        Ok(Load::Loaded(Box::new(Loaded { session: Some((session, said)), ..Loaded::default() })))
+        Ok(LoadResult::Loaded(Box::new(Loaded {
+            session: Some((session, conversation)),
+            ..Loaded::default()
+        })))
     }
 
     /// The turn of a trace in a conversation: its last generation, or else its root.

@@ -63,7 +63,7 @@ impl PreparedRule {
     }
 
     /// Whether the filter of an observation rule reads more than the observation.
-    pub(crate) fn reads_beside(&self) -> bool {
+    pub(crate) fn reads_more_than_observation(&self) -> bool {
         self.reads_trace || self.reads_scores()
     }
 
@@ -267,9 +267,9 @@ impl Catalog {
 
 /// The catalog of the last check of its revision.
 #[derive(Debug, Default)]
-pub(crate) struct Cached(Mutex<Option<Arc<Catalog>>>);
+pub(crate) struct CatalogCache(Mutex<Option<Arc<Catalog>>>);
 
-impl Cached {
+impl CatalogCache {
     /// The current catalog.
     pub(crate) async fn current(&self, store: &Store) -> Result<Arc<Catalog>, Error> {
         let mut cached = self.0.lock().await;
@@ -309,7 +309,7 @@ async fn load(store: &Store) -> Result<Catalog, Error> {
                 let found = evaluators.get(&(project.clone(), id.clone(), number));
                 found.map(Arc::clone)
             };
-            Some(Used {
+            Some(AssignedVersions {
                 live: find(assignment.version.live(*newest))?,
                 shadow: assignment.version.shadow().and_then(find),
             })
@@ -407,14 +407,14 @@ async fn resolve_models(
 
 /// Evaluator versions of an assignment.
 #[derive(Clone, Debug)]
-struct Used {
+struct AssignedVersions {
     /// The live version.
     live: Arc<PreparedEvaluator>,
     /// The shadow version.
     shadow: Option<Arc<PreparedEvaluator>>,
 }
 
-impl Used {
+impl AssignedVersions {
     /// The evaluator as the rule would use it now; `None` if the evaluator or the version is deleted.
     async fn load(
         store: &Store,
@@ -447,14 +447,17 @@ pub(crate) async fn prepare_alone(
 ) -> Result<PreparedRule, Error> {
     let mut all = HashMap::new();
     for assignment in &rule.assignments {
-        if let Some(used) = Used::load(store, project, assignment).await? {
+        if let Some(used) = AssignedVersions::load(store, project, assignment).await? {
             all.insert(assignment.id.clone(), used);
         }
     }
     Ok(prepare_rule(rule, |assignment| all.get(&assignment.id).cloned()))
 }
 
-fn prepare_rule(rule: Rule, used: impl Fn(&Assignment) -> Option<Used>) -> PreparedRule {
+fn prepare_rule(
+    rule: Rule,
+    used: impl Fn(&Assignment) -> Option<AssignedVersions>,
+) -> PreparedRule {
     let checked = Filter::parse(rule.filter.sent(), rule.target.filter_columns());
     for error in checked.err().into_iter().flatten() {
         tracing::warn!(rule.id = %rule.id, %error, "stored filter is no longer valid");

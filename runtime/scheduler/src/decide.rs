@@ -124,7 +124,7 @@ fn percent(share: f64) -> String {
 
 /// Decision for one evaluator version of a rule that takes the target.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decided {
+pub struct AssignmentVerdict {
     /// The evaluator in the rule.
     pub assignment: AssignmentId,
     /// The number of the version, if it is a shadow version.
@@ -160,13 +160,13 @@ pub enum Decision {
         /// rule.
         is_audit: bool,
         /// One per assignment, in order, and one per shadow version.
-        verdicts: Vec<Decided>,
+        verdicts: Vec<AssignmentVerdict>,
     },
 }
 
 /// A complete target.
 #[derive(Clone, Copy)]
-pub struct Complete<'a> {
+pub struct CompleteTarget<'a> {
     /// The tenant.
     pub project: &'a ProjectId,
     /// The target.
@@ -198,10 +198,14 @@ pub(crate) fn is_item(row: &dyn Row) -> bool {
 }
 
 /// Whether the rule takes the target. The steps have the order of evaluation.md 1.5; the first refusal ends
-/// them. `standing` are the existing executions of this rule over this target. Without them duplicates are
+/// them. `existing` are the existing executions of this rule over this target. Without them duplicates are
 /// detected on insertion, since ids of executions are unique.
 #[must_use]
-pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Execution]) -> Decision {
+pub fn decide(
+    rule: &PreparedRule,
+    complete: &CompleteTarget<'_>,
+    existing: &[&Execution],
+) -> Decision {
     if !rule.rule.enabled || rule.assignments.is_empty() {
         return Decision::Refused(Refusal::RuleInactive);
     }
@@ -233,17 +237,17 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
     if !sampling::is_selected(value, rate) {
         return Decision::Refused(Refusal::SampledOut { value, rate });
     }
-    let verdicts = rule.assignments.iter().map(|assignment| Decided {
+    let verdicts = rule.assignments.iter().map(|assignment| AssignmentVerdict {
         assignment: assignment.id.clone(),
         shadow: assignment.shadow,
-        verdict: verdict(rule, assignment, complete, standing, is_audit),
+        verdict: verdict(rule, assignment, complete, existing, is_audit),
     });
     Decision::Taken { sample: value, is_audit, verdicts: verdicts.collect() }
 }
 
 /// Whether a waiting rule takes a target that its filter refuses only because of scores. Such targets show
 /// whether the rules that wrote these scores decide well; targets refused for other reasons do not.
-fn is_audited(rule: &PreparedRule, complete: &Complete<'_>) -> bool {
+fn is_audited(rule: &PreparedRule, complete: &CompleteTarget<'_>) -> bool {
     let target = complete.target;
     let observation = target.observation().map_or("", |id| id.as_str());
     let salt = format!("audit/{}", rule.rule.id);
@@ -257,12 +261,12 @@ fn is_audited(rule: &PreparedRule, complete: &Complete<'_>) -> bool {
 fn verdict(
     rule: &PreparedRule,
     assignment: &PreparedAssignment,
-    complete: &Complete<'_>,
-    standing: &[&Execution],
+    complete: &CompleteTarget<'_>,
+    existing: &[&Execution],
     is_audit: bool,
 ) -> Verdict {
     let evaluator = assignment.evaluator.id();
-    let newest = standing
+    let newest = existing
         .iter()
         .filter(|each| {
             each.made.evaluator_id == *evaluator && each.made.shadow == assignment.shadow
@@ -271,7 +275,7 @@ fn verdict(
     let generation = match newest {
         // A shadow version sees the same data as the live version.
         None if assignment.shadow.is_some() && rule.rule.late == LatePolicy::Ignore => {
-            match live(evaluator, complete, standing) {
+            match live(evaluator, complete, existing) {
                 Some(live) => {
                     return Verdict::Late(live.made.id.clone(), n_late(live, complete));
                 }
@@ -322,19 +326,19 @@ fn verdict(
 /// The newest execution of the live version, if the target has changed since.
 fn live<'e>(
     evaluator: &EvaluatorId,
-    complete: &Complete<'_>,
-    standing: &[&'e Execution],
+    complete: &CompleteTarget<'_>,
+    existing: &[&'e Execution],
 ) -> Option<&'e Execution> {
-    let standing = standing.iter().copied();
+    let existing = existing.iter().copied();
     let of_evaluator =
-        standing.filter(|each| each.made.evaluator_id == *evaluator && each.made.shadow.is_none());
+        existing.filter(|each| each.made.evaluator_id == *evaluator && each.made.shadow.is_none());
     let newest = of_evaluator.max_by_key(|each| each.made.generation)?;
     (0 < n_late(newest, complete) && complete.target.is_whole()).then_some(newest)
 }
 
 /// Number of observations that arrived after an execution was made. A session may have lost a trace of as
 /// many observations in the meantime; then the number is 1.
-fn n_late(newest: &Execution, complete: &Complete<'_>) -> u32 {
+fn n_late(newest: &Execution, complete: &CompleteTarget<'_>) -> u32 {
     let more = complete.n_observations.saturating_sub(newest.made.n_observations);
     let is_changed = newest.created_at < complete.last_seen;
     match complete.target {
@@ -349,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_share_has_four_digits_and_is_zero_only_where_it_is_none() {
-        for (share, said) in [
+        for (share, expected) in [
             (0.0, "0"),
             (1.0, "100"),
             (0.1, "10"),
@@ -359,7 +363,7 @@ mod tests {
             (0.999_9, "99.99"),
             (0.999_96, "99.996"),
         ] {
-            assert_eq!(percent(share), said);
+            assert_eq!(percent(share), expected);
         }
     }
 }

@@ -23,18 +23,18 @@ use perpend_executions::{
 };
 
 use crate::breaker::probe_of;
-use crate::call::{Load, Loaded, NoCall, call_of, gave_none, item_of};
+use crate::call::{LoadResult, Loaded, NoCall, call_of, item_of, no_score_failure};
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule, pause_of};
+use crate::deps::{Breakpoint, Error, Inner, NEVER};
 use crate::failures::as_noted;
+use crate::fair_queue::Seats;
 use crate::holder::Holder;
-use crate::memory::{Part, held_by_works};
+use crate::memory::{BatchPart, held_by_works};
 use crate::own_traces::{Evaluated, root};
-use crate::parts::{Breakpoint, Error, Inner, NEVER};
 use crate::reasons::{assignment_removed, paused, rule_deleted, uses, workers_lost};
-use crate::retry::{self, Next, Tried};
+use crate::retry::{self, AttemptState, RetryDecision};
 use crate::scores::scores;
 use crate::targets::Targets;
-use crate::turns::Seats;
 use crate::work::{Batch, Work, seqs};
 
 /// Number of lost leases after which an execution is given up.
@@ -44,14 +44,14 @@ const MAX_LOST: u32 = 10;
 const SOON: Duration = Duration::from_millis(10);
 
 /// An execution with its call.
-struct Prepared<'c> {
+struct PreparedCall<'c> {
     execution: &'c Execution,
     assignment: &'c PreparedAssignment,
     environment: String,
     call: EvaluationCall,
 }
 
-impl Prepared<'_> {
+impl PreparedCall<'_> {
     /// The call with its item, which is not kept here.
     fn take_call(&mut self) -> EvaluationCall {
         let item = mem::take(&mut self.call.item);
@@ -60,8 +60,8 @@ impl Prepared<'_> {
 }
 
 /// Results of the checks before any call: calls to make, and executions that end without one.
-struct Sorted<'c> {
-    prepared: Vec<Prepared<'c>>,
+struct SortedBatch<'c> {
+    prepared: Vec<PreparedCall<'c>>,
     finished: Vec<ExecutionEnd<'c>>,
     /// Held executions by the reason for users.
     held: BTreeMap<String, Vec<i64>>,
@@ -69,7 +69,7 @@ struct Sorted<'c> {
     probing: Vec<i64>,
 }
 
-impl Sorted<'_> {
+impl SortedBatch<'_> {
     /// The items of its calls.
     fn items(&self) -> Vec<Arc<Item>> {
         self.prepared.iter().map(|each| Arc::clone(&each.call.item)).collect()
@@ -141,9 +141,9 @@ impl Inner {
             self.deps.store.catalog.end_pauses(now).await?;
         }
         self.resume_held(catalog, now).await?;
-        if self.looks_at_held(now) {
+        if self.is_held_check_due(now) {
             if catalog.has_probes(now) {
-                self.let_probes_go_on(catalog, now).await?;
+                self.resume_probes(catalog, now).await?;
             }
             // A read is cheap; a write waits for other writers.
             let first = store.ledger.first_held().await?;
@@ -190,7 +190,7 @@ impl Inner {
     }
 
     /// Evaluates a part of a batch: reads its targets, builds their items and runs each evaluator.
-    async fn execute_part(&self, Part { mut works, n_bytes }: Part) -> Result<(), Error> {
+    async fn execute_part(&self, BatchPart { mut works, n_bytes }: BatchPart) -> Result<(), Error> {
         let Some(first) = works.first().and_then(|work| work.leased.first()) else {
             return Ok(());
         };
@@ -208,7 +208,7 @@ impl Inner {
         let sorting = self.sort_all(&works, &catalog, started_at);
         let sorted = self.alive(&works, sorting).await?;
         self.reach(Breakpoint::Sorted).await?;
-        let items: Vec<Vec<Arc<Item>>> = sorted.iter().map(Sorted::items).collect();
+        let items: Vec<Vec<Arc<Item>>> = sorted.iter().map(SortedBatch::items).collect();
         let (n_held, n_own) = held_by_works(&items);
         drop(items);
         memory.shrink(memory.n_bytes().saturating_sub(n_held));
@@ -230,11 +230,11 @@ impl Inner {
     async fn execute_work(
         &self,
         work: &Work,
-        (sorted, mut seats): (Sorted<'_>, Seats),
+        (sorted, mut seats): (SortedBatch<'_>, Seats),
         catalog: &Catalog,
         started_at: Timestamp,
     ) -> Result<(), Error> {
-        let Sorted { mut prepared, finished, held, probing } = sorted;
+        let SortedBatch { mut prepared, finished, held, probing } = sorted;
         let ledger = &self.deps.store.ledger;
         let until = started_at.plus_millis(retry::HELD_MS);
         let fence = work.lease.fence;
@@ -243,7 +243,7 @@ impl Inner {
             ledger.release_executions(fence, held, release, started_at).await?;
         }
         if !held.is_empty() {
-            self.look_again_at_held(catalog).await?;
+            self.recheck_held(catalog).await?;
         }
         // Executions that end without a call are written at once.
         if !finished.is_empty() {
@@ -256,9 +256,9 @@ impl Inner {
             (each.execution, &each.call, is_probe)
         });
         let _open = self.open_calls.begin(open, work.revision);
-        let calls: Vec<EvaluationCall> = prepared.iter_mut().map(Prepared::take_call).collect();
+        let calls: Vec<EvaluationCall> = prepared.iter_mut().map(PreparedCall::take_call).collect();
         let mut answers = self.deps.evaluate.evaluate(calls).fuse();
-        let mut open: Vec<Option<Prepared<'_>>> = prepared.into_iter().map(Some).collect();
+        let mut open: Vec<Option<PreparedCall<'_>>> = prepared.into_iter().map(Some).collect();
         loop {
             let mut answered = Vec::new();
             for (place, result) in self.some(&mut answers, work).await {
@@ -280,7 +280,7 @@ impl Inner {
                 drop(permits);
                 self.end_probes(&probing, &ended).await?;
                 seats.give_back(n_answered);
-                self.wake_who_waits();
+                self.wake_if_short();
             }
             if is_last {
                 return Ok(());
@@ -319,7 +319,7 @@ impl Inner {
     /// Outcomes of results: executions that end, and executions that are released without an attempt.
     async fn ended<'c>(
         &self,
-        answered: Vec<(Prepared<'c>, CallResult)>,
+        answered: Vec<(PreparedCall<'c>, CallResult)>,
         started_at: Timestamp,
     ) -> Result<(Vec<ExecutionEnd<'c>>, Vec<(i64, Release<'static>)>), Error> {
         let (mut ended, mut released) = (Vec::new(), Vec::new());
@@ -454,7 +454,7 @@ impl Inner {
         works: &'c [Work],
         catalog: &'c Catalog,
         now: Timestamp,
-    ) -> Result<Vec<Sorted<'c>>, Error> {
+    ) -> Result<Vec<SortedBatch<'c>>, Error> {
         let mut targets = self.read_targets(works).await?;
         let mut all = Vec::with_capacity(works.len());
         for work in works {
@@ -470,8 +470,8 @@ impl Inner {
         catalog: &'c Catalog,
         targets: &mut Targets<'c>,
         now: Timestamp,
-    ) -> Result<Sorted<'c>, Error> {
-        let mut sorted = Sorted {
+    ) -> Result<SortedBatch<'c>, Error> {
+        let mut sorted = SortedBatch {
             prepared: Vec::with_capacity(work.leased.len()),
             finished: Vec::new(),
             held: BTreeMap::new(),
@@ -492,9 +492,9 @@ impl Inner {
             }
             let rule = catalog.rule(&execution.project, &made.rule_id);
             let Some(rule) = rule else {
-                let standing =
+                let existing =
                     self.deps.store.catalog.rule(&execution.project, &made.rule_id).await?;
-                match standing {
+                match existing {
                     Some(rule) if uses(&rule, &made.evaluator_id) => {
                         hold("the rule is disabled".to_owned());
                     }
@@ -522,9 +522,9 @@ impl Inner {
             }
             let loaded = self.loaded(targets, execution, assignment).await?;
             let outcome = match &*loaded {
-                Load::Missing => Err(self.target_missing(execution, now)),
-                Load::TooLarge(why) => Err(Outcome::Failed(why.clone(), false)),
-                Load::Loaded(loaded) => {
+                LoadResult::Missing => Err(self.target_missing(execution, now)),
+                LoadResult::TooLarge(why) => Err(Outcome::Failed(why.clone(), false)),
+                LoadResult::Loaded(loaded) => {
                     let by = (&**rule, assignment);
                     self.prepare((execution, work), by, (&**loaded, &mut *targets), now)
                 }
@@ -552,7 +552,7 @@ impl Inner {
         (rule, assignment): (&PreparedRule, &'c PreparedAssignment),
         (loaded, targets): (&Loaded, &mut Targets<'c>),
         now: Timestamp,
-    ) -> Result<Prepared<'c>, Outcome> {
+    ) -> Result<PreparedCall<'c>, Outcome> {
         let evaluator = &assignment.evaluator;
         let on_missing = rule.rule.on_missing;
         let build = || item_of(evaluator, &assignment.plan, loaded, on_missing);
@@ -580,7 +580,7 @@ impl Inner {
             },
             run: 0,
         };
-        Ok(Prepared {
+        Ok(PreparedCall {
             execution,
             assignment,
             environment: loaded.environment().to_owned(),
@@ -599,9 +599,9 @@ impl Inner {
         }
     }
 
-    fn tried(&self, execution: &Execution, started_at: Timestamp, now: Timestamp) -> Tried {
+    fn tried(&self, execution: &Execution, started_at: Timestamp, now: Timestamp) -> AttemptState {
         let bits = self.deps.ids.uuid().as_u64_pair().1 >> 11;
-        Tried {
+        AttemptState {
             n_before: execution.attempts,
             first_attempt_at: execution.first_attempt_at.unwrap_or(started_at),
             now,
@@ -612,7 +612,7 @@ impl Inner {
     /// The outcome of a result, or the release of its execution as if it had not been tried.
     fn outcome<'c>(
         &self,
-        prepared: &Prepared<'c>,
+        prepared: &PreparedCall<'c>,
         evaluator_name: &str,
         result: CallResult,
         (started_at, now): (Timestamp, Timestamp),
@@ -627,7 +627,7 @@ impl Inner {
         }
         let mut spent = None;
         let outcome = match result.outcome {
-            Ok(given) if given.is_empty() => Outcome::Skipped(gave_none()),
+            Ok(given) if given.is_empty() => Outcome::Skipped(no_score_failure()),
             Ok(given) => {
                 let environment = &prepared.environment;
                 let scores = scores(execution, evaluator, evaluator_name, environment, given, now);
@@ -639,16 +639,20 @@ impl Inner {
                 let tried = self.tried(execution, started_at, now);
                 spent = failure.spent;
                 match retry::after_failure(&failure, &tried) {
-                    Next::Skip => Outcome::Skipped(why),
-                    Next::Retry(at) => Outcome::Delayed(why, at),
+                    RetryDecision::Skip => Outcome::Skipped(why),
+                    RetryDecision::Retry(at) => Outcome::Delayed(why, at),
                     // Shadow versions pause nothing, and without a pause there is nothing to wait for.
-                    Next::Fail(_) | Next::Hold if execution.made.shadow.is_some() => {
+                    RetryDecision::Fail(_) | RetryDecision::Hold
+                        if execution.made.shadow.is_some() =>
+                    {
                         Outcome::Failed(why, false)
                     }
-                    Next::Fail(against) => Outcome::Failed(why, against),
-                    Next::Hold => Outcome::Held(why, now.plus_millis(retry::HELD_MS)),
-                    Next::GiveBack => return Err(Release::GivenBack),
-                    Next::Postpone(at) => return Err(Release::Postponed(at, failure.class)),
+                    RetryDecision::Fail(against) => Outcome::Failed(why, against),
+                    RetryDecision::Hold => Outcome::Held(why, now.plus_millis(retry::HELD_MS)),
+                    RetryDecision::GiveBack => return Err(Release::GivenBack),
+                    RetryDecision::Postpone(at) => {
+                        return Err(Release::Postponed(at, failure.class));
+                    }
                 }
             }
         };
@@ -664,7 +668,7 @@ impl Inner {
 
 /// The name of an evaluator in this catalog, or its name at the time of the call if the rule has left the
 /// catalog.
-fn evaluator_name<'c>(catalog: &'c Catalog, prepared: &'c Prepared<'_>) -> &'c str {
+fn evaluator_name<'c>(catalog: &'c Catalog, prepared: &'c PreparedCall<'_>) -> &'c str {
     let execution = prepared.execution;
     let rule = catalog.rule(&execution.project, &execution.made.rule_id);
     let made = &execution.made;
@@ -704,7 +708,7 @@ fn ended<'e>(
 }
 
 /// The permits that charge results to the memory of evaluations until they are written.
-fn take_permits(answered: &mut [(Prepared<'_>, CallResult)]) -> Vec<ResultPermit> {
+fn take_permits(answered: &mut [(PreparedCall<'_>, CallResult)]) -> Vec<ResultPermit> {
     let results = answered.iter_mut().map(|(_, result)| result);
     results.map(|result| mem::take(&mut result.permit)).collect()
 }

@@ -11,26 +11,26 @@ use perpend_domain::time::Timestamp;
 use perpend_executions::Watch;
 
 use crate::Scheduler;
-use crate::after::is_open;
 use crate::catalog::{PreparedRule, prepare_alone};
 use crate::completeness::{Completion, completion, observation_completion};
-use crate::decide::{Complete, Decided, Decision, Refusal, Verdict, decide};
-use crate::matcher::{OfTrace, of_rule};
+use crate::decide::{AssignmentVerdict, CompleteTarget, Decision, Refusal, Verdict, decide};
+use crate::matcher::{TraceData, of_rule};
+use crate::rule_dependencies::is_open;
 use crate::target::ObservationRow;
-use crate::whole::began_at;
+use crate::whole_targets::began_at;
 
 /// State of a target under a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The step that refused the target, or the last step.
-    pub step: Step,
+    pub step: ExplanationStep,
     /// Executions of the rule over the target, oldest first, regardless of the current state of the rule.
     pub executions: Vec<Execution>,
 }
 
 /// The first step that refuses the target, or the result of all steps.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum ExplanationStep {
     /// The project has no such target.
     NoSuchTarget,
     /// The target is not complete yet.
@@ -78,7 +78,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl ExplanationStep {
     /// The name of the step.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -137,14 +137,14 @@ impl Step {
                     return "A budget is spent: until it is renewed, the rule leaves its targets without a score."
                         .to_owned();
                 }
-                let for_whom = if n_made == 0 { "" } else { " for some of its evaluators" };
+                let scope = if n_made == 0 { "" } else { " for some of its evaluators" };
                 let since = match changed_at {
                     Some(at) => format!("the rule was changed at {at}, after the target arrived"),
                     None => "the target, its trace or an evaluator was changed after the decision"
                         .to_owned(),
                 };
                 format!(
-                    "The rule would take the target as it is now, but made no execution{for_whom}: {since}. Its \
+                    "The rule would take the target as it is now, but made no execution{scope}: {since}. Its \
                      counters have the reason of the decision."
                 )
             }
@@ -182,11 +182,11 @@ impl Scheduler {
     ) -> Result<Explanation, perpend_db::Error> {
         let store = &self.inner.deps.store;
         let all = store.ledger.executions_over(project, target).await?;
-        let standing = of_rule(&all, &rule.id, target);
+        let existing = of_rule(&all, &rule.id, target);
         let mut over = HashSet::new();
         let step = self.step_of(project, rule, target, (&all, &mut over));
         let step = step.await?;
-        let executions = standing.into_iter().cloned().collect();
+        let executions = existing.into_iter().cloned().collect();
         Ok(Explanation { step, executions })
     }
 
@@ -197,21 +197,21 @@ impl Scheduler {
         rule: &Rule,
         target: &Target,
         (all, over): (&[Execution], &mut HashSet<RuleId>),
-    ) -> Result<Step, perpend_db::Error> {
+    ) -> Result<ExplanationStep, perpend_db::Error> {
         let store = &self.inner.deps.store;
-        let standing = &of_rule(all, &rule.id, target);
+        let existing = &of_rule(all, &rule.id, target);
         let prepared = Arc::new(prepare_alone(store, project, rule.clone()).await?);
-        let asked = Asked {
+        let context = ExplainContext {
             project,
             rule: &prepared,
             target,
-            standing,
+            existing,
             watch: store.ledger.watch(project, target).await?,
             waits_for: self.waits_for(project, rule, target, (all, over)).await?,
         };
         match target {
-            Target::Observation(trace, id) => self.of_observation(&asked, trace, id).await,
-            Target::Trace(_) | Target::Session(_) => self.of_whole(&asked).await,
+            Target::Observation(trace, id) => self.of_observation(&context, trace, id).await,
+            Target::Trace(_) | Target::Session(_) => self.of_whole(&context).await,
         }
     }
 
@@ -222,7 +222,7 @@ impl Scheduler {
         rule: &Rule,
         target: &Target,
         (all, over): (&[Execution], &mut HashSet<RuleId>),
-    ) -> Result<Option<Step>, perpend_db::Error> {
+    ) -> Result<Option<ExplanationStep>, perpend_db::Error> {
         let store = &self.inner.deps.store;
         for id in &rule.after {
             if over.contains(id) {
@@ -237,18 +237,27 @@ impl Scheduler {
                 let traces = self.inner.traces_of(project, target).await?;
                 store.ledger.is_open_in(project, &traces, id).await?
             } else {
-                let standing = of_rule(all, id, target);
-                let step = match standing.is_empty() {
+                let existing = of_rule(all, id, target);
+                let step = match existing.is_empty() {
                     true => {
                         Some(Box::pin(self.step_of(project, &other, target, (all, over))).await?)
                     }
                     false => None,
                 };
-                is_open(&standing)
-                    || matches!(step, Some(Step::NotComplete { .. } | Step::WaitingForRule { .. }))
+                is_open(&existing)
+                    || matches!(
+                        step,
+                        Some(
+                            ExplanationStep::NotComplete { .. }
+                                | ExplanationStep::WaitingForRule { .. }
+                        )
+                    )
             };
             if is_waited_for {
-                return Ok(Some(Step::WaitingForRule { rule: other.id, name: other.name }));
+                return Ok(Some(ExplanationStep::WaitingForRule {
+                    rule: other.id,
+                    name: other.name,
+                }));
             }
             over.insert(id.clone());
         }
@@ -257,45 +266,45 @@ impl Scheduler {
 
     async fn of_observation(
         &self,
-        asked: &Asked<'_>,
+        context: &ExplainContext<'_>,
         trace_id: &TraceId,
         id: &ObservationId,
-    ) -> Result<Step, perpend_db::Error> {
-        let (project, telemetry) = (asked.project, &self.inner.deps.store.telemetry);
+    ) -> Result<ExplanationStep, perpend_db::Error> {
+        let (project, telemetry) = (context.project, &self.inner.deps.store.telemetry);
         let trace = telemetry.target_trace(project, trace_id).await?;
         let progress = telemetry.trace_progress(project, std::slice::from_ref(trace_id));
         let (Some(trace), Some((_, progress))) = (trace, progress.await?.pop()) else {
-            return Ok(Step::NoSuchTarget);
+            return Ok(ExplanationStep::NoSuchTarget);
         };
         let found = telemetry.observation_of(project, trace_id, id);
         let Some(stored) = found.await? else {
-            return Ok(Step::NoSuchTarget);
+            return Ok(ExplanationStep::NoSuchTarget);
         };
         let own = &stored.observation;
         if own.end.is_none() {
-            return Ok(Step::NotComplete { complete_at: None });
+            return Ok(ExplanationStep::NotComplete { complete_at: None });
         }
         // A target without a watch no longer waits.
-        let waits = asked.watch.is_some() && asked.rule.waits_for_trace(own);
+        let waits = context.watch.is_some() && context.rule.waits_for_trace(own);
         let changed_at = stored.updated_at;
         let completion = observation_completion(
             own,
             changed_at,
-            &asked.rule.rule.timing,
+            &context.rule.rule.timing,
             Some(&progress).filter(|_| waits),
         );
-        let reads_scores = asked.rule.reads_scores();
+        let reads_scores = context.rule.reads_scores();
         let scores = self.inner.trace_scores(project, trace_id, reads_scores);
-        let of_trace = OfTrace { scores: scores.await?, ..OfTrace::default() };
+        let of_trace = TraceData { scores: scores.await?, ..TraceData::default() };
         let scores = of_trace.scores_on(own);
         let row = ObservationRow {
             observation: own,
-            trace: asked.rule.reads_trace.then_some(&trace),
+            trace: context.rule.reads_trace.then_some(&trace),
             scores: &scores,
         };
-        let complete = Complete {
+        let complete = CompleteTarget {
             project,
-            target: asked.target,
+            target: context.target,
             environment: &own.environment,
             row: &row,
             completion,
@@ -303,55 +312,66 @@ impl Scheduler {
             last_seen: changed_at,
             now: self.inner.deps.clock.now(),
         };
-        Ok(self.answer(asked, &complete, changed_at))
+        Ok(self.answer(context, &complete, changed_at))
     }
 
-    async fn of_whole(&self, asked: &Asked<'_>) -> Result<Step, perpend_db::Error> {
-        let (project, target, rule) = (asked.project, asked.target, asked.rule);
+    async fn of_whole(
+        &self,
+        context: &ExplainContext<'_>,
+    ) -> Result<ExplanationStep, perpend_db::Error> {
+        let (project, target, rule) = (context.project, context.target, context.rule);
         let whole = self.inner.whole(project, target, &[rule]).await?;
         let progress = self.inner.progress(project, target).await?;
         let (Some(whole), Some(progress)) = (whole, progress) else {
-            return Ok(Step::NoSuchTarget);
+            return Ok(ExplanationStep::NoSuchTarget);
         };
-        let began_at = began_at(&progress, asked.watch.as_ref(), asked.standing);
+        let began_at = began_at(&progress, context.watch.as_ref(), context.existing);
         let completion = completion(target.kind(), &progress, &rule.rule.timing, began_at);
         let row = whole.row(completion);
         let now = self.inner.deps.clock.now();
         let complete = whole.complete((project, target), &*row, (completion, &progress), now);
-        Ok(self.answer(asked, &complete, progress.last_seen))
+        Ok(self.answer(context, &complete, progress.last_seen))
     }
 
     /// `arrived_at` is the time of the last change of the target.
-    fn answer(&self, asked: &Asked<'_>, complete: &Complete<'_>, arrived_at: Timestamp) -> Step {
+    fn answer(
+        &self,
+        context: &ExplainContext<'_>,
+        complete: &CompleteTarget<'_>,
+        arrived_at: Timestamp,
+    ) -> ExplanationStep {
         let completion = complete.completion;
-        let scores_again = asked.rule.rule.late == LatePolicy::Rescore && asked.watch.is_some();
-        let waits = asked.standing.is_empty() || scores_again;
+        let scores_again = context.rule.rule.late == LatePolicy::Rescore && context.watch.is_some();
+        let waits = context.existing.is_empty() || scores_again;
         if waits && self.inner.deps.clock.now() < completion.at {
             let complete_at = Some(completion.at);
-            return Step::NotComplete { complete_at };
+            return ExplanationStep::NotComplete { complete_at };
         }
-        let rule = &asked.rule.rule;
-        if let Some(step) = asked.waits_for.clone().filter(|_| waits && rule.enabled) {
+        let rule = &context.rule.rule;
+        if let Some(step) = context.waits_for.clone().filter(|_| waits && rule.enabled) {
             return step;
         }
-        let is_asked_later = asked.watch.as_ref().is_some_and(|watch| {
+        let is_decided_later = context.watch.as_ref().is_some_and(|watch| {
             watch.looked_at < completion.at || watch.waiting.contains(&rule.id)
         });
-        let decision = decide(asked.rule, complete, asked.standing);
+        let decision = decide(context.rule, complete, context.existing);
         let is_taken = matches!(decision, Decision::Taken { .. });
-        if is_taken && asked.standing.is_empty() && rule.created_at <= arrived_at && is_asked_later
+        if is_taken
+            && context.existing.is_empty()
+            && rule.created_at <= arrived_at
+            && is_decided_later
         {
-            return Step::Due;
+            return ExplanationStep::Due;
         }
-        if is_taken && asked.standing.is_empty() && arrived_at < rule.created_at {
-            return Step::OlderThanRule {
+        if is_taken && context.existing.is_empty() && arrived_at < rule.created_at {
+            return ExplanationStep::OlderThanRule {
                 target: rule.target,
                 arrived_at,
                 rule_created_at: rule.created_at,
             };
         }
-        let taken = Taken {
-            held: held(asked),
+        let taken = AcceptedTarget {
+            held: held(context),
             changed_at: Some(rule.updated_at).filter(|at| arrived_at < *at),
         };
         answer(rule, (decision, completion), taken)
@@ -359,41 +379,41 @@ impl Scheduler {
 }
 
 /// Additional facts about a target that is taken.
-struct Taken {
+struct AcceptedTarget {
     held: Option<String>,
     changed_at: Option<Timestamp>,
 }
 
 /// Reason of the first held execution.
-fn held(asked: &Asked<'_>) -> Option<String> {
-    let mut standing = asked.standing.iter();
-    let held = standing.find(|each| each.state == ExecutionState::Held)?;
+fn held(context: &ExplainContext<'_>) -> Option<String> {
+    let mut existing = context.existing.iter();
+    let held = existing.find(|each| each.state == ExecutionState::Held)?;
     let message = held.error_message.as_deref().unwrap_or("the reason is not known");
     Some(message.trim_end_matches('.').to_owned())
 }
 
 /// Context of the explanation of one rule.
-struct Asked<'a> {
+struct ExplainContext<'a> {
     project: &'a ProjectId,
     rule: &'a Arc<PreparedRule>,
     target: &'a Target,
-    standing: &'a [&'a Execution],
+    existing: &'a [&'a Execution],
     watch: Option<Watch>,
-    waits_for: Option<Step>,
+    waits_for: Option<ExplanationStep>,
 }
 
 fn answer(
     rule: &Rule,
     (decision, completion): (Decision, Completion),
-    Taken { held, changed_at }: Taken,
-) -> Step {
+    AcceptedTarget { held, changed_at }: AcceptedTarget,
+) -> ExplanationStep {
     let (sample, is_audit, verdicts) = match decision {
-        Decision::Refused(refusal) => return Step::Refused(refusal),
+        Decision::Refused(refusal) => return ExplanationStep::Refused(refusal),
         Decision::Taken { sample, is_audit, verdicts } => (sample, is_audit, verdicts),
     };
-    let explain = |decided: Decided| {
+    let explain = |assignment_verdict: AssignmentVerdict| {
         let (mut n_late, mut skipped_until) = (0, None);
-        let execution = match decided.verdict {
+        let execution = match assignment_verdict.verdict {
             Verdict::Make(_) => None,
             Verdict::Duplicate(id) => Some(id),
             Verdict::Late(id, n) => {
@@ -406,17 +426,17 @@ fn answer(
             }
         };
         let mut all = rule.assignments.iter();
-        let used = all.find(|each| each.id == decided.assignment)?;
+        let used = all.find(|each| each.id == assignment_verdict.assignment)?;
         Some(AssignmentExplanation {
             evaluator: used.evaluator_id.clone(),
-            shadow: decided.shadow,
-            assignment: decided.assignment,
+            shadow: assignment_verdict.shadow,
+            assignment: assignment_verdict.assignment,
             execution,
             n_late,
             skipped_until,
         })
     };
-    Step::Taken {
+    ExplanationStep::Taken {
         sample,
         rate: rule.sampling,
         completion,

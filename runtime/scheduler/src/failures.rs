@@ -13,8 +13,8 @@ use perpend_domain::time::Timestamp;
 use perpend_executions::{EndReport, ExecutionEnd, Outcome};
 
 use crate::breaker::broken;
-use crate::parts::{Error, Inner};
-use crate::recent::Recent;
+use crate::deps::{Error, Inner};
+use crate::recent_outcomes::RecentOutcomes;
 use crate::retry;
 
 impl Inner {
@@ -117,7 +117,7 @@ impl Inner {
                         EndReason::Called(class) => Some(class),
                         EndReason::Uncalled(_) => None,
                     };
-                    *counts && class.is_some_and(retry::speaks_against_evaluator)
+                    *counts && class.is_some_and(retry::counts_against_evaluator)
                 }
                 _ => continue,
             };
@@ -132,7 +132,7 @@ impl Inner {
         broken
     }
 
-    fn lock_recent(&self) -> MutexGuard<'_, Recent> {
+    fn lock_recent(&self) -> MutexGuard<'_, RecentOutcomes> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,7 +140,7 @@ impl Inner {
     /// executions are tried again under the current catalog.
     fn is_new(&self, paused: PauseOutcome) -> bool {
         if paused == PauseOutcome::Outdated {
-            self.look_at_held();
+            self.request_held_check();
         }
         paused.is_new()
     }

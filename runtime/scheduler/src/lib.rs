@@ -17,34 +17,34 @@
 //!   before its call. In doubt there is no call.
 //! - **Deterministic.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
 
-mod after;
 mod breaker;
 mod call;
 mod catalog;
 mod completeness;
 mod decide;
+mod deps;
 mod executor;
 mod explain;
 mod failures;
-mod held;
+mod fair_queue;
+mod held_executions;
 mod holder;
 mod matcher;
 mod memory;
 mod open_calls;
 mod own_traces;
-mod parts;
 mod pointers;
 mod preview;
 mod reasons;
-mod recent;
+mod recent_outcomes;
 mod retry;
-mod scored;
+mod rule_dependencies;
+mod score_triggers;
 mod scores;
 mod target;
 mod targets;
 mod trial;
-mod turns;
-mod whole;
+mod whole_targets;
 mod withdraw;
 mod work;
 
@@ -57,21 +57,21 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use catalog::Cached;
+use catalog::CatalogCache;
+use deps::{Inner, NEVER};
+use fair_queue::Turns;
 use open_calls::OpenCalls;
-use parts::{Inner, NEVER};
-use turns::Turns;
 use work::Batch;
 
 pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};
-pub use decide::{Complete, Decided, Decision, Refusal, Verdict, decide};
-pub use explain::{AssignmentExplanation, Explanation, Step};
+pub use decide::{AssignmentVerdict, CompleteTarget, Decision, Refusal, Verdict, decide};
+pub use explain::{AssignmentExplanation, Explanation, ExplanationStep};
 pub use preview::{Matches, MissingVariable, Preview, PreviewExample};
 pub use scores::TrialScore;
-pub use trial::{Trial, TrialOn, TrialResult};
+pub use trial::{Trial, TrialResult, TrialSubject};
 
-pub use parts::{Breakpoint, Breakpoints, Deps, Error, Evaluate, Options};
+pub use deps::{Breakpoint, Breakpoints, Deps, Error, Evaluate, Options};
 
 /// Turns incoming telemetry into scores. Cheap to clone: all clones are one scheduler.
 #[derive(Clone, Debug)]
@@ -92,10 +92,10 @@ impl Scheduler {
                 ),
                 deps,
                 woken: Notify::new(),
-                catalog: Cached::default(),
+                catalog: CatalogCache::default(),
                 leases: Mutex::default(),
-                let_go_at: AtomicI64::new(NEVER),
-                looked_at: AtomicI64::new(NEVER),
+                resumed_at: AtomicI64::new(NEVER),
+                held_checked_at: AtomicI64::new(NEVER),
                 recent: Mutex::default(),
                 open_calls: OpenCalls::default(),
                 n_outdated: AtomicU32::new(0),
@@ -201,7 +201,7 @@ impl Scheduler {
             let (fence, seqs) = (batch.lease.fence, batch.seqs());
             let ended = inner.execute(batch).await;
             inner.forget_lease(fence, &seqs);
-            inner.wake_who_waits();
+            inner.wake_if_short();
             ended
         });
     }

@@ -17,13 +17,13 @@ use perpend_domain::trace::Trace;
 use perpend_executions::{Lease, MatchBatch, NewWatch, PlannedExecution, RuleCount, Watch};
 use perpend_storage::MatchOutcome;
 
-use crate::after::{Open, is_open, look_again};
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, observation_completion};
-use crate::decide::{Complete, Decision, Verdict, decide, is_item};
-use crate::parts::{Breakpoint, Error, Inner};
+use crate::decide::{CompleteTarget, Decision, Verdict, decide, is_item};
+use crate::deps::{Breakpoint, Error, Inner};
+use crate::fair_queue::Seats;
+use crate::rule_dependencies::{OpenRules, is_open, next_poll};
 use crate::target::ObservationRow;
-use crate::turns::Seats;
 use crate::work::Batch;
 
 /// Ingest requests per transaction.
@@ -44,21 +44,21 @@ pub(crate) struct Pass<'p> {
     batch: MatchBatch,
     counts: HashMap<(ProjectId, RuleId, &'static str), u64>,
     /// Executions in the batch: a target may change while its watch is due.
-    asked_for: HashSet<ExecutionId>,
+    planned: HashSet<ExecutionId>,
 }
 
 /// An observation to decide: it has changed, or its watch is due.
 #[derive(Clone, Copy)]
-struct Change<'w> {
+struct ObservationChange<'w> {
     /// The first and the last change in this pass.
     since: Timestamp,
     at: Timestamp,
     watch: Option<&'w Watch>,
 }
 
-impl Change<'_> {
+impl ObservationChange<'_> {
     /// Whether the last examination decided a rule for which the target was complete by then.
-    fn was_asked(&self, rule: &Rule, completion: Completion) -> bool {
+    fn was_decided(&self, rule: &Rule, completion: Completion) -> bool {
         self.watch.is_some_and(|watch| {
             // A rule that was changed since may wait for less.
             let is_changed = watch.looked_at < rule.updated_at;
@@ -71,11 +71,11 @@ impl Change<'_> {
 }
 
 /// Changes of observations of one project.
-type Changes<'w> = BTreeMap<(TraceId, ObservationId), Change<'w>>;
+type Changes<'w> = BTreeMap<(TraceId, ObservationId), ObservationChange<'w>>;
 
 /// Data of a trace that the rules of a pass read.
 #[derive(Default)]
-pub(crate) struct OfTrace {
+pub(crate) struct TraceData {
     pub(crate) trace: Option<Trace>,
     pub(crate) progress: Option<Progress>,
     /// Scores of the trace and its observations.
@@ -84,7 +84,7 @@ pub(crate) struct OfTrace {
     pub(crate) executions: Vec<Execution>,
 }
 
-impl OfTrace {
+impl TraceData {
     /// The scores of one observation.
     pub(crate) fn scores_on(&self, own: &Observation) -> Vec<NewScore> {
         let is_on_it = |score: &&NewScore| match &score.subject {
@@ -97,7 +97,7 @@ impl OfTrace {
 
 /// An observation to be decided, with the data of its trace that rules read.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
+struct ObservationData<'a> {
     row: ObservationRow<'a>,
     progress: Option<&'a Progress>,
     executions: &'a [Execution],
@@ -139,7 +139,7 @@ impl Inner {
             touched: touched.iter().map(|row| row.seq).collect(),
             batch: MatchBatch::default(),
             counts: HashMap::new(),
-            asked_for: HashSet::new(),
+            planned: HashSet::new(),
         };
         self.match_touched(&mut pass, &touched).await?;
         self.match_scored(&mut pass, &touched).await?;
@@ -166,7 +166,7 @@ impl Inner {
                 let changes = observations.entry(&row.project).or_default();
                 for key in &row.observations {
                     let (since, watch) = (at, None);
-                    let new = Change { since, at, watch };
+                    let new = ObservationChange { since, at, watch };
                     let change = changes.entry(key.clone()).or_insert(new);
                     change.since = change.since.min(at);
                     change.at = change.at.max(at);
@@ -223,7 +223,7 @@ impl Inner {
             // observation.
             if observation.end.is_some() && !observation.is_trace_record() {
                 let scores = of_trace.map(|of_trace| of_trace.scores_on(observation));
-                let seen = Seen {
+                let seen = ObservationData {
                     row: ObservationRow {
                         observation,
                         trace: of_trace.and_then(|of_trace| of_trace.trace.as_ref()),
@@ -244,7 +244,7 @@ impl Inner {
         project: &ProjectId,
         rules: &[&Arc<PreparedRule>],
         observations: &[Observation],
-    ) -> Result<HashMap<TraceId, OfTrace>, Error> {
+    ) -> Result<HashMap<TraceId, TraceData>, Error> {
         let reads_trace = rules.iter().any(|rule| rule.reads_trace);
         let reads_scores = rules.iter().any(|rule| rule.reads_scores());
         let waits = rules.iter().any(|rule| !rule.rule.after.is_empty());
@@ -254,7 +254,7 @@ impl Inner {
         let store = &self.deps.store;
         let ids: BTreeSet<&TraceId> = observations.iter().map(|own| &own.trace_id).collect();
         let ids: Vec<TraceId> = ids.into_iter().cloned().collect();
-        let mut traces: HashMap<TraceId, OfTrace> = HashMap::with_capacity(ids.len());
+        let mut traces: HashMap<TraceId, TraceData> = HashMap::with_capacity(ids.len());
         for id in &ids {
             let of_trace = traces.entry(id.clone()).or_default();
             if reads_trace {
@@ -280,7 +280,7 @@ impl Inner {
         for watch in &watches {
             match &watch.target {
                 Target::Observation(trace, observation) => {
-                    let change = Change {
+                    let change = ObservationChange {
                         since: watch.changed_at,
                         at: watch.changed_at,
                         watch: Some(watch),
@@ -363,7 +363,7 @@ impl Inner {
                 continue;
             };
             let key = (each.project.clone(), each.kind);
-            let execution = just_made(seq, each, lease, now);
+            let execution = claimed_execution(seq, each, lease, now);
             leased.entry(key).or_default().push(execution);
         }
         let works = leased.into_iter().filter_map(|(key, leased)| {
@@ -375,7 +375,12 @@ impl Inner {
 }
 
 /// An execution that was made and claimed at once.
-fn just_made(seq: i64, making: PlannedExecution, lease: Lease, now: Timestamp) -> Execution {
+fn claimed_execution(
+    seq: i64,
+    making: PlannedExecution,
+    lease: Lease,
+    now: Timestamp,
+) -> Execution {
     Execution {
         seq,
         made: making.execution,
@@ -420,12 +425,12 @@ impl Pass<'_> {
         &mut self,
         rules: &[&Arc<PreparedRule>],
         project: &ProjectId,
-        seen: Seen<'_>,
-        change: Change<'_>,
+        seen: ObservationData<'_>,
+        change: ObservationChange<'_>,
     ) {
         let own = seen.row.observation;
         let target = Target::Observation(own.trace_id.clone(), own.id.clone());
-        let (mut open, mut next, mut waiting) = (Open::default(), None, Vec::new());
+        let (mut open, mut next, mut waiting) = (OpenRules::default(), None, Vec::new());
         for rule in rules {
             // Other observations are not even counted as refused.
             if rule.rule.target == TargetKind::Experiment && !is_item(&seen.row) {
@@ -441,20 +446,20 @@ impl Pass<'_> {
                 }
                 continue;
             }
-            let standing = of_rule(seen.executions, &rule.rule.id, &target);
-            if is_open(&standing) {
+            let existing = of_rule(seen.executions, &rule.rule.id, &target);
+            if is_open(&existing) {
                 open.note(&rule.rule);
             }
-            if change.was_asked(&rule.rule, completion) {
+            if change.was_decided(&rule.rule, completion) {
                 continue;
             }
             if open.keep_waiting(&rule.rule) {
                 open.note(&rule.rule);
-                next = earliest(next, look_again(self.now, completion.at));
+                next = earliest(next, next_poll(self.now, completion.at));
                 waiting.push(rule.rule.id.clone());
                 continue;
             }
-            let complete = Complete {
+            let complete = CompleteTarget {
                 project,
                 target: &target,
                 environment: &own.environment,
@@ -464,7 +469,7 @@ impl Pass<'_> {
                 last_seen: change.at,
                 now: self.now,
             };
-            if self.take(rule, &complete, &standing) {
+            if self.take(rule, &complete, &existing) {
                 open.note(&rule.rule);
             }
         }
@@ -495,10 +500,10 @@ impl Pass<'_> {
     pub(crate) fn take(
         &mut self,
         rule: &PreparedRule,
-        complete: &Complete<'_>,
-        standing: &[&Execution],
+        complete: &CompleteTarget<'_>,
+        existing: &[&Execution],
     ) -> bool {
-        let verdicts = match decide(rule, complete, standing) {
+        let verdicts = match decide(rule, complete, existing) {
             Decision::Refused(refusal) => {
                 self.count(complete.project, rule, refusal.reason());
                 return false;
@@ -508,7 +513,7 @@ impl Pass<'_> {
         let mut is_made = false;
         for decided in verdicts {
             match decided.verdict {
-                Verdict::Make(made) if !self.asked_for.insert(made.id.clone()) => {
+                Verdict::Make(made) if !self.planned.insert(made.id.clone()) => {
                     self.count(complete.project, rule, "duplicate");
                 }
                 Verdict::Make(execution) => {

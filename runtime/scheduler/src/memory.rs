@@ -18,8 +18,8 @@ use perpend_domain::plugin::Item;
 use perpend_memory::Reservation;
 
 use crate::catalog::{Catalog, PreparedRule};
+use crate::deps::{Error, Inner};
 use crate::holder::Holder;
-use crate::parts::{Error, Inner};
 use crate::targets::Recipe;
 use crate::work::{Batch, Work};
 
@@ -46,24 +46,24 @@ type Key = (TraceId, ObservationId);
 
 /// A part of a batch, and the bytes to reserve for it.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct BatchPart {
     pub(crate) works: Vec<Work>,
     pub(crate) n_bytes: usize,
 }
 
 /// Executions that share one read of a target, and the bytes to reserve for them.
-struct Unit {
+struct TargetUnit {
     seqs: Vec<i64>,
     n_bytes: usize,
 }
 
 /// The executions of a batch over one target, by recipe of the item; `None` if the mapping is invalid.
-struct Uses<'b> {
+struct TargetUses<'b> {
     target: &'b Target,
     by_item: Vec<(Option<Recipe<'b>>, Vec<i64>)>,
 }
 
-impl<'b> Uses<'b> {
+impl<'b> TargetUses<'b> {
     fn add(&mut self, recipe: Option<Recipe<'b>>, seq: i64) {
         let is_same = |other: &Option<Recipe<'b>>| match (other, &recipe) {
             (Some(other), Some(recipe)) => other.is_same(recipe),
@@ -82,15 +82,15 @@ impl<'b> Uses<'b> {
     }
 
     /// One unit if the items are small enough, else one unit per item.
-    fn into_units(self, content_bytes: usize) -> Vec<Unit> {
+    fn into_units(self, content_bytes: usize) -> Vec<TargetUnit> {
         let is_parsed = !is_session(self.target) && self.any(MappingPlan::parses);
-        let to_read = to_read(content_bytes, is_parsed);
+        let read_bytes = read_bytes(content_bytes, is_parsed);
         let of_item = ITEM_BYTES.saturating_add(N_COPIES_ITEM.saturating_mul(content_bytes));
         let further = of_item.saturating_mul(self.by_item.len().saturating_sub(1));
         let unit = |seqs: Vec<i64>, further: usize| {
             let of_calls = ITEM_BYTES * seqs.len().saturating_sub(1);
-            let n_bytes = to_read.saturating_add(further).saturating_add(of_calls);
-            Unit { seqs, n_bytes }
+            let n_bytes = read_bytes.saturating_add(further).saturating_add(of_calls);
+            TargetUnit { seqs, n_bytes }
         };
         let by_item = self.by_item.into_iter().map(|(_, seqs)| seqs);
         match further <= MAX_PART_BYTES {
@@ -136,7 +136,7 @@ pub(crate) fn held_by_works(works: &[Vec<Arc<Item>>]) -> (usize, Vec<usize>) {
 }
 
 /// Memory for reading a target with content of this size.
-pub(crate) const fn to_read(content_bytes: usize, is_parsed: bool) -> usize {
+pub(crate) const fn read_bytes(content_bytes: usize, is_parsed: bool) -> usize {
     let n_copies = if is_parsed { N_COPIES_PARSED } else { N_COPIES };
     content_bytes.saturating_mul(n_copies).saturating_add(TARGET_BYTES)
 }
@@ -147,13 +147,13 @@ impl Inner {
         &self,
         batch: Batch,
         catalog: &Catalog,
-    ) -> Result<Vec<Part>, Error> {
+    ) -> Result<Vec<BatchPart>, Error> {
         let enough = PART_BYTES.saturating_mul(batch.works.len()).min(MAX_PART_BYTES);
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<BatchPart> = Vec::new();
         let mut place_of: HashMap<i64, usize> = HashMap::new();
         for unit in self.units_of(&batch, catalog).await? {
             if parts.last().is_none_or(|part| enough <= part.n_bytes) {
-                parts.push(Part::default());
+                parts.push(BatchPart::default());
             }
             let place = parts.len() - 1;
             if let Some(part) = parts.last_mut() {
@@ -179,20 +179,20 @@ impl Inner {
     }
 
     /// The executions of a batch by target, with the memory for reading it and building its items.
-    async fn units_of(&self, batch: &Batch, catalog: &Catalog) -> Result<Vec<Unit>, Error> {
+    async fn units_of(&self, batch: &Batch, catalog: &Catalog) -> Result<Vec<TargetUnit>, Error> {
         let leased = || batch.works.iter().flat_map(|work| &work.leased);
         let Some(first) = leased().next() else {
             return Ok(Vec::new());
         };
         // All executions of a batch belong to one project.
         let project = &first.project;
-        let mut all: Vec<Uses<'_>> = Vec::new();
+        let mut all: Vec<TargetUses<'_>> = Vec::new();
         let mut places: HashMap<&Target, usize> = HashMap::new();
         for each in leased() {
             let made = &each.made;
             let place = *places.entry(&made.target).or_insert(all.len());
             if place == all.len() {
-                all.push(Uses { target: &made.target, by_item: Vec::new() });
+                all.push(TargetUses { target: &made.target, by_item: Vec::new() });
             }
             let rule = catalog.rule(project, &made.rule_id);
             let assignment = rule.and_then(|rule| rule.assignment(&made.evaluator_id, made.shadow));
@@ -201,7 +201,7 @@ impl Inner {
             }
         }
         let telemetry = &self.deps.store.telemetry;
-        let key = |uses: &Uses<'_>| match uses.target {
+        let key = |uses: &TargetUses<'_>| match uses.target {
             Target::Observation(trace, id) => Some((trace.clone(), id.clone())),
             Target::Trace(_) | Target::Session(_) => None,
         };
@@ -243,7 +243,7 @@ impl Inner {
     }
 
     /// Maximum memory for reading a target for an assignment of a rule.
-    pub(crate) async fn most_bytes(
+    pub(crate) async fn max_read_bytes(
         &self,
         project: &ProjectId,
         target: &Target,
@@ -277,7 +277,7 @@ impl Inner {
             }
             Target::Session(_) => return Ok(SESSION_BYTES),
         };
-        Ok(to_read(content_bytes, reads(MappingPlan::parses)))
+        Ok(read_bytes(content_bytes, reads(MappingPlan::parses)))
     }
 
     /// Size of the content of a trace: of all its observations, or of its root alone.

@@ -13,19 +13,19 @@ use perpend_domain::plugin::{CallOrigin, EvaluationCall};
 use crate::catalog::{Catalog, pause_of};
 
 /// A rule of a project, and one of its evaluators.
-pub(crate) type Stopped = (ProjectId, RuleId, EvaluatorId);
+pub(crate) type StoppedEvaluator = (ProjectId, RuleId, EvaluatorId);
 
 /// The calls in progress of this process, and the catalog by which they were last checked.
 #[derive(Debug, Default)]
-pub(crate) struct OpenCalls(Mutex<Open>);
+pub(crate) struct OpenCalls(Mutex<OpenCallsState>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenCallsState {
     catalog: Arc<Catalog>,
     batches: HashMap<u64, Vec<OpenCall>>,
     n_batches: u64,
     /// Rules and evaluators that no longer run and whose executions may still wait for their next attempt.
-    stopped: BTreeSet<Stopped>,
+    stopped: BTreeSet<StoppedEvaluator>,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ fn runs(
 }
 
 impl OpenCalls {
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenCallsState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,12 +135,12 @@ impl OpenCalls {
     }
 
     /// Rules and evaluators that no longer run and were not [ended](Self::end_stopped).
-    pub(crate) fn stopped(&self) -> Vec<Stopped> {
+    pub(crate) fn stopped(&self) -> Vec<StoppedEvaluator> {
         self.lock().stopped.iter().cloned().collect()
     }
 
     /// Records that none of its executions waits for a next attempt.
-    pub(crate) fn end_stopped(&self, stopped: &Stopped) {
+    pub(crate) fn end_stopped(&self, stopped: &StoppedEvaluator) {
         self.lock().stopped.remove(stopped);
     }
 }

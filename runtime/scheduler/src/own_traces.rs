@@ -13,7 +13,7 @@ use perpend_executions::{ExecutionEnd, Outcome};
 use serde_json::{Map, Value, json};
 
 use crate::catalog::PreparedAssignment;
-use crate::parts::Inner;
+use crate::deps::Inner;
 
 /// An execution that ends, with its evaluator.
 pub(crate) struct Evaluated<'a> {

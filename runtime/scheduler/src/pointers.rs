@@ -9,7 +9,7 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::plugin::{CallResult, Failure, FailureClass, PluginScore};
 
-use crate::parts::Inner;
+use crate::deps::Inner;
 
 /// Characters of an invalid id that a message repeats.
 const MAX_SHOWN: usize = 80;
@@ -25,18 +25,18 @@ impl Inner {
         targets: &[&Target],
         results: &mut [CallResult],
     ) -> Result<(), perpend_db::Error> {
-        let asked: HashSet<Key> = targets
+        let pointed: HashSet<Key> = targets
             .iter()
             .zip(results.iter())
             .flat_map(|(target, result)| pointers(target, result))
             .filter_map(|(_, key)| key)
             .collect();
-        let asked: Vec<Key> = asked.into_iter().collect();
-        let found: HashSet<Key> = match asked.is_empty() {
+        let pointed: Vec<Key> = pointed.into_iter().collect();
+        let found: HashSet<Key> = match pointed.is_empty() {
             true => HashSet::new(),
             false => {
                 let store = &self.deps.store;
-                let found = store.telemetry.target_observations(project, &asked, false).await?;
+                let found = store.telemetry.target_observations(project, &pointed, false).await?;
                 // The record of a trace is no observation: no list shows it.
                 found
                     .into_iter()

@@ -20,15 +20,15 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
 
 use crate::Scheduler;
-use crate::call::{Load, NoCall, item_of, missing_of};
+use crate::call::{LoadResult, NoCall, item_of, missing_of};
 use crate::catalog::{PreparedRule, prepare_alone};
 use crate::completeness::{completion, observation_completion};
-use crate::decide::{Complete, Decision, Refusal, decide};
-use crate::matcher::OfTrace;
-use crate::parts::Inner;
+use crate::decide::{CompleteTarget, Decision, Refusal, decide};
+use crate::deps::Inner;
+use crate::matcher::TraceData;
 use crate::target::ObservationRow;
-use crate::trial::{MAX_ITEMS_BYTES, too_much};
-use crate::whole::Whole;
+use crate::trial::{MAX_ITEMS_BYTES, items_too_large};
+use crate::whole_targets::Whole;
 
 /// Maximum of examined observations if their row is enough.
 const MAX_OBSERVATIONS: usize = 10_000;
@@ -101,7 +101,7 @@ pub struct Preview {
 }
 
 /// A target that matches the filter.
-struct Match {
+struct PreviewMatch {
     target: Target,
     name: Option<String>,
     at: Timestamp,
@@ -109,7 +109,7 @@ struct Match {
 }
 
 /// Intermediate result of a preview.
-struct Found {
+struct PreviewState {
     now: Timestamp,
     since: Timestamp,
     /// Start time of the last examined target.
@@ -117,7 +117,7 @@ struct Found {
     n_examined: usize,
     max_examined: usize,
     is_whole: bool,
-    matches: Vec<Match>,
+    matches: Vec<PreviewMatch>,
 }
 
 impl Scheduler {
@@ -142,9 +142,10 @@ impl Scheduler {
         }
         let rule = Arc::new(rule);
         let now = inner.deps.clock.now();
-        let is_cheap =
-            rule.rule.target.is_of_observations() && !rule.reads_content && !rule.reads_beside();
-        let mut found = Found {
+        let is_cheap = rule.rule.target.is_of_observations()
+            && !rule.reads_content
+            && !rule.reads_more_than_observation();
+        let mut found = PreviewState {
             now,
             since: now.plus_millis(-N_DAYS * DAY_MS),
             reached: now,
@@ -171,7 +172,7 @@ impl Inner {
         &self,
         project: &ProjectId,
         rule: &PreparedRule,
-        found: &mut Found,
+        found: &mut PreviewState,
     ) -> Result<(), perpend_db::Error> {
         let mut query = ObservationQuery {
             filter: since(OBSERVATIONS, "startTime", found.since),
@@ -191,7 +192,7 @@ impl Inner {
                     return Ok(());
                 }
                 let id = &stored.observation.trace_id;
-                if rule.reads_beside() && !traces.contains_key(id) {
+                if rule.reads_more_than_observation() && !traces.contains_key(id) {
                     let of_trace = self.of_trace(project, rule, id).await?;
                     traces.insert(id.clone(), of_trace);
                 }
@@ -215,10 +216,10 @@ impl Inner {
         project: &ProjectId,
         rule: &PreparedRule,
         id: &TraceId,
-    ) -> Result<OfTrace, perpend_db::Error> {
+    ) -> Result<TraceData, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         let scores = self.trace_scores(project, id, rule.reads_scores()).await?;
-        let mut of_trace = OfTrace { scores, ..OfTrace::default() };
+        let mut of_trace = TraceData { scores, ..TraceData::default() };
         if rule.reads_trace {
             let ids = [id.clone()];
             let progress = telemetry.trace_progress(project, &ids).await?.pop();
@@ -233,7 +234,7 @@ impl Inner {
         &self,
         project: &ProjectId,
         rule: &PreparedRule,
-        found: &mut Found,
+        found: &mut PreviewState,
     ) -> Result<(), perpend_db::Error> {
         let mut query = TraceQuery {
             filter: since(TRACES, "timestamp", found.since),
@@ -283,7 +284,7 @@ impl Inner {
         &self,
         project: &ProjectId,
         rule: &Arc<PreparedRule>,
-        found: &mut Found,
+        found: &mut PreviewState,
     ) -> Result<(), perpend_db::Error> {
         let query = SessionQuery { active_from: Some(found.since), ..SessionQuery::default() };
         let telemetry = &self.deps.store.telemetry;
@@ -323,7 +324,7 @@ impl Inner {
         &self,
         project: &ProjectId,
         rule: &PreparedRule,
-        found: Found,
+        found: PreviewState,
     ) -> Result<Preview, perpend_db::Error> {
         let day = found.now.plus_millis(-DAY_MS);
         let mut preview = Preview {
@@ -345,11 +346,11 @@ impl Inner {
         for each in shown.take(N_CHECKED) {
             preview.n_checked += 1;
             // One target is in memory at a time.
-            let to_read = self.most_bytes(project, &each.target, rule).await?;
-            let _memory = self.reserve_to_show(project, to_read).await;
+            let read_bytes = self.max_read_bytes(project, &each.target, rule).await?;
+            let _memory = self.reserve_to_show(project, read_bytes).await;
             for (at, assignment) in rule.assignments.iter().enumerate() {
                 let loaded = self.load_target(project, &each.target, &assignment.plan);
-                let Load::Loaded(loaded) = loaded.await? else {
+                let LoadResult::Loaded(loaded) = loaded.await? else {
                     continue;
                 };
                 let evaluator = &assignment.evaluator;
@@ -363,7 +364,7 @@ impl Inner {
                         n_bytes += item.n_bytes();
                         match n_bytes <= MAX_ITEMS_BYTES {
                             true => Ok(item),
-                            false => Err(too_much()),
+                            false => Err(items_too_large()),
                         }
                     });
                     preview.examples.push(PreviewExample {
@@ -387,7 +388,7 @@ impl Inner {
     }
 }
 
-impl Found {
+impl PreviewState {
     /// Whether more targets may be examined. In the second half of its time limit a request returns what it
     /// has.
     fn goes_on(&mut self) -> bool {
@@ -418,7 +419,7 @@ impl Found {
         project: &ProjectId,
         rule: &PreparedRule,
         stored: &StoredObservation,
-        of_trace: Option<&OfTrace>,
+        of_trace: Option<&TraceData>,
     ) {
         let own: &Observation = &stored.observation;
         let progress = of_trace.and_then(|of_trace| of_trace.progress.as_ref());
@@ -435,7 +436,7 @@ impl Found {
             trace: of_trace.and_then(|of_trace| of_trace.trace.as_ref()),
             scores: scores.as_deref().unwrap_or_default(),
         };
-        let complete = Complete {
+        let complete = CompleteTarget {
             project,
             target: &target,
             environment: &own.environment,
@@ -469,7 +470,7 @@ impl Found {
     fn take(
         &mut self,
         rule: &PreparedRule,
-        complete: &Complete<'_>,
+        complete: &CompleteTarget<'_>,
         name: Option<&str>,
         at: Timestamp,
     ) {
@@ -478,7 +479,7 @@ impl Found {
             Decision::Refused(Refusal::SampledOut { .. }) => false,
             Decision::Refused(_) => return,
         };
-        self.matches.push(Match {
+        self.matches.push(PreviewMatch {
             target: complete.target.clone(),
             name: name.map(str::to_owned),
             at,
@@ -498,7 +499,7 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-fn matches<'m>(all: impl Iterator<Item = &'m Match>) -> Matches {
+fn matches<'m>(all: impl Iterator<Item = &'m PreviewMatch>) -> Matches {
     let mut matches = Matches::default();
     for each in all {
         matches.n_matching += 1;

@@ -16,7 +16,7 @@ const MISSING_TARGET_MS: [i64; 4] = [30_000, MINUTE_MS, 2 * MINUTE_MS, 4 * MINUT
 
 /// Consequence of a failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Next {
+pub(crate) enum RetryDecision {
     /// Nothing to measure.
     Skip,
     /// Retry at the time.
@@ -33,7 +33,7 @@ pub(crate) enum Next {
 
 /// State of an execution whose attempt has failed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tried {
+pub(crate) struct AttemptState {
     /// Attempts before this one.
     pub(crate) n_before: u32,
     /// Start of the first attempt; retry windows start here.
@@ -44,7 +44,7 @@ pub(crate) struct Tried {
     pub(crate) jitter: f64,
 }
 
-impl Tried {
+impl AttemptState {
     /// Another attempt after a doubling wait with full jitter, within the limits of attempts and window.
     fn backoff(&self, base_ms: i64, cap_ms: i64, n_max: u32, window_ms: i64) -> Option<Timestamp> {
         let is_late =
@@ -59,15 +59,15 @@ impl Tried {
 }
 
 /// The consequence of a failed call.
-pub(crate) fn after_failure(failure: &ModelFailure, tried: &Tried) -> Next {
+pub(crate) fn after_failure(failure: &ModelFailure, state: &AttemptState) -> RetryDecision {
     let class = failure.class;
     let is_skipped = |spent: ExhaustedBudget| spent.on_reached == OnReached::Skip;
     let retry = match class {
         FailureClass::BudgetExhausted if failure.spent.is_some_and(is_skipped) => {
-            return Next::Skip;
+            return RetryDecision::Skip;
         }
-        FailureClass::NotApplicable => return Next::Skip,
-        FailureClass::Cancelled => return Next::GiveBack,
+        FailureClass::NotApplicable => return RetryDecision::Skip,
+        FailureClass::Cancelled => return RetryDecision::GiveBack,
         FailureClass::AuthInvalid
         | FailureClass::BillingExhausted
         | FailureClass::ModelUnavailable
@@ -76,30 +76,30 @@ pub(crate) fn after_failure(failure: &ModelFailure, tried: &Tried) -> Next {
         | FailureClass::ModelConfigInvalid
         | FailureClass::EndpointUnreachable
         | FailureClass::AccountNotReady
-        | FailureClass::BudgetExhausted => return Next::Hold,
+        | FailureClass::BudgetExhausted => return RetryDecision::Hold,
         FailureClass::RateLimited if failure.is_unsent => {
             let wait_ms = failure.retry_after_ms.unwrap_or_default();
             let wait_ms = wait_ms.clamp(1_000, MAX_RETRY_AFTER_MS).cast_signed();
-            return Next::Postpone(tried.now.plus_millis(wait_ms));
+            return RetryDecision::Postpone(state.now.plus_millis(wait_ms));
         }
         FailureClass::RateLimited => {
-            let backoff = tried.backoff(5_000, 10 * MINUTE_MS, 8, WINDOW_MS);
-            backoff.map(|at| asked_for(failure, tried).unwrap_or(at))
+            let backoff = state.backoff(5_000, 10 * MINUTE_MS, 8, WINDOW_MS);
+            backoff.map(|at| requested_time(failure, state).unwrap_or(at))
         }
         _ if failure.is_final => None,
-        FailureClass::UpstreamTimeout => tried.backoff(2_000, 10 * MINUTE_MS, 3, WINDOW_MS),
-        FailureClass::MalformedOutput => tried.backoff(2_000, 10 * MINUTE_MS, 2, WINDOW_MS),
+        FailureClass::UpstreamTimeout => state.backoff(2_000, 10 * MINUTE_MS, 3, WINDOW_MS),
+        FailureClass::MalformedOutput => state.backoff(2_000, 10 * MINUTE_MS, 2, WINDOW_MS),
         FailureClass::UpstreamUnavailable => {
-            let backoff = tried.backoff(2_000, 10 * MINUTE_MS, 6, WINDOW_MS);
-            backoff.map(|at| at.max(asked_for(failure, tried).unwrap_or(at)))
+            let backoff = state.backoff(2_000, 10 * MINUTE_MS, 6, WINDOW_MS);
+            backoff.map(|at| at.max(requested_time(failure, state).unwrap_or(at)))
         }
         FailureClass::Transient | FailureClass::WorkerFull => {
-            tried.backoff(2_000, 10 * MINUTE_MS, 5, WINDOW_MS)
+            state.backoff(2_000, 10 * MINUTE_MS, 5, WINDOW_MS)
         }
         FailureClass::WorkerLost | FailureClass::Internal => {
-            tried.backoff(1_000, 5 * MINUTE_MS, 10, i64::MAX / 1_000)
+            state.backoff(1_000, 5 * MINUTE_MS, 10, i64::MAX / 1_000)
         }
-        FailureClass::WallTimeout => tried.backoff(2_000, 10 * MINUTE_MS, 2, WINDOW_MS),
+        FailureClass::WallTimeout => state.backoff(2_000, 10 * MINUTE_MS, 2, WINDOW_MS),
         FailureClass::InvalidConfig
         | FailureClass::InvalidInput
         | FailureClass::Refused
@@ -115,18 +115,18 @@ pub(crate) fn after_failure(failure: &ModelFailure, tried: &Tried) -> Next {
         class,
         FailureClass::WorkerLost | FailureClass::WorkerFull | FailureClass::Internal
     );
-    retry.map_or(Next::Fail(!is_ours), Next::Retry)
+    retry.map_or(RetryDecision::Fail(!is_ours), RetryDecision::Retry)
 }
 
 /// The retry time that the provider requested.
-fn asked_for(failure: &ModelFailure, tried: &Tried) -> Option<Timestamp> {
+fn requested_time(failure: &ModelFailure, state: &AttemptState) -> Option<Timestamp> {
     let wait = failure.retry_after_ms?.min(MAX_RETRY_AFTER_MS);
-    Some(tried.now.plus_millis(wait.cast_signed()))
+    Some(state.now.plus_millis(wait.cast_signed()))
 }
 
 /// Classes that count for rules that fail more often than they succeed: not those that depend on the target,
 /// because other targets may succeed.
-pub(crate) const fn speaks_against_evaluator(class: FailureClass) -> bool {
+pub(crate) const fn counts_against_evaluator(class: FailureClass) -> bool {
     matches!(
         class,
         FailureClass::PluginError
@@ -157,21 +157,21 @@ pub(crate) const fn is_upstream(class: FailureClass) -> bool {
 }
 
 /// When to look again for a missing target; `None` after the last wait.
-pub(crate) fn after_missing_target(tried: &Tried) -> Option<Timestamp> {
-    let wait = MISSING_TARGET_MS.get(tried.n_before as usize)?;
-    Some(tried.now.plus_millis(*wait))
+pub(crate) fn after_missing_target(state: &AttemptState) -> Option<Timestamp> {
+    let wait = MISSING_TARGET_MS.get(state.n_before as usize)?;
+    Some(state.now.plus_millis(*wait))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn after(class: FailureClass, tried: &Tried) -> Next {
-        after_failure(&ModelFailure::new(class, ""), tried)
+    fn after(class: FailureClass, state: &AttemptState) -> RetryDecision {
+        after_failure(&ModelFailure::new(class, ""), state)
     }
 
-    fn tried(n_before: u32, age_ms: i64) -> Tried {
-        Tried {
+    fn state(n_before: u32, age_ms: i64) -> AttemptState {
+        AttemptState {
             n_before,
             first_attempt_at: Timestamp::from_millis(0),
             now: Timestamp::from_millis(age_ms),
@@ -181,8 +181,8 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_their_cap_and_end_after_the_last_attempt() {
-        let wait = |n_before| match after(FailureClass::Transient, &tried(n_before, 0)) {
-            Next::Retry(at) => Some(at.as_millis()),
+        let wait = |n_before| match after(FailureClass::Transient, &state(n_before, 0)) {
+            RetryDecision::Retry(at) => Some(at.as_millis()),
             _ => None,
         };
         assert_eq!(
@@ -197,44 +197,44 @@ mod tests {
             retry_after_ms: Some(600_000),
             ..ModelFailure::new(FailureClass::UpstreamUnavailable, "")
         };
-        let next = after_failure(&down, &tried(0, 0));
-        assert_eq!(next, Next::Retry(Timestamp::from_millis(600_000)));
+        let next = after_failure(&down, &state(0, 0));
+        assert_eq!(next, RetryDecision::Retry(Timestamp::from_millis(600_000)));
         let cut_off =
             ModelFailure { is_final: true, ..ModelFailure::new(FailureClass::MalformedOutput, "") };
-        assert_eq!(after_failure(&cut_off, &tried(0, 0)), Next::Fail(true));
-        let malformed = after(FailureClass::MalformedOutput, &tried(0, 0));
-        assert!(matches!(malformed, Next::Retry(_)));
+        assert_eq!(after_failure(&cut_off, &state(0, 0)), RetryDecision::Fail(true));
+        let malformed = after(FailureClass::MalformedOutput, &state(0, 0));
+        assert!(matches!(malformed, RetryDecision::Retry(_)));
     }
 
     #[test]
     fn the_window_counts_from_the_first_attempt() {
-        let late = after(FailureClass::UpstreamUnavailable, &tried(1, WINDOW_MS + 1));
-        assert_eq!(late, Next::Fail(true));
+        let late = after(FailureClass::UpstreamUnavailable, &state(1, WINDOW_MS + 1));
+        assert_eq!(late, RetryDecision::Fail(true));
     }
 
     #[test]
     fn deterministic_failures_are_final_and_all_but_those_of_the_server_count_towards_a_pause() {
-        assert_eq!(after(FailureClass::PluginTrap, &tried(0, 0)), Next::Fail(true));
-        assert_eq!(after(FailureClass::InvalidInput, &tried(0, 0)), Next::Fail(true));
-        assert_eq!(after(FailureClass::NotApplicable, &tried(0, 0)), Next::Skip);
-        assert_eq!(after(FailureClass::Cancelled, &tried(0, 0)), Next::GiveBack);
+        assert_eq!(after(FailureClass::PluginTrap, &state(0, 0)), RetryDecision::Fail(true));
+        assert_eq!(after(FailureClass::InvalidInput, &state(0, 0)), RetryDecision::Fail(true));
+        assert_eq!(after(FailureClass::NotApplicable, &state(0, 0)), RetryDecision::Skip);
+        assert_eq!(after(FailureClass::Cancelled, &state(0, 0)), RetryDecision::GiveBack);
     }
 
     #[test]
     fn a_provider_that_names_a_wait_gets_it_up_to_fifteen_minutes() {
-        let limited = |asked| ModelFailure {
-            retry_after_ms: asked,
+        let limited = |delay| ModelFailure {
+            retry_after_ms: delay,
             ..ModelFailure::new(FailureClass::RateLimited, "")
         };
-        let wait = |asked| match after_failure(&limited(asked), &tried(0, 0)) {
-            Next::Retry(at) => at.as_millis(),
+        let wait = |delay| match after_failure(&limited(delay), &state(0, 0)) {
+            RetryDecision::Retry(at) => at.as_millis(),
             other => panic!("{other:?}"),
         };
         assert_eq!(wait(None), 2_500);
         assert_eq!(wait(Some(7_000)), 7_000);
         assert_eq!(wait(Some(86_400_000)), 900_000);
-        let eighth = after_failure(&limited(Some(1)), &tried(7, 0));
-        assert_eq!(eighth, Next::Fail(true));
+        let eighth = after_failure(&limited(Some(1)), &state(7, 0));
+        assert_eq!(eighth, RetryDecision::Fail(true));
     }
 
     #[test]
@@ -245,9 +245,9 @@ mod tests {
             ..ModelFailure::new(FailureClass::RateLimited, "")
         };
         for n_before in [0, 7, 99] {
-            let tried = tried(n_before, 9 * WINDOW_MS);
-            let next = after_failure(&waiting, &tried);
-            assert_eq!(next, Next::Postpone(tried.now.plus_millis(30_000)));
+            let state = state(n_before, 9 * WINDOW_MS);
+            let next = after_failure(&waiting, &state);
+            assert_eq!(next, RetryDecision::Postpone(state.now.plus_millis(30_000)));
         }
     }
 
@@ -261,15 +261,15 @@ mod tests {
             }),
             ..ModelFailure::new(FailureClass::BudgetExhausted, "")
         };
-        let after = |on_reached| after_failure(&spent(on_reached), &tried(0, 0));
-        assert_eq!(after(OnReached::Hold), Next::Hold);
-        assert_eq!(after(OnReached::Skip), Next::Skip);
+        let after = |on_reached| after_failure(&spent(on_reached), &state(0, 0));
+        assert_eq!(after(OnReached::Hold), RetryDecision::Hold);
+        assert_eq!(after(OnReached::Skip), RetryDecision::Skip);
     }
 
     #[test]
     fn what_a_person_has_to_put_right_is_held_whatever_was_tried() {
         for class in [FailureClass::AuthInvalid, FailureClass::ConnectionMissing] {
-            assert_eq!(after(class, &tried(99, 9 * WINDOW_MS)), Next::Hold);
+            assert_eq!(after(class, &state(99, 9 * WINDOW_MS)), RetryDecision::Hold);
         }
     }
 }

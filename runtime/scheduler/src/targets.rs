@@ -10,9 +10,9 @@ use perpend_domain::mapping::MappingPlan;
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Item, ItemParts};
 
-use crate::call::{Load, Loaded, NoCall};
+use crate::call::{LoadResult, Loaded, NoCall};
 use crate::catalog::PreparedAssignment;
-use crate::parts::{Error, Inner};
+use crate::deps::{Error, Inner};
 use crate::work::Work;
 
 /// The inputs from which an item is built. Assignments of one rule with the same recipe share the items of targets.
@@ -40,13 +40,13 @@ impl<'c> Recipe<'c> {
 
 /// The parts of a trace or a session that a mapping reads in addition to the row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Reads {
+struct TargetReads {
     observations: bool,
     conversation: bool,
     session_metadata: bool,
 }
 
-impl Reads {
+impl TargetReads {
     fn of(target: &Target, assignment: &PreparedAssignment) -> Self {
         let plan = assignment.plan.as_ref();
         match (target, plan) {
@@ -75,7 +75,7 @@ struct BuiltItem<'c> {
 pub(crate) struct Targets<'c> {
     /// Observations that were read in one statement and are not used yet.
     observations: HashMap<(TraceId, ObservationId), Observation>,
-    loaded: HashMap<(Target, Reads), Arc<Load>>,
+    loaded: HashMap<(Target, TargetReads), Arc<LoadResult>>,
     items: HashMap<Target, Vec<BuiltItem<'c>>>,
 }
 
@@ -132,13 +132,13 @@ impl Inner {
         targets: &mut Targets<'_>,
         execution: &Execution,
         assignment: &PreparedAssignment,
-    ) -> Result<Arc<Load>, Error> {
+    ) -> Result<Arc<LoadResult>, Error> {
         let target = &execution.made.target;
-        let key = (target.clone(), Reads::of(target, assignment));
+        let key = (target.clone(), TargetReads::of(target, assignment));
         if let Some(load) = targets.loaded.get(&key) {
             return Ok(Arc::clone(load));
         }
-        let load: Load = match target {
+        let load: LoadResult = match target {
             Target::Observation(trace, id) => {
                 let own = targets.observations.remove(&(trace.clone(), id.clone()));
                 own.map(Loaded::of_observation).into()

@@ -21,12 +21,12 @@ use perpend_memory::Reservation;
 use tokio::time::Instant;
 
 use crate::Scheduler;
-use crate::call::{Load, NoCall, call_of, gave_none, item_of};
+use crate::call::{LoadResult, NoCall, call_of, item_of, no_score_failure};
 use crate::catalog::{PreparedEvaluator, plan_of, prepare_evaluator};
+use crate::deps::Inner;
 use crate::failures::as_noted;
 use crate::holder::Holder;
 use crate::memory::held_by;
-use crate::parts::Inner;
 use crate::pointers::refusal;
 use crate::scores::{TrialScore, trial_scores};
 
@@ -59,7 +59,7 @@ fn keep(result: &mut CallResult, memory: &mut Reservation<Holder>) {
 }
 
 /// The failure of an item that is left out of a trial or a preview.
-pub(crate) fn too_much() -> AttemptFailure {
+pub(crate) fn items_too_large() -> AttemptFailure {
     let message = format!(
         "the items have more than {} MiB together: choose fewer targets",
         MAX_ITEMS_BYTES >> 20
@@ -69,7 +69,7 @@ pub(crate) fn too_much() -> AttemptFailure {
 
 /// Input of a trial.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TrialOn {
+pub enum TrialSubject {
     /// A target.
     Target(Target),
     /// A hand-written item; no mapping is applied.
@@ -86,7 +86,7 @@ pub struct Trial {
     /// What to do if a target lacks a mapped part.
     pub on_missing: OnMissing,
     /// The inputs, in the order of the results.
-    pub on: Vec<TrialOn>,
+    pub on: Vec<TrialSubject>,
     /// Stored replies that may be used instead of model calls.
     pub reuse: ReplyReuse,
     /// Time limit of each input. Time in which its model calls wait to be sent does not count, up to
@@ -116,7 +116,7 @@ impl TrialResult {
 }
 
 /// A call in progress, and the index of its result.
-struct Open {
+struct OpenTrialCall {
     place: usize,
     target: Option<Target>,
     item: Item,
@@ -177,12 +177,12 @@ impl Scheduler {
         let mut to_reserve = 0_usize;
         for on in &trial.on {
             let n_bytes = match on {
-                TrialOn::Target(target) => {
+                TrialSubject::Target(target) => {
                     let plan = plan(target);
                     inner.target_bytes(project, target, plan).await?
                 }
                 // Already in memory.
-                TrialOn::Written(_) => 0,
+                TrialSubject::Written(_) => 0,
             };
             to_reserve = to_reserve.saturating_add(n_bytes);
         }
@@ -191,8 +191,8 @@ impl Scheduler {
         let (mut results, mut open, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         for (place, on) in trial.on.into_iter().enumerate() {
             let (target, item) = match on {
-                TrialOn::Written(written) => (None, Ok(written.item(evaluator.needs))),
-                TrialOn::Target(target) => {
+                TrialSubject::Written(written) => (None, Ok(written.item(evaluator.needs))),
+                TrialSubject::Target(target) => {
                     let item = inner
                         .item_of_target(
                             project,
@@ -209,7 +209,7 @@ impl Scheduler {
                 n_bytes += item.n_bytes();
                 match n_bytes <= MAX_ITEMS_BYTES {
                     true => Ok(item),
-                    false => Err(too_much()),
+                    false => Err(items_too_large()),
                 }
             });
             match item {
@@ -220,16 +220,17 @@ impl Scheduler {
                     let call = call_of(&evaluator, shared, now, limits, (None, trial.reuse));
                     let origin = call.origin.clone();
                     calls.push(call);
-                    open.push(Open { place, target, item, origin });
+                    open.push(OpenTrialCall { place, target, item, origin });
                 }
             }
         }
-        let n_held = held_by(open.iter().map(|each: &Open| &each.item));
+        let n_held = held_by(open.iter().map(|each: &OpenTrialCall| &each.item));
         memory.shrink(memory.n_bytes().saturating_sub(n_held));
-        let begun = inner.deps.clock.now();
+        let call_started_at = inner.deps.clock.now();
         let origins: Vec<_> = open.iter().map(|each| each.origin.clone()).collect();
         let origins = Origins(origins);
-        let answers = inner.answers(calls, begun, (trial.limit, &origins), &mut memory).await;
+        let answers =
+            inner.answers(calls, call_started_at, (trial.limit, &origins), &mut memory).await;
         for (each, answer) in open.into_iter().zip(answers) {
             let place = each.place;
             results[place] = Some(inner.result(project, &evaluator, each, answer).await?);
@@ -253,9 +254,9 @@ impl Inner {
             )
         };
         Ok(match self.load_target(project, target, plan).await? {
-            Load::Missing => Err(missing()),
-            Load::TooLarge(why) => Err(why),
-            Load::Loaded(loaded) => {
+            LoadResult::Missing => Err(missing()),
+            LoadResult::TooLarge(why) => Err(why),
+            LoadResult::Loaded(loaded) => {
                 item_of(evaluator, plan, &loaded, on_missing).map_err(NoCall::why)
             }
         })
@@ -271,8 +272,8 @@ impl Inner {
         memory: &mut Reservation<Holder>,
     ) -> Vec<Option<(CallResult, u64)>> {
         let mut answers = vec![None; calls.len()];
-        let begun = Instant::now();
-        let mut ends = begun + limit;
+        let call_started_at = Instant::now();
+        let mut ends = call_started_at + limit;
         let mut coming = self.deps.evaluate.evaluate(calls);
         loop {
             let next = tokio::select! {
@@ -280,7 +281,7 @@ impl Inner {
                 next = coming.next() => next,
                 () = tokio::time::sleep_until(ends) => {
                     let is_open = |place: usize| answers.get(place).is_some_and(Option::is_none);
-                    match origins.ends(is_open, begun + limit) {
+                    match origins.ends(is_open, call_started_at + limit) {
                         Some(later) => {
                             ends = later;
                             continue;
@@ -306,7 +307,7 @@ impl Inner {
         &self,
         project: &ProjectId,
         evaluator: &PreparedEvaluator,
-        open: Open,
+        open: OpenTrialCall,
         answer: Option<(CallResult, u64)>,
     ) -> Result<TrialResult, perpend_db::Error> {
         let notes = open.origin.as_ref().map(|origin| origin.notes.calls());
@@ -334,7 +335,7 @@ impl Inner {
             }
         }
         let outcome = match result.outcome {
-            Ok(given) if given.is_empty() => Err(gave_none()),
+            Ok(given) if given.is_empty() => Err(no_score_failure()),
             Ok(given) => Ok(trial_scores(evaluator, given)),
             Err(failure) => {
                 let failure = as_noted(failure, open.origin.as_deref());

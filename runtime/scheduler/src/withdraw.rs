@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::parts::{Error, Inner};
+use crate::deps::{Error, Inner};
 
 impl Inner {
     /// Stops the waiting work of rules and evaluators that no longer run by this catalog: calls that have not

@@ -3,7 +3,7 @@
 use perpend_domain::evaluation::Execution;
 use perpend_executions::Lease;
 
-use crate::turns::Seats;
+use crate::fair_queue::Seats;
 
 /// Executions of one rule and one of its evaluators, under one lease.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ use perpend_domain::observation::ObservationKind;
 use perpend_domain::plugin::{FailureClass, ScoreDomain, ScoreSpec};
 use perpend_domain::score::{ScoreSource, ScoreValue, Subject};
 use perpend_domain::time::{Clock, Timestamp};
-use perpend_scheduler::{Breakpoint, Error, Options, Refusal, Step};
+use perpend_scheduler::{Breakpoint, Error, ExplanationStep, Options, Refusal};
 use perpend_storage::testing::on_each_database;
 use serde_json::json;
 use support::{
@@ -459,19 +459,22 @@ async fn explain_names_the_step_that_left_a_target_without_score() {
             scheduler.explain(&world.project, rule, &target).await.unwrap().step
         };
         let step = explain(&picky, target(1, "1")).await;
-        let Step::Refused(Refusal::NotMatched { index: 0, actual, .. }) = step else {
+        let ExplanationStep::Refused(Refusal::NotMatched { index: 0, actual, .. }) = step else {
             panic!("{step:?}");
         };
         assert_eq!(actual, "GENERATION");
         let step = explain(&rare, target(1, "1")).await;
-        assert!(matches!(step, Step::Refused(Refusal::SampledOut { rate: 1e-9, .. })), "{step:?}");
+        assert!(
+            matches!(step, ExplanationStep::Refused(Refusal::SampledOut { rate: 1e-9, .. })),
+            "{step:?}"
+        );
         let step = explain(&all, target(2, "2")).await;
-        assert_eq!(step, Step::Refused(Refusal::InternalEnvironment));
-        assert_eq!(explain(&all, target(9, "1")).await, Step::NoSuchTarget);
+        assert_eq!(step, ExplanationStep::Refused(Refusal::InternalEnvironment));
+        assert_eq!(explain(&all, target(9, "1")).await, ExplanationStep::NoSuchTarget);
         let step = explain(&traces, target(1, "")).await;
-        assert!(matches!(step, Step::NotComplete { complete_at: Some(_) }), "{step:?}");
+        assert!(matches!(step, ExplanationStep::NotComplete { complete_at: Some(_) }), "{step:?}");
         let step = explain(&all, target(1, "1")).await;
-        let Step::Taken { assignments, .. } = step else {
+        let ExplanationStep::Taken { assignments, .. } = step else {
             panic!("{step:?}");
         };
         assert!(assignments[0].execution.is_some());
@@ -510,7 +513,7 @@ async fn explain_says_of_a_target_that_is_older_than_the_rule_that_it_is() {
         };
         for rule in &rules {
             let step = explain(rule, 1).await;
-            let expected = Step::OlderThanRule {
+            let expected = ExplanationStep::OlderThanRule {
                 target: rule.target,
                 arrived_at,
                 rule_created_at: created_at,

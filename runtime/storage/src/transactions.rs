@@ -19,7 +19,7 @@ use perpend_db::Error;
 use perpend_executions::{EndReport, ExecutionEnd, Lease, LeaseEnd, MatchBatch, Outcome};
 use perpend_telemetry::media::link_item;
 use perpend_telemetry::scores::{delete_others, put, put_aside};
-use perpend_telemetry::take_touched;
+use perpend_telemetry::take_changes;
 
 /// The outcome of [`Store::commit_matches`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Store {
             {
                 return Ok(MatchOutcome::Outdated);
             }
-            if !take_touched(&mut tx, touched).await? {
+            if !take_changes(&mut tx, touched).await? {
                 return Ok(MatchOutcome::Overtaken);
             }
             tx.reach("matching: taken")?;

@@ -12,11 +12,11 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::cmp::Ordering;
 
-use super::gathered::{Gathered, Touch};
-use super::prepare::{Prepared, PreparedRow, PreparedTrace, content_text};
+use super::change_log::{note_scored, note_written};
+use super::prepare::{PreparedBatch, PreparedRow, PreparedTrace, content_text};
 use super::read::observation_row;
-use super::row::{self, ObservationRow, Place};
-use super::touched::{note_scored, note_written};
+use super::row::{self, ObservationRow, RowLocation};
+use super::transaction_state::{TraceChange, TransactionState};
 use super::{Tenant, block};
 use crate::Error;
 use perpend_db::Table;
@@ -90,7 +90,7 @@ const LINK_MEDIA: &str = "
 type Pair = (TraceId, ObservationId);
 
 /// Result of writing a batch.
-pub(super) struct Applied {
+pub(super) struct BatchOutcome {
     /// Observations that are new or have changed.
     pub(super) changed: Vec<Pair>,
     /// Whether each of its observations is new and was written as prepared.
@@ -99,7 +99,7 @@ pub(super) struct Applied {
 
 /// The tenant, the time of arrival, and the index of the batch in the transaction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival<'t> {
+pub(super) struct BatchArrival<'t> {
     pub(super) tenant: &'t Tenant,
     pub(super) now: Timestamp,
     pub(super) place: usize,
@@ -129,11 +129,11 @@ pub(super) async fn take_turns(
 /// Writes one batch of a transaction. Its traces already have numbers.
 pub(super) async fn apply<'b>(
     tx: &mut Tx,
-    arrival: Arrival<'_>,
-    batch: &'b Prepared,
-    gathered: &mut Gathered<'b>,
-) -> Result<Applied, Error> {
-    let Arrival { tenant, now, .. } = arrival;
+    arrival: BatchArrival<'_>,
+    batch: &'b PreparedBatch,
+    gathered: &mut TransactionState<'b>,
+) -> Result<BatchOutcome, Error> {
+    let BatchArrival { tenant, now, .. } = arrival;
     let mut changed: Vec<Pair> = Vec::new();
     let mut is_all_new = insert_rows(tx, arrival, batch, gathered, &mut changed).await?;
     insert_logs(tx, tenant, &batch.logs, now).await?;
@@ -150,24 +150,24 @@ pub(super) async fn apply<'b>(
         note_scored(tx, &tenant.project, &batch.scores, now).await?;
     }
     note_written(tx, &tenant.project, &changed, now).await?;
-    Ok(Applied { changed, is_all_new })
+    Ok(BatchOutcome { changed, is_all_new })
 }
 
 /// `true` if none of the rows existed.
 async fn insert_rows<'b>(
     tx: &mut Tx,
-    arrival: Arrival<'_>,
-    batch: &'b Prepared,
-    gathered: &mut Gathered<'b>,
+    arrival: BatchArrival<'_>,
+    batch: &'b PreparedBatch,
+    gathered: &mut TransactionState<'b>,
     changed: &mut Vec<Pair>,
 ) -> Result<bool, Error> {
-    let Arrival { tenant, now, .. } = arrival;
+    let BatchArrival { tenant, now, .. } = arrival;
     let n_rows = batch.traces.iter().map(|trace| trace.rows.len()).sum();
     let n_blocks = batch.traces.iter().map(|trace| trace.blocks.len()).sum();
     let fresh = &mut gathered.fresh;
     let seqs = fresh.take(tx, Table::Observations, n_rows).await?;
     let payload_seqs = fresh.take(tx, Table::Payloads, n_blocks).await?;
-    let mut rows: Vec<(Place, &'b PreparedRow)> = Vec::with_capacity(n_rows);
+    let mut rows: Vec<(RowLocation, &'b PreparedRow)> = Vec::with_capacity(n_rows);
     let mut blocks: Vec<(i64, &[u8])> = Vec::with_capacity(n_blocks);
     for trace in &batch.traces {
         let first_block = blocks.len();
@@ -178,7 +178,7 @@ async fn insert_rows<'b>(
             blocks.push((payload_seqs[blocks.len()], body));
         }
         for row in &trace.rows {
-            let place = Place {
+            let place = RowLocation {
                 seq: seqs[rows.len()],
                 tenant: tenant.number,
                 trace: number.number,
@@ -197,11 +197,11 @@ async fn insert_rows<'b>(
         gathered.rollups.add_all(tenant.number, &batch.sums);
         return Ok(true);
     }
-    let standing = tx.numbers_among(STANDING, &seqs).await?;
+    let existing = tx.numbers_among(STANDING, &seqs).await?;
     let mut used = HashSet::new();
     let mut known = Vec::new();
     for (place, row) in &rows {
-        if standing.contains(&place.seq) {
+        if existing.contains(&place.seq) {
             used.extend(place.payload);
             changed.push(pair(&row.observation));
             gathered.rollups.add(tenant.number, &row.observation);
@@ -224,7 +224,7 @@ fn pair(observation: &Observation) -> Pair {
     (observation.trace_id.clone(), observation.id.clone())
 }
 
-async fn insert_chunks(tx: &mut Tx, rows: &[(Place, &PreparedRow)]) -> Result<u64, Error> {
+async fn insert_chunks(tx: &mut Tx, rows: &[(RowLocation, &PreparedRow)]) -> Result<u64, Error> {
     tx.execute_for(&INSERT_OBSERVATIONS, rows, |args, (place, row)| {
         row::push_args(args, *place, &row.observation, &row.detail);
     })
@@ -240,7 +240,7 @@ async fn insert_blocks(tx: &mut Tx, blocks: &[(i64, &[u8])]) -> Result<(), Error
 }
 
 /// A stored observation with the text of its content.
-pub(super) struct Standing {
+pub(super) struct ExistingObservation {
     row: ObservationRow,
     /// Without content.
     pub(super) observation: Observation,
@@ -254,7 +254,7 @@ pub(super) async fn load(
     tenant: &Tenant,
     trace: &TraceId,
     id: &ObservationId,
-) -> Result<Option<Standing>, Error> {
+) -> Result<Option<ExistingObservation>, Error> {
     if tx.is_postgres() {
         let args = [tenant.number.into(), trace.as_str().into()];
         tx.integer(LOCK_TRACE_POSTGRES, &args).await?;
@@ -273,16 +273,16 @@ pub(super) async fn load(
             block::unpack(body[0].blob()?)?.text(row.place)?.to_owned()
         }
     };
-    Ok(Some(Standing { observation: row.observation()?, row, content }))
+    Ok(Some(ExistingObservation { observation: row.observation()?, row, content }))
 }
 
 /// Another version of an existing observation; `true` if it replaced the stored version.
 async fn update(
     tx: &mut Tx,
-    arrival: Arrival<'_>,
+    arrival: BatchArrival<'_>,
     trace: i64,
     arrived: &PreparedRow,
-    gathered: &mut Gathered<'_>,
+    gathered: &mut TransactionState<'_>,
 ) -> Result<bool, Error> {
     let tenant = arrival.tenant;
     let (trace_id, id) = pair(&arrived.observation);
@@ -338,12 +338,12 @@ fn joined(observation: &mut Observation, content: &str, logs: &[SpanLog]) -> Res
 /// Replaces the stored version by another one with the text of its content.
 async fn rewrite(
     tx: &mut Tx,
-    Arrival { tenant, now, .. }: Arrival<'_>,
-    stored: &Standing,
+    BatchArrival { tenant, now, .. }: BatchArrival<'_>,
+    stored: &ExistingObservation,
     (version, content): (&Observation, &str),
-    gathered: &mut Gathered<'_>,
+    gathered: &mut TransactionState<'_>,
 ) -> Result<(), Error> {
-    let mut place = Place {
+    let mut place = RowLocation {
         seq: stored.row.seq,
         tenant: tenant.number,
         trace: stored.row.trace,
@@ -446,8 +446,8 @@ async fn logs_of(
 async fn spans_to_join(
     tx: &mut Tx,
     tenant: &Tenant,
-    batch: &Prepared,
-    gathered: &mut Gathered<'_>,
+    batch: &PreparedBatch,
+    gathered: &mut TransactionState<'_>,
 ) -> Result<BTreeSet<Pair>, Error> {
     let mut pairs: BTreeSet<Pair> =
         batch.logs.iter().map(|log| (log.trace_id.clone(), log.observation_id.clone())).collect();
@@ -495,9 +495,9 @@ async fn spans_to_join(
 /// Adds all log records of a span to it; `true` if that changed the span.
 async fn join(
     tx: &mut Tx,
-    arrival: Arrival<'_>,
+    arrival: BatchArrival<'_>,
     (trace, id): &Pair,
-    gathered: &mut Gathered<'_>,
+    gathered: &mut TransactionState<'_>,
 ) -> Result<bool, Error> {
     let tenant = arrival.tenant;
     let Some(stored) = load(tx, tenant, trace, id).await? else {
@@ -519,9 +519,9 @@ async fn join(
 /// Marks existing traces that have changed as stale.
 async fn touch_traces(
     tx: &mut Tx,
-    Arrival { tenant, now, place }: Arrival<'_>,
-    batch: &Prepared,
-    gathered: &mut Gathered<'_>,
+    BatchArrival { tenant, now, place }: BatchArrival<'_>,
+    batch: &PreparedBatch,
+    gathered: &mut TransactionState<'_>,
     changed: &[Pair],
 ) -> Result<(), Error> {
     let traces: BTreeSet<&TraceId> = changed.iter().map(|(trace, _)| trace).collect();
@@ -532,10 +532,10 @@ async fn touch_traces(
             Some(found) if found.made_by == Some(place) && batch.logs.is_empty() => continue,
             Some(found) => found.number,
             // Only log records arrived for it.
-            None => Gathered::look_up(tx, tenant.number, id).await?,
+            None => TransactionState::look_up(tx, tenant.number, id).await?,
         };
         let part = arrived.get(id);
-        let touch = Touch {
+        let touch = TraceChange {
             number,
             at: now,
             root_ended: part.is_some_and(|part| part.has_ended_root),

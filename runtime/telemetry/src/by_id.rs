@@ -19,7 +19,7 @@ const LAST_TRACE: &str = "SELECT COALESCE(MAX(number), 0) FROM traces";
 
 /// The observations with an id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StepsById {
+pub struct ObservationMatches {
     /// The trace and the name of each observation, newest first.
     pub found: Vec<(TraceId, String)>,
     /// Where to continue: traces with smaller numbers were not searched.
@@ -46,7 +46,7 @@ pub(super) fn with_id(ids: &str, is_postgres: bool) -> String {
 
 /// `+t.tenant` keeps SQLite from scanning all traces of the project: the few rows with the id lead to their
 /// traces.
-pub(super) fn steps_sql(is_postgres: bool) -> String {
+pub(super) fn observations_by_id_sql(is_postgres: bool) -> String {
     let among = match is_postgres {
         true => "o.trace > $2 AND o.trace <= $3 AND o.id = $4",
         false => {
@@ -100,15 +100,15 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn steps_by_id(
+    pub async fn observations_by_id(
         &self,
         project: &ProjectId,
         id: &ObservationId,
         below: Option<i64>,
         limit: u32,
-    ) -> Result<StepsById, Error> {
+    ) -> Result<ObservationMatches, Error> {
         let Some(tenant) = self.tenant(project).await? else {
-            return Ok(StepsById::default());
+            return Ok(ObservationMatches::default());
         };
         let last = match below {
             Some(below) => below.saturating_sub(1),
@@ -122,10 +122,10 @@ impl Telemetry {
             id.as_str().into(),
             i64::from(limit).into(),
         ];
-        let sql = steps_sql(self.pool.is_postgres());
+        let sql = observations_by_id_sql(self.pool.is_postgres());
         let rows: Vec<StepRow> = self.pool.select(&sql, &args).await?;
         let found = rows.into_iter().map(|row| Ok((checked("trace", &row.trace_id)?, row.name)));
-        Ok(StepsById {
+        Ok(ObservationMatches {
             found: found.collect::<Result<_, Error>>()?,
             below: (0 < before).then_some(before + 1),
         })

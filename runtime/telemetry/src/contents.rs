@@ -39,7 +39,7 @@ impl From<&OwnRow> for StoredAt {
 
 /// Position of the content of the row at index `at`.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct ContentPosition {
     at: usize,
     payload: i64,
     place: i64,
@@ -103,9 +103,9 @@ impl Telemetry {
         let mut contents = vec![Some(Content::default()); rows.len()];
         let wanted = rows.iter().enumerate().filter_map(|(at, row)| {
             let (payload, place) = (row.payload?, row.place);
-            Some(Wanted { at, payload, place })
+            Some(ContentPosition { at, payload, place })
         });
-        let mut wanted: Vec<Wanted> = wanted.collect();
+        let mut wanted: Vec<ContentPosition> = wanted.collect();
         for _ in 0..MAX_MOVES {
             let missing = self.unpack(&wanted, &mut contents).await?;
             if missing.is_empty() {
@@ -174,10 +174,10 @@ impl Telemetry {
     /// Unpacks each block once, even if several rows are in it. Returns the rows whose content was not found.
     async fn unpack(
         &self,
-        wanted: &[Wanted],
+        wanted: &[ContentPosition],
         contents: &mut [Option<Content>],
-    ) -> Result<Vec<Wanted>, Error> {
-        let mut by_block: HashMap<i64, Vec<Wanted>> = HashMap::new();
+    ) -> Result<Vec<ContentPosition>, Error> {
+        let mut by_block: HashMap<i64, Vec<ContentPosition>> = HashMap::new();
         for each in wanted {
             by_block.entry(each.payload).or_default().push(*each);
         }
@@ -213,9 +213,9 @@ impl Telemetry {
     async fn moved(
         &self,
         rows: &[StoredAt],
-        missing: &[Wanted],
+        missing: &[ContentPosition],
         contents: &mut [Option<Content>],
-    ) -> Result<Vec<Wanted>, Error> {
+    ) -> Result<Vec<ContentPosition>, Error> {
         let mut by_seq: HashMap<i64, usize> = HashMap::new();
         for each in missing {
             by_seq.insert(rows[each.at].seq, each.at);
@@ -239,7 +239,7 @@ impl Telemetry {
                     continue;
                 };
                 match payload {
-                    Some(payload) => wanted.push(Wanted { at, payload, place }),
+                    Some(payload) => wanted.push(ContentPosition { at, payload, place }),
                     // The current version has no content.
                     None => contents[at] = Some(Content::default()),
                 }

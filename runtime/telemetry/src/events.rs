@@ -16,10 +16,10 @@ use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::apply::{Arrival, LOCK_TRACE_POSTGRES, apply, load, take_turns};
-use super::gathered::Gathered;
-use super::prepare::Prepared;
+use super::apply::{BatchArrival, LOCK_TRACE_POSTGRES, apply, load, take_turns};
+use super::prepare::PreparedBatch;
 use super::rollup::Changes;
+use super::transaction_state::TransactionState;
 use super::{Tenant, block};
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Cell, ColumnType, Tx, despite_collisions, in_transaction};
@@ -109,15 +109,15 @@ async fn base(tx: &mut Tx, tenant: i64, id: &ObservationId) -> Result<Option<Obs
 
 /// Whether a stored observation is not the result of the parts: it arrived, or was replaced, as a span.
 /// Changes by log records and prices do not count.
-fn came_whole(standing: &Observation, made: Option<&Observation>) -> bool {
-    let told = |o: &Observation| {
+fn came_whole(existing: &Observation, made: Option<&Observation>) -> bool {
+    let compared = |o: &Observation| {
         (
             (o.trace_id.clone(), o.scope_name.clone(), o.attribute_count),
             (o.name.clone(), o.kind, o.start, o.end),
             (o.model.clone(), o.usage.clone(), o.cost.clone()),
         )
     };
-    made.is_none_or(|made| told(made) != told(standing))
+    made.is_none_or(|made| compared(made) != compared(existing))
 }
 
 /// An existing observation that does not come from parts although parts exist for it now.
@@ -127,15 +127,15 @@ async fn whole(
     made: Option<&Observation>,
     now_made: &Observation,
 ) -> Result<Option<Observation>, Error> {
-    let Some(standing) = load(tx, tenant, &now_made.trace_id, &now_made.id).await? else {
+    let Some(existing) = load(tx, tenant, &now_made.trace_id, &now_made.id).await? else {
         return Ok(None);
     };
-    if !came_whole(&standing.observation, made) {
+    if !came_whole(&existing.observation, made) {
         return Ok(None);
     }
-    let mut whole = standing.observation;
-    if !standing.content.is_empty() {
-        whole.content = block::from_json(&standing.content)?;
+    let mut whole = existing.observation;
+    if !existing.content.is_empty() {
+        whole.content = block::from_json(&existing.content)?;
     }
     let body = block::pack(&[block::to_json(&whole)?.as_str()])?;
     let args: [Arg<'_>; 3] =
@@ -174,7 +174,7 @@ async fn shorten(
 }
 
 /// A part, ready to be written.
-pub(super) struct Packed<'p> {
+pub(super) struct PackedPart<'p> {
     patch: &'p Patch,
     body: Vec<u8>,
     /// Size as JSON.
@@ -182,7 +182,7 @@ pub(super) struct Packed<'p> {
 }
 
 /// The old and the new version of an object, and the bytes of all its parts.
-struct Added {
+struct MergedObject {
     before: Option<Observation>,
     after: Option<Observation>,
     n_bytes: usize,
@@ -193,8 +193,8 @@ async fn add(
     tx: &mut Tx,
     tenant: &Tenant,
     about: &PatchSubject,
-    patches: &[Packed<'_>],
-) -> Result<Added, Error> {
+    patches: &[PackedPart<'_>],
+) -> Result<MergedObject, Error> {
     let (kind, entity) = entity(about);
     let (mut all, mut n_bytes) = parts(tx, tenant.number, about).await?;
     let under = match about {
@@ -224,13 +224,13 @@ async fn add(
         && let Some(whole) = whole(tx, tenant, before.as_ref(), made).await?
     {
         let after = merge_onto(Some(&whole), &all);
-        return Ok(Added { before, after, n_bytes });
+        return Ok(MergedObject { before, after, n_bytes });
     }
-    Ok(Added { before, after, n_bytes })
+    Ok(MergedObject { before, after, n_bytes })
 }
 
 /// The parts of one object.
-pub(super) type Thing<'p> = (&'p PatchSubject, Vec<Packed<'p>>);
+pub(super) type PatchedObject<'p> = (&'p PatchSubject, Vec<PackedPart<'p>>);
 
 /// The bucket of an object, the same on all nodes.
 fn bucket(tenant: i64, about: &PatchSubject) -> i64 {
@@ -245,7 +245,11 @@ fn bucket(tenant: i64, about: &PatchSubject) -> i64 {
 
 /// Locks the objects of the parts, then the traces that they name, each in their order. This avoids
 /// deadlocks, and no transaction replaces an observation while parts are applied to it.
-pub(super) async fn lock(tx: &mut Tx, tenant: i64, things: &[Thing<'_>]) -> Result<(), Error> {
+pub(super) async fn lock(
+    tx: &mut Tx,
+    tenant: i64,
+    things: &[PatchedObject<'_>],
+) -> Result<(), Error> {
     if !tx.is_postgres() {
         return Ok(());
     }
@@ -283,15 +287,15 @@ impl Telemetry {
         for (place, patch) in (0..).zip(&mut batch.patches) {
             patch.arrival = (now.as_micros(), place);
         }
-        let mut by_entity: BTreeMap<&PatchSubject, Vec<Packed<'_>>> = BTreeMap::new();
+        let mut by_entity: BTreeMap<&PatchSubject, Vec<PackedPart<'_>>> = BTreeMap::new();
         for patch in &batch.patches {
             let text = block::to_json(patch)?;
             let packed =
-                Packed { patch, body: block::pack(&[text.as_str()])?, n_bytes: text.len() };
+                PackedPart { patch, body: block::pack(&[text.as_str()])?, n_bytes: text.len() };
             by_entity.entry(&patch.about).or_default().push(packed);
         }
-        let things: Vec<Thing<'_>> = by_entity.into_iter().collect();
-        let mut work = Work {
+        let things: Vec<PatchedObject<'_>> = by_entity.into_iter().collect();
+        let mut work = PendingEvents {
             tenant,
             things: &things,
             media: batch.media,
@@ -310,13 +314,13 @@ impl Telemetry {
 
     /// Handles as much as fits into one transaction: the media, some of the scores, and the returned number
     /// of objects.
-    async fn write_some(&self, work: &Work<'_>) -> Result<usize, Error> {
+    async fn write_some(&self, work: &PendingEvents<'_>) -> Result<usize, Error> {
         let tenant = &work.tenant;
         let things = &work.things[..work.things.len().min(MAX_THINGS)];
         Ok(in_transaction!(&self.pool, |tx| {
             take_turns(&mut tx, [(tenant.number, false)]).await?;
             lock(&mut tx, tenant.number, things).await?;
-            let mut gathered = Gathered::default();
+            let mut gathered = TransactionState::default();
             let (n_things, merged) = merged(&mut tx, work, things, &mut gathered.rollups).await?;
             let batch = Batch {
                 observations: merged,
@@ -324,10 +328,10 @@ impl Telemetry {
                 scores: work.scores[..work.scores.len().min(MAX_SCORES)].to_vec(),
                 logs: Vec::new(),
             };
-            let prepared = Prepared::new(batch)?.replacing();
+            let prepared = PreparedBatch::new(batch)?.replacing();
             let numbered = std::iter::once((tenant.number, &prepared, work.now));
             gathered.number(&mut tx, numbered).await?;
-            let arrival = Arrival { tenant, now: work.now, place: 0 };
+            let arrival = BatchArrival { tenant, now: work.now, place: 0 };
             let applied = apply(&mut tx, arrival, &prepared, &mut gathered).await?;
             gathered.write(&mut tx).await?;
             self.writer.recent.forget(tenant.number, &applied.changed);
@@ -337,16 +341,16 @@ impl Telemetry {
 }
 
 /// The remaining part of a request.
-struct Work<'w> {
+struct PendingEvents<'w> {
     tenant: Tenant,
-    things: &'w [Thing<'w>],
+    things: &'w [PatchedObject<'w>],
     media: Vec<Media>,
     scores: &'w [NewScore],
     prices: &'w PriceTable,
     now: Timestamp,
 }
 
-impl Work<'_> {
+impl PendingEvents<'_> {
     const fn is_done(&self) -> bool {
         self.things.is_empty() && self.media.is_empty() && self.scores.is_empty()
     }
@@ -355,8 +359,8 @@ impl Work<'_> {
 /// How many of the objects fit into the transaction, and their new and stored observations.
 async fn merged(
     tx: &mut Tx,
-    work: &Work<'_>,
-    things: &[Thing<'_>],
+    work: &PendingEvents<'_>,
+    things: &[PatchedObject<'_>],
     rollups: &mut Changes<'_>,
 ) -> Result<(usize, Vec<Observation>), Error> {
     let mut merged = Vec::with_capacity(things.len());
@@ -388,10 +392,10 @@ async fn remove(
     (trace, id): &(TraceId, ObservationId),
     (now, rollups): (Timestamp, &mut Changes<'_>),
 ) -> Result<(), Error> {
-    let Some(standing) = load(tx, tenant, trace, id).await? else {
+    let Some(existing) = load(tx, tenant, trace, id).await? else {
         return Ok(());
     };
-    rollups.take_away(tenant.number, &standing.observation);
+    rollups.take_away(tenant.number, &existing.observation);
     let args: [Arg<'_>; 3] = [tenant.number.into(), trace.as_str().into(), id.as_str().into()];
     let found = tx.rows(FIND, &args, &[ColumnType::Int, ColumnType::Int, ColumnType::Int]).await?;
     let Some([seq, trace, payload]) = found.first().map(Vec::as_slice) else {

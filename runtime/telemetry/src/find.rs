@@ -58,7 +58,8 @@ impl Telemetry {
     ) -> Result<Option<TraceSearchPage>, Error> {
         let until = Instant::now() + query.time;
         let after = query.after.as_ref();
-        let Some((mut reader, n_observations)) = self.read_steps(project, trace, after).await?
+        let Some((mut reader, n_observations)) =
+            self.read_observations(project, trace, after).await?
         else {
             return Ok(None);
         };

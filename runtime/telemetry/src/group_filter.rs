@@ -11,7 +11,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery, TraceGroup};
 
-use crate::trace_groups::{Narrowed, bound, columns};
+use crate::trace_groups::{GroupConditions, bound, columns};
 use crate::{Error, Telemetry};
 
 /// Groups that are tested together.
@@ -25,7 +25,7 @@ const FEW: u32 = 2_000;
 
 /// Sessions or users that match a filter, as far as they were searched.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TestedGroups {
+pub struct GroupSearchResult {
     /// A page of matches.
     pub page: GroupPage,
     /// Number of tested groups.
@@ -45,7 +45,7 @@ perpend_db::record! {
 
 /// The user or session ids and the environments of the traces of a group.
 #[derive(Debug, Default)]
-struct Texts {
+struct GroupTexts {
     others: Vec<String>,
     environments: Vec<String>,
 }
@@ -59,12 +59,12 @@ const fn names(by: GroupKey) -> [&'static str; 2] {
 }
 
 /// A group of which only the id is known.
-struct Named<'a> {
+struct NamedGroup<'a> {
     by: GroupKey,
     id: &'a str,
 }
 
-impl Row for Named<'_> {
+impl Row for NamedGroup<'_> {
     fn cell(&self, column: &'static str) -> Cell<'_> {
         match column {
             "id" => Cell::text(Some(self.id)),
@@ -75,17 +75,17 @@ impl Row for Named<'_> {
 }
 
 /// A group with its sums.
-struct Summed<'a> {
-    named: Named<'a>,
+struct SummedGroup<'a> {
+    named: NamedGroup<'a>,
     group: &'a TraceGroup,
-    texts: &'a Texts,
+    texts: &'a GroupTexts,
 }
 
 fn texts(all: &[String]) -> Cell<'_> {
     Cell::Texts(all.iter().map(|text| CellText::Plain(text)).collect())
 }
 
-impl Row for Summed<'_> {
+impl Row for SummedGroup<'_> {
     fn cell(&self, column: &'static str) -> Cell<'_> {
         let group = self.group;
         let count = |n: u64| Cell::Number(n as f64);
@@ -168,8 +168,8 @@ impl Telemetry {
         project: &ProjectId,
         query: &GroupQuery,
         filter: &Filter,
-    ) -> Result<TestedGroups, Error> {
-        let mut tested = TestedGroups::default();
+    ) -> Result<GroupSearchResult, Error> {
+        let mut tested = GroupSearchResult::default();
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(tested);
         };
@@ -256,7 +256,7 @@ impl Telemetry {
         query: &GroupQuery,
         filter: &Filter,
         places: Vec<Cursor>,
-    ) -> Result<Fitting, Error> {
+    ) -> Result<MatchingGroups, Error> {
         let by = query.by;
         let [own, other] = names(by);
         let (of_id, of_sums): (Vec<_>, Vec<_>) =
@@ -267,16 +267,16 @@ impl Telemetry {
         let [of_id, of_sums] = [of_id, of_sums].map(|conditions| Filter { conditions });
         let named = places.into_iter().filter(|place| {
             let id = place.id.as_str();
-            of_id.matches(&Named { by, id })
+            of_id.matches(&NamedGroup { by, id })
         });
         let named: Vec<Cursor> = named.collect();
         let ids: Vec<&str> = named.iter().map(|place| place.id.as_str()).collect();
         let mut sums = self.sums(tenant, query, &ids).await?;
-        let said = match of_sums.reads(&[other, "environment"]) {
+        let texts_by_id = match of_sums.reads(&[other, "environment"]) {
             true => self.texts_of(tenant, query, &ids).await?,
             false => HashMap::new(),
         };
-        let none = Texts::default();
+        let none = GroupTexts::default();
         let n_summed = sums.values().map(|group| group.n_traces).sum();
         let mut groups = Vec::new();
         for place in named {
@@ -284,16 +284,16 @@ impl Telemetry {
                 continue;
             };
             let id = place.id.as_str();
-            let row = Summed {
-                named: Named { by, id },
+            let row = SummedGroup {
+                named: NamedGroup { by, id },
                 group: &group,
-                texts: said.get(id).unwrap_or(&none),
+                texts: texts_by_id.get(id).unwrap_or(&none),
             };
             if of_sums.matches(&row) {
                 groups.push((place, group));
             }
         }
-        Ok(Fitting { groups, n_summed })
+        Ok(MatchingGroups { groups, n_summed })
     }
 
     /// The texts of the traces of each of these groups.
@@ -302,10 +302,10 @@ impl Telemetry {
         tenant: i64,
         query: &GroupQuery,
         ids: &[&str],
-    ) -> Result<HashMap<String, Texts>, Error> {
-        let mut said: HashMap<String, Texts> = HashMap::new();
+    ) -> Result<HashMap<String, GroupTexts>, Error> {
+        let mut texts_by_id: HashMap<String, GroupTexts> = HashMap::new();
         if ids.is_empty() {
-            return Ok(said);
+            return Ok(texts_by_id);
         }
         let (column, other) = columns(query.by);
         let mut sql = Sql::default();
@@ -315,19 +315,19 @@ impl Telemetry {
             "SELECT DISTINCT t.{column} AS id, NULLIF(t.{other}, '') AS other, t.environment AS environment \
                FROM traces t WHERE t.tenant = {tenant} AND t.{column} IN ({ids})"
         ));
-        Narrowed::new(query, &mut sql).push("t", &mut sql);
+        GroupConditions::new(query, &mut sql).push("t", &mut sql);
         let rows: Vec<TextRow> = self.pool.select(&sql.text, &sql.args).await?;
         for row in rows {
-            let texts = said.entry(row.id).or_default();
+            let texts = texts_by_id.entry(row.id).or_default();
             texts.others.extend(row.other);
             texts.environments.push(row.environment);
         }
-        Ok(said)
+        Ok(texts_by_id)
     }
 }
 
 /// Matching groups of a part.
-struct Fitting {
+struct MatchingGroups {
     groups: Vec<(Cursor, TraceGroup)>,
     n_summed: u64,
 }

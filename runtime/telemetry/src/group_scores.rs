@@ -12,7 +12,7 @@ use perpend_domain::score::ScoreDataType;
 use perpend_domain::telemetry::{GroupKey, GroupQuery};
 use perpend_domain::time::Timestamp;
 
-use crate::trace_groups::{Narrowed, bound, columns, of_column};
+use crate::trace_groups::{GroupConditions, bound, columns, of_column};
 use crate::{Error, Telemetry};
 
 /// Traces of a user that are searched for low scores.
@@ -80,7 +80,7 @@ pub struct ScoreSum {
 
 /// Totals of the traces that started in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OverTime {
+pub struct IntervalTotals {
     /// Start of the interval.
     pub at: Timestamp,
     /// Number of traces.
@@ -187,7 +187,7 @@ impl Telemetry {
             "SELECT t.{column} AS id, (t.started_at - {start}) / {DAY_US} AS day, COUNT(*) AS n \
                FROM traces t{index} WHERE t.tenant = {tenant} AND t.{column} IN ({ids})"
         ));
-        Narrowed::new(&days, &mut sql).push("t", &mut sql);
+        GroupConditions::new(&days, &mut sql).push("t", &mut sql);
         sql.push(" GROUP BY 1, 2");
         let rows: Vec<DayRow> = self.pool.select(&sql.text, &sql.args).await?;
         for row in rows {
@@ -212,7 +212,7 @@ impl Telemetry {
         query: &GroupQuery,
         user: &str,
         (first, length): (Timestamp, i64),
-    ) -> Result<Vec<OverTime>, Error> {
+    ) -> Result<Vec<IntervalTotals>, Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(Vec::new());
         };
@@ -228,10 +228,10 @@ impl Telemetry {
                     CAST(SUM(t.n_unpriced) AS BIGINT) AS n_unpriced \
                FROM traces t{index} WHERE t.tenant = {tenant} AND t.user_id = {user}"
         ));
-        Narrowed::new(query, &mut sql).push("t", &mut sql);
+        GroupConditions::new(query, &mut sql).push("t", &mut sql);
         sql.push(" GROUP BY 1 ORDER BY 1");
         let rows: Vec<PartRow> = self.pool.select(&sql.text, &sql.args).await?;
-        let parts = rows.into_iter().map(|row| OverTime {
+        let parts = rows.into_iter().map(|row| IntervalTotals {
             at: Timestamp::from_micros(first.as_micros() + row.part * length),
             n_traces: row.n.unsigned_abs(),
             n_failed: row.n_failed.unsigned_abs(),
@@ -267,7 +267,7 @@ impl Telemetry {
                (SELECT n.trace_id, n.started_at FROM traces n{} WHERE n.tenant = {tenant} AND n.user_id = {user}",
             of_column(GroupKey::User, self.pool.is_postgres())
         ));
-        Narrowed::new(query, &mut sql).push("n", &mut sql);
+        GroupConditions::new(query, &mut sql).push("n", &mut sql);
         sql.push(&format!(
             " ORDER BY n.started_at DESC LIMIT {LOOKED_AT}) t \
                CROSS JOIN scores s WHERE s.project_id = {project} AND s.trace_id = t.trace_id \
@@ -305,7 +305,7 @@ pub(super) fn scores(
     let mut sql = Sql::default();
     let tenant = sql.bind(tenant.into());
     let project = sql.bind_text(project.as_str());
-    let narrowed = Narrowed::new(query, &mut sql);
+    let narrowed = GroupConditions::new(query, &mut sql);
     let ids: Vec<String> = ids.iter().map(|id| sql.bind_text(id)).collect();
     let index = of_column(query.by, is_postgres);
     if query.by == GroupKey::Session {

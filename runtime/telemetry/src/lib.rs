@@ -12,32 +12,31 @@
 //! [`Telemetry::write_batch`]: crate::Telemetry::write_batch
 
 mod apply;
-mod beside;
 mod by_id;
-mod changed;
+mod change_export;
+mod change_log;
 mod contents;
 mod events;
 pub mod experiments;
 mod find;
-mod gathered;
 mod group_filter;
 mod group_scores;
 mod marking;
 pub mod media;
 pub mod metrics;
-mod news;
+mod neighbors;
+mod new_counts;
+mod observation_cache;
 mod observation_list;
-mod places;
+mod plugin_reads;
 mod prepare;
 mod queue;
 mod read;
 mod reader;
-mod reading;
-mod recent;
 mod refresh;
 mod rollup;
 pub mod rows;
-mod scored;
+mod score_lookup;
 pub mod scores;
 mod search;
 pub mod sessions;
@@ -49,14 +48,15 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod tool_steps;
-mod touched;
 mod trace_bars;
 mod trace_details;
 mod trace_facets;
 mod trace_groups;
 mod trace_list;
 mod trace_order;
+mod trace_page;
 mod trace_shape;
+mod transaction_state;
 mod walk;
 
 use std::sync::Arc;
@@ -67,18 +67,18 @@ use crate::rows::{block, cells, leads, marks, row};
 use perpend_db::{Error, Pool};
 
 use cells::{ObservationCells, TraceCells, is_about};
+pub use change_log::take_changes;
 pub use find::FindQuery;
-pub use group_filter::TestedGroups;
-pub use group_scores::{LowScore, OverTime, ScoreSum};
-use marks::Marked;
-pub use news::{Among, Since};
-pub use places::{Bounds, Figure, Places, TestedTraces, TraceCursor, TracesFrom};
-pub use prepare::{Prepared, Preparing, Serialised};
-use queue::Writer;
+pub use group_filter::GroupSearchResult;
+pub use group_scores::{IntervalTotals, LowScore, ScoreSum};
+use marks::MarkCondition;
+pub use new_counts::{EnvironmentFilter, NewTraceFilter};
+pub use prepare::{BatchBuilder, PreparedBatch, SerializedObservation};
+use queue::WriteQueue;
 pub use reader::TraceReader;
-pub use touched::take_touched;
-pub use trace_bars::{Began, Environments};
+pub use trace_bars::{Environments, IntervalCounts};
 pub use trace_list::TracesReader;
+pub use trace_page::{Bounds, Figure, PagePosition, TraceCursor, TraceSearchResult, TracesFrom};
 
 /// A tenant and its number in this database.
 #[derive(Clone, Debug)]
@@ -91,14 +91,14 @@ struct Tenant {
 #[derive(Clone, Debug)]
 pub struct Telemetry {
     pool: Pool,
-    writer: Arc<Writer>,
+    writer: Arc<WriteQueue>,
 }
 
 impl Telemetry {
     /// For a database with the current schema. Starts the tasks that write and fold on the current runtime.
     #[must_use]
     pub fn start(pool: &Pool) -> Self {
-        Self { pool: pool.clone(), writer: Writer::start(pool) }
+        Self { pool: pool.clone(), writer: WriteQueue::start(pool) }
     }
 
     /// Refuses new batches, writes the queued ones, and ends its tasks.

@@ -12,14 +12,14 @@ use perpend_domain::observation::Content;
 use perpend_domain::time::Timestamp;
 
 use super::cells::{ObservationCells, is_about};
-use super::marks::Marked;
-use super::read::{LIST, Rest, observation_column, where_of};
+use super::marks::MarkCondition;
+use super::read::{LIST, MemoryConditions, observation_column, where_of};
 use super::refresh;
 use super::rollup::{HOUR, IS_STEP};
 use super::row::{ObservationRow, READ};
 use crate::metrics::rollup_column;
 use crate::rows::needle::{Needle, is_on};
-use crate::rows::scored::needed;
+use crate::rows::score_names::needed;
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Expr, Scratch, Sql};
 use perpend_domain::telemetry::{
@@ -69,7 +69,11 @@ fn unled(id: &str) -> Option<Expr> {
 
 /// `FROM` and `WHERE` of a list of observations. The tenant occurs twice, so that the list by time need not
 /// read traces; for named traces only once, or SQLite would read the whole list by time for them.
-pub(super) fn observations_from(tenant: i64, filter: &Filter, is_postgres: bool) -> (Sql, Rest) {
+pub(super) fn observations_from(
+    tenant: i64,
+    filter: &Filter,
+    is_postgres: bool,
+) -> (Sql, MemoryConditions) {
     let mut sql = Sql::default();
     let number = sql.bind(tenant.into());
     sql.push(&format!(
@@ -83,7 +87,7 @@ pub(super) fn observations_from(tenant: i64, filter: &Filter, is_postgres: bool)
 }
 
 /// The hours with rows that match the conditions on rollup columns, latest first, and their counts.
-struct Hours {
+struct RollupHours {
     all: Vec<(i64, u64)>,
     /// Whether the rollups have the column of every condition except those on the start.
     is_whole: bool,
@@ -91,7 +95,7 @@ struct Hours {
     range: (i64, i64),
 }
 
-impl Hours {
+impl RollupHours {
     const fn is_cut(&self, hour: i64) -> bool {
         hour < self.range.0 || self.range.1 < hour + HOUR
     }
@@ -121,11 +125,11 @@ fn start_range(filter: &Filter) -> (i64, i64) {
 }
 
 /// The statement of a list.
-struct List {
+struct ListStatement {
     /// `FROM ... WHERE ...`.
     sql: Sql,
-    rest: Rest,
-    hours: Option<Hours>,
+    rest: MemoryConditions,
+    hours: Option<RollupHours>,
     /// Whether one index has the rows in order.
     is_by_name: bool,
 }
@@ -167,7 +171,7 @@ fn among(
     }
     if is_on(condition, "tags") {
         // A trace has the tags of all its observations.
-        let mark = Marked::of(condition)?;
+        let mark = MarkCondition::of(condition)?;
         let mark = sql.bind_text(mark.lead()?);
         return Some(format!(
             "SELECT n.seq FROM trace_marks d JOIN observations n ON n.trace = d.trace \
@@ -219,12 +223,12 @@ impl Telemetry {
         project: &ProjectId,
         tenant: i64,
         query: &ObservationQuery,
-    ) -> Result<List, Error> {
+    ) -> Result<ListStatement, Error> {
         let filter = &query.filter;
         let is_postgres = self.pool.is_postgres();
         let is_by_name = filter.conditions.iter().any(|c| one_value(c, "name").is_some());
         let (sql, rest) = observations_from(tenant, filter, is_postgres);
-        let mut list = List { sql, rest, hours: None, is_by_name };
+        let mut list = ListStatement { sql, rest, hours: None, is_by_name };
         if !names_traces(filter) {
             match self.few(project, tenant, filter).await? {
                 Some(few) => {
@@ -285,7 +289,7 @@ impl Telemetry {
     /// Restricts a list to the hours of the rollups.
     async fn by_hours(
         &self,
-        list: &mut List,
+        list: &mut ListStatement,
         tenant: i64,
         query: &ObservationQuery,
     ) -> Result<(), Error> {
@@ -325,7 +329,7 @@ impl Telemetry {
         }
         sql.push(" GROUP BY r.hour HAVING SUM(r.n) > 0 ORDER BY r.hour DESC");
         let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
-        let mut hours = Hours {
+        let mut hours = RollupHours {
             all: rows.into_iter().map(|(hour, n)| (hour, n.unsigned_abs())).collect(),
             is_whole,
             range: (from, to),
@@ -362,7 +366,7 @@ impl Telemetry {
 
     async fn plain_observations(
         &self,
-        mut list: List,
+        mut list: ListStatement,
         query: &ObservationQuery,
     ) -> Result<ObservationPage, Error> {
         let n_total = match (&list.hours, query.with_total) {
@@ -396,7 +400,7 @@ impl Telemetry {
 
     async fn rows_in_order(
         &self,
-        list: &List,
+        list: &ListStatement,
         query: &ObservationQuery,
     ) -> Result<(Vec<ObservationRow>, bool), Error> {
         let mut sql = list.sql.clone();
@@ -424,7 +428,7 @@ impl Telemetry {
         &self,
         sql: &Sql,
         query: &ObservationQuery,
-        hours: &Hours,
+        hours: &RollupHours,
     ) -> Result<(Vec<ObservationRow>, bool), Error> {
         let wanted = query.limit as usize + 1;
         let mut skip = query.offset;
@@ -479,7 +483,7 @@ impl Telemetry {
     async fn scanned_observations(
         &self,
         project: &ProjectId,
-        list: List,
+        list: ListStatement,
         query: &ObservationQuery,
     ) -> Result<ObservationPage, Error> {
         let mut from = list.sql;
@@ -490,7 +494,7 @@ impl Telemetry {
         }
         let conditions = list.rest.conditions().iter();
         let needles: Vec<Needle> = conditions.filter_map(Needle::of).collect();
-        let mut filling = Filling::new(query);
+        let mut filling = PageBuilder::new(query);
         let mut after = query.after.clone();
         let mut n_rows = SCAN[0];
         let mut n_left = query.max_tested;
@@ -530,7 +534,7 @@ impl Telemetry {
                 .zip(can_pass)
                 .filter_map(|(row, can_pass)| can_pass.then_some(row.seq))
                 .collect();
-            let mut put = |found: Tested| {
+            let mut put = |found: TestedObservation| {
                 filling.put(found, &mut scratch);
                 filling.is_full()
             };
@@ -556,8 +560,8 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         seqs: &[i64],
-        (rest, query): (&Rest, &ObservationQuery),
-        put: &mut (dyn FnMut(Tested) -> bool + Send),
+        (rest, query): (&MemoryConditions, &ObservationQuery),
+        put: &mut (dyn FnMut(TestedObservation) -> bool + Send),
     ) -> Result<(), Error> {
         let with_content = query.with_content || rest.reads_content();
         for chunk in seqs.chunks(LIST) {
@@ -596,8 +600,8 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         stored: Vec<StoredObservation>,
-        (rest, query): (&Rest, &ObservationQuery),
-    ) -> Result<Vec<Tested>, Error> {
+        (rest, query): (&MemoryConditions, &ObservationQuery),
+    ) -> Result<Vec<TestedObservation>, Error> {
         let scores = if rest.reads_scores() {
             let ids = stored.iter().map(|stored| &stored.observation.trace_id);
             self.scores_for(project, ids.collect()).await?
@@ -619,14 +623,14 @@ impl Telemetry {
                 true => n_bytes = crate::block::to_json(&stored.observation.content)?.len(),
                 false => stored.observation.content = Content::default(),
             }
-            found.push(Tested { stored, n_bytes });
+            found.push(TestedObservation { stored, n_bytes });
         }
         Ok(found)
     }
 }
 
 /// A page of observations that are tested in memory.
-struct Filling<'q> {
+struct PageBuilder<'q> {
     query: &'q ObservationQuery,
     page: ObservationPage,
     n_bytes: usize,
@@ -635,7 +639,7 @@ struct Filling<'q> {
     is_cut: bool,
 }
 
-impl<'q> Filling<'q> {
+impl<'q> PageBuilder<'q> {
     fn new(query: &'q ObservationQuery) -> Self {
         Self { query, page: ObservationPage::default(), n_bytes: 0, n_matching: 0, is_cut: false }
     }
@@ -645,7 +649,7 @@ impl<'q> Filling<'q> {
     }
 
     /// Takes the next match and keeps it in memory if it is on the page.
-    fn put(&mut self, found: Tested, scratch: &mut Scratch) {
+    fn put(&mut self, found: TestedObservation, scratch: &mut Scratch) {
         let is_in_page = self.query.offset <= self.n_matching && self.n_matching < self.last();
         self.n_matching += 1;
         if !is_in_page || self.is_cut {
@@ -674,7 +678,7 @@ impl<'q> Filling<'q> {
 }
 
 /// A matching observation, and the size of its content if that is requested.
-struct Tested {
+struct TestedObservation {
     stored: StoredObservation,
     n_bytes: usize,
 }

@@ -47,7 +47,7 @@ pub(super) struct PreparedTrace {
 
 /// A batch ready to be written.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedBatch {
     pub(super) traces: Vec<PreparedTrace>,
     pub(super) logs: Vec<SpanLog>,
     pub(super) media: Vec<Media>,
@@ -65,14 +65,14 @@ const BYTES_PER_TRACE: usize = 2 * size_of::<PreparedTrace>() + 500;
 
 /// An observation whose content is already text: the parsed tree is not kept.
 #[derive(Debug)]
-pub struct Serialised {
+pub struct SerializedObservation {
     /// Without content.
     observation: Observation,
     detail: String,
     content: String,
 }
 
-impl Serialised {
+impl SerializedObservation {
     /// Serialises an observation.
     ///
     /// # Errors
@@ -85,15 +85,15 @@ impl Serialised {
 
 /// The observations of one trace, each with its detail and its content.
 #[derive(Debug, Default)]
-struct Collected {
+struct CollectedTrace {
     observations: Vec<Observation>,
     texts: Vec<(String, String)>,
 }
 
 /// Collects the observations of a batch.
 #[derive(Debug, Default)]
-pub struct Preparing {
-    traces: BTreeMap<TraceId, Collected>,
+pub struct BatchBuilder {
+    traces: BTreeMap<TraceId, CollectedTrace>,
     places: HashMap<(TraceId, ObservationId), usize>,
     /// Log records of the batch.
     pub logs: Vec<SpanLog>,
@@ -103,10 +103,10 @@ pub struct Preparing {
     pub scores: Vec<NewScore>,
 }
 
-impl Preparing {
+impl BatchBuilder {
     /// Memory of this row in the batch until the batch is written, including compressed blocks.
     #[must_use]
-    pub fn n_bytes_of(&self, row: &Serialised) -> usize {
+    pub fn n_bytes_of(&self, row: &SerializedObservation) -> usize {
         let of_trace = match self.traces.contains_key(&row.observation.trace_id) {
             true => 0,
             false => BYTES_PER_TRACE,
@@ -116,8 +116,8 @@ impl Preparing {
     }
 
     /// Adds an observation. Of several versions the winning one is kept.
-    pub fn add(&mut self, row: Serialised) {
-        let Serialised { observation, detail, content } = row;
+    pub fn add(&mut self, row: SerializedObservation) {
+        let SerializedObservation { observation, detail, content } = row;
         let of_trace = self.traces.entry(observation.trace_id.clone()).or_default();
         let id = (observation.trace_id.clone(), observation.id.clone());
         match self.places.entry(id) {
@@ -149,7 +149,7 @@ impl Preparing {
     /// # Errors
     /// [`Error::Inconsistent`] if a part of it cannot be written as JSON.
     // Traces are in the order of their ids, so that two nodes that write the same traces do not deadlock.
-    pub fn finish(self) -> Result<Prepared, Error> {
+    pub fn finish(self) -> Result<PreparedBatch, Error> {
         drop(self.places);
         let traces = self
             .traces
@@ -164,7 +164,7 @@ impl Preparing {
         let of_scores: usize = self.scores.iter().map(NewScore::memory).sum();
         let rows = traces.iter().flat_map(|trace| &trace.rows);
         let sums = Changes::of_batch(rows.map(|row| &row.observation));
-        Ok(Prepared {
+        Ok(PreparedBatch {
             sums,
             n_bytes: of_rows + of_blocks + of_media + of_logs + of_scores,
             traces,
@@ -175,7 +175,7 @@ impl Preparing {
     }
 }
 
-impl Prepared {
+impl PreparedBatch {
     /// The traces of the batch.
     pub fn trace_ids(&self) -> impl Iterator<Item = &TraceId> {
         let of_logs = self.logs.iter().map(|log| &log.trace_id);
@@ -201,14 +201,14 @@ impl Prepared {
     /// # Errors
     /// [`Error::Inconsistent`] if a part of it cannot be written as JSON.
     pub(super) fn new(batch: Batch) -> Result<Self, Error> {
-        let mut preparing = Preparing {
+        let mut preparing = BatchBuilder {
             logs: batch.logs,
             media: batch.media,
             scores: batch.scores,
-            ..Preparing::default()
+            ..BatchBuilder::default()
         };
         for observation in batch.observations {
-            preparing.add(Serialised::new(observation)?);
+            preparing.add(SerializedObservation::new(observation)?);
         }
         preparing.finish()
     }
@@ -262,8 +262,8 @@ fn pack(rows: &mut [PreparedRow]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(blocks)
 }
 
-fn prepare_trace(id: TraceId, of_trace: Collected) -> Result<PreparedTrace, Error> {
-    let Collected { observations, texts } = of_trace;
+fn prepare_trace(id: TraceId, of_trace: CollectedTrace) -> Result<PreparedTrace, Error> {
+    let CollectedTrace { observations, texts } = of_trace;
     let n_open = observations.iter().filter(|o| o.end.is_none()).count() as i64;
     // The record of a trace does not show whether the work has started or ended.
     let ends_root = |o: &Observation| !o.is_trace_record() && o.is_root() && o.end.is_some();

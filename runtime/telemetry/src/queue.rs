@@ -11,10 +11,10 @@ use perpend_domain::time::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::apply::{Arrival, apply, take_turns};
-use super::gathered::Gathered;
-use super::prepare::Prepared;
-use super::recent::Recent;
+use super::apply::{BatchArrival, apply, take_turns};
+use super::observation_cache::ObservationCache;
+use super::prepare::PreparedBatch;
+use super::transaction_state::TransactionState;
 use super::{Tenant, refresh};
 use crate::{Error, Telemetry};
 use perpend_db::{Pool, despite_collisions, in_transaction};
@@ -32,9 +32,9 @@ const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Interval of checkpoints: a page that several commits change is written once.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(250);
 
-struct Job {
+struct WriteJob {
     tenant: Tenant,
-    batch: Prepared,
+    batch: PreparedBatch,
     now: Timestamp,
     reply: oneshot::Sender<Result<(), Error>>,
     _room: OwnedSemaphorePermit,
@@ -43,11 +43,11 @@ struct Job {
 
 /// The queue in front of the database, and its tasks.
 #[derive(Debug)]
-pub(crate) struct Writer {
-    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+pub(crate) struct WriteQueue {
+    jobs: Mutex<Option<mpsc::Sender<WriteJob>>>,
     room: Arc<Semaphore>,
     tenants: Mutex<HashMap<ProjectId, i64>>,
-    pub(super) recent: Arc<Recent>,
+    pub(super) recent: Arc<ObservationCache>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -56,11 +56,11 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Writer {
+impl WriteQueue {
     pub(crate) fn start(pool: &Pool) -> Arc<Self> {
         let (jobs, queue) = mpsc::channel(MAX_BATCHES);
         let (written, after_write) = watch::channel(());
-        let recent = Arc::new(Recent::default());
+        let recent = Arc::new(ObservationCache::default());
         let committing = tokio::spawn(commit_groups(pool.clone(), queue, recent.clone(), written));
         let refreshing = tokio::spawn(refresh_stale(pool.clone(), after_write.clone()));
         let checkpointing = tokio::spawn(checkpoint(pool.clone(), after_write));
@@ -86,7 +86,7 @@ impl Writer {
 }
 
 /// The next batches, as many as fit into one transaction; `None` if the queue is closed and empty.
-async fn next_group(queue: &mut mpsc::Receiver<Job>) -> Option<Vec<Job>> {
+async fn next_group(queue: &mut mpsc::Receiver<WriteJob>) -> Option<Vec<WriteJob>> {
     let first = queue.recv().await?;
     let mut n_bytes = first.batch.n_bytes;
     let mut group = vec![first];
@@ -102,26 +102,34 @@ async fn next_group(queue: &mut mpsc::Receiver<Job>) -> Option<Vec<Job>> {
     Some(group)
 }
 
-/// Commits batches together. Returns the argument of [`Recent::keep`] if every observation of every batch is
+/// Commits batches together. Returns the argument of [`ObservationCache::keep`] if every observation of every batch is
 /// new.
-async fn commit(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u64>, Error> {
+async fn commit(
+    pool: &Pool,
+    recent: &ObservationCache,
+    group: &[WriteJob],
+) -> Result<Option<u64>, Error> {
     despite_collisions!(commit_once(pool, recent, group).await)
 }
 
-async fn commit_once(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Option<u64>, Error> {
+async fn commit_once(
+    pool: &Pool,
+    recent: &ObservationCache,
+    group: &[WriteJob],
+) -> Result<Option<u64>, Error> {
     let mut is_all_new = true;
     let n_forgotten = in_transaction!(pool, |tx| {
         let n_forgotten = recent.n_forgotten();
         let writers = group.iter();
         let writers = writers.map(|job| (job.tenant.number, !job.batch.logs.is_empty()));
         take_turns(&mut tx, writers).await?;
-        let mut gathered = Gathered::default();
+        let mut gathered = TransactionState::default();
         let batches = group.iter();
         let batches = batches.map(|job| (job.tenant.number, &job.batch, job.now));
         gathered.number(&mut tx, batches).await?;
         tx.reach("ingest: numbered")?;
         for (place, job) in group.iter().enumerate() {
-            let arrival = Arrival { tenant: &job.tenant, now: job.now, place };
+            let arrival = BatchArrival { tenant: &job.tenant, now: job.now, place };
             let applied = apply(&mut tx, arrival, &job.batch, &mut gathered).await?;
             if !applied.is_all_new {
                 recent.forget(job.tenant.number, &applied.changed);
@@ -136,9 +144,9 @@ async fn commit_once(pool: &Pool, recent: &Recent, group: &[Job]) -> Result<Opti
     Ok(is_all_new.then_some(n_forgotten))
 }
 
-impl Job {
+impl WriteJob {
     /// Replies to the caller of a committed batch.
-    fn committed(self, recent: Option<(&Recent, u64)>) {
+    fn committed(self, recent: Option<(&ObservationCache, u64)>) {
         let _ = self.reply.send(Ok(()));
         if let Some((recent, n_forgotten)) = recent {
             recent.keep(self.tenant.number, self.batch, n_forgotten);
@@ -150,8 +158,8 @@ impl Job {
 /// repetition.
 async fn commit_groups(
     pool: Pool,
-    mut queue: mpsc::Receiver<Job>,
-    recent: Arc<Recent>,
+    mut queue: mpsc::Receiver<WriteJob>,
+    recent: Arc<ObservationCache>,
     written: watch::Sender<()>,
 ) {
     let is_only_writer = !pool.is_postgres();
@@ -268,7 +276,7 @@ impl Telemetry {
         batch: Batch,
         now: Timestamp,
     ) -> Result<(), Error> {
-        self.write_prepared(project, Prepared::new(batch)?, now, ()).await
+        self.write_prepared(project, PreparedBatch::new(batch)?, now, ()).await
     }
 
     /// As [`Self::write_batch`], for callers that prepare a batch on their own thread. `held`, the memory
@@ -280,7 +288,7 @@ impl Telemetry {
     pub async fn write_prepared(
         &self,
         project: &ProjectId,
-        batch: Prepared,
+        batch: PreparedBatch,
         now: Timestamp,
         held: impl Any + Send + Sync,
     ) -> Result<(), Error> {
@@ -294,7 +302,7 @@ impl Telemetry {
         let room = room.try_acquire_many_owned(n_kib).map_err(|_| full())?;
         let jobs = lock(&self.writer.jobs).clone().ok_or_else(closed)?;
         let (reply, committed) = oneshot::channel();
-        let job = Job { tenant, batch, now, reply, _room: room, _held: Box::new(held) };
+        let job = WriteJob { tenant, batch, now, reply, _room: room, _held: Box::new(held) };
         jobs.try_send(job).map_err(|_| full())?;
         // Dropped early: the queue ends when the last sender is dropped.
         drop(jobs);

@@ -99,11 +99,11 @@ pub(crate) fn observation_column(id: &str) -> Option<Expr> {
 
 /// Conditions that are tested in memory.
 #[derive(Debug, Default)]
-pub(crate) struct Rest {
+pub(crate) struct MemoryConditions {
     filter: Filter,
 }
 
-impl Rest {
+impl MemoryConditions {
     pub(super) const fn new(conditions: Vec<Condition>) -> Self {
         Self { filter: Filter { conditions } }
     }
@@ -147,10 +147,10 @@ pub(crate) fn where_of(
     filter: &Filter,
     column: fn(&str) -> Option<Expr>,
     is_postgres: bool,
-) -> Rest {
+) -> MemoryConditions {
     let left =
         filter.conditions.iter().filter(|condition| !sql.condition(condition, column, is_postgres));
-    Rest::new(left.cloned().collect())
+    MemoryConditions::new(left.cloned().collect())
 }
 
 /// A stored observation.

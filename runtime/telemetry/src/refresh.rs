@@ -21,7 +21,7 @@ const MAX_CHUNKS: u32 = 200;
 
 perpend_db::record! {
     #[derive(Clone, Copy, Debug)]
-    struct Stale {
+    struct StaleTrace {
         number: i64,
         revision: i64,
     }
@@ -61,12 +61,12 @@ fn update_sql() -> &'static str {
 }
 
 /// Not within the limits of a request: the next reader needs the folded traces too.
-async fn fold_all(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
+async fn fold_all(pool: &Pool, stale: &[StaleTrace]) -> Result<(), Error> {
     unlimited(fold_and_write(pool, stale)).await
 }
 
-async fn fold_and_write(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
-    let mut folded: Vec<Folded> = Vec::with_capacity(stale.len());
+async fn fold_and_write(pool: &Pool, stale: &[StaleTrace]) -> Result<(), Error> {
+    let mut folded: Vec<FoldedTrace> = Vec::with_capacity(stale.len());
     for trace in stale {
         let rows: Vec<ObservationRow> =
             query(observations_sql()).bind(trace.number).fetch_all(pool).await?;
@@ -82,9 +82,9 @@ async fn fold_and_write(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
 }
 
 /// A trace, the number of its open observations, and the result of folding it.
-type Folded = (Stale, i64, Trace, String);
+type FoldedTrace = (StaleTrace, i64, Trace, String);
 
-async fn write_all(pool: &Pool, folded: &[Folded]) -> Result<(), Error> {
+async fn write_all(pool: &Pool, folded: &[FoldedTrace]) -> Result<(), Error> {
     in_transaction!(pool, |tx| {
         for (trace, n_open, computed, detail) in folded {
             let mut args: Vec<Arg<'_>> =
@@ -102,8 +102,8 @@ pub(super) async fn quiet_ones(
     pool: &Pool,
     before: &HashMap<i64, i64>,
 ) -> Result<HashMap<i64, i64>, Error> {
-    let stale: Vec<Stale> = query(STALE).bind(20 * CHUNK).fetch_all(pool).await?;
-    let (quiet, busy): (Vec<Stale>, Vec<Stale>) =
+    let stale: Vec<StaleTrace> = query(STALE).bind(20 * CHUNK).fetch_all(pool).await?;
+    let (quiet, busy): (Vec<StaleTrace>, Vec<StaleTrace>) =
         stale.into_iter().partition(|trace| before.get(&trace.number) == Some(&trace.revision));
     for chunk in quiet.chunks(CHUNK as usize) {
         fold_all(pool, chunk).await?;
@@ -114,7 +114,7 @@ pub(super) async fn quiet_ones(
 /// Folds the stale traces of a tenant.
 pub(super) async fn of_tenant(pool: &Pool, tenant: i64) -> Result<(), Error> {
     for _ in 0..MAX_CHUNKS {
-        let stale: Vec<Stale> =
+        let stale: Vec<StaleTrace> =
             query(STALE_OF_TENANT).bind(tenant).bind(CHUNK).fetch_all(pool).await?;
         if stale.is_empty() {
             break;
@@ -129,7 +129,7 @@ pub(super) async fn of_trace(pool: &Pool, tenant: i64, trace: &TraceId) -> Resul
     // Repeated if a batch arrived in between; the last attempt shows the state at the time of the request.
     for _ in 0..3 {
         let args: [Arg<'_>; 2] = [tenant.into(), trace.as_str().into()];
-        let stale: Vec<Stale> = query(STALE_TRACE).bind_all(&args).fetch_all(pool).await?;
+        let stale: Vec<StaleTrace> = query(STALE_TRACE).bind_all(&args).fetch_all(pool).await?;
         if stale.is_empty() {
             break;
         }

@@ -10,4 +10,4 @@ pub mod leads;
 pub mod marks;
 pub mod needle;
 pub mod row;
-pub mod scored;
+pub mod score_names;

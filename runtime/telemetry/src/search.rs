@@ -23,7 +23,7 @@ const PART_BYTES: usize = 4 << 20;
 
 /// A condition on the `text` of a trace, which a single part decides.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct TextSearch {
     /// Never negated: the condition on one text.
     sought: Condition,
     /// Whether the trace matches when a text is found.
@@ -31,7 +31,7 @@ pub(super) struct Search {
     needle: Option<Needle>,
 }
 
-impl Search {
+impl TextSearch {
     /// `None` for a condition on another column.
     pub(super) fn of(condition: &Condition) -> Option<Self> {
         if !is_on(condition, "text") {
@@ -63,12 +63,12 @@ perpend_db::record! {
 }
 
 /// The searches that have found a text, by the number of the trace.
-struct Found<'s> {
-    searches: &'s [Search],
+struct SearchMatches<'s> {
+    searches: &'s [TextSearch],
     by_trace: HashMap<i64, Vec<bool>>,
 }
 
-impl Found<'_> {
+impl SearchMatches<'_> {
     fn look(&mut self, trace: i64, row: &dyn Row) {
         let found = self.by_trace.entry(trace).or_default();
         found.resize(self.searches.len(), false);
@@ -78,7 +78,7 @@ impl Found<'_> {
     }
 
     /// The searches that have found nothing in the trace so far.
-    fn open(&self, trace: i64) -> impl Iterator<Item = &Search> {
+    fn open(&self, trace: i64) -> impl Iterator<Item = &TextSearch> {
         let found = self.by_trace.get(&trace).into_iter().flatten();
         let each = found.zip(self.searches);
         each.filter_map(|(found, search)| (!found).then_some(search))
@@ -102,11 +102,11 @@ impl Telemetry {
     pub(super) async fn searched(
         &self,
         traces: &[(i64, &StoredTrace)],
-        searches: &[Search],
+        searches: &[TextSearch],
     ) -> Result<HashSet<i64>, Error> {
         let mut passing = HashSet::new();
         for chunk in traces.chunks(LIST) {
-            let mut found = Found { searches, by_trace: HashMap::new() };
+            let mut found = SearchMatches { searches, by_trace: HashMap::new() };
             for (number, stored) in chunk {
                 let cells = TraceCells { stored, scores: &[] };
                 found.look(*number, &cells);
@@ -125,7 +125,11 @@ impl Telemetry {
         Ok(passing)
     }
 
-    async fn search_parts(&self, traces: &[i64], found: &mut Found<'_>) -> Result<(), Error> {
+    async fn search_parts(
+        &self,
+        traces: &[i64],
+        found: &mut SearchMatches<'_>,
+    ) -> Result<(), Error> {
         let sql = format!(
             "SELECT o.seq, o.trace, o.payload, o.place, o.id, o.name FROM observations o \
              WHERE o.trace IN ({}) ORDER BY o.trace, o.seq",
@@ -159,7 +163,11 @@ impl Telemetry {
     }
 
     /// Tests whole observations, except those of traces with no open search.
-    async fn look_at(&self, parts: &[&PartRow], found: &mut Found<'_>) -> Result<(), Error> {
+    async fn look_at(
+        &self,
+        parts: &[&PartRow],
+        found: &mut SearchMatches<'_>,
+    ) -> Result<(), Error> {
         let open = parts.iter().filter(|part| found.is_open(part.trace));
         let args: Vec<Arg<'static>> = open.map(|part| part.seq.into()).collect();
         if args.is_empty() {

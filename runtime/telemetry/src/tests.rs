@@ -325,7 +325,7 @@ async fn a_database_locked_by_another_process_refuses_and_loses_nothing() {
     let p = project("p1");
     store.telemetry.write_batch(&p, batch(vec![span(1, 1, None)]), at(0)).await.unwrap();
     let DatabaseUrl::Sqlite(path) = database.url() else {
-        unreachable!("a file was asked for");
+        unreachable!("the database is an SQLite file");
     };
     let other =
         sqlx_sqlite::SqlitePool::connect(&format!("sqlite:{}", path.display())).await.unwrap();
@@ -345,7 +345,7 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     let p = project("p1");
     store.telemetry.write_batch(&p, batch(vec![span(1, 1, None)]), at(0)).await.unwrap();
     let perpend_db::Engine::Sqlite { writer, .. } = store.pool.engine() else {
-        unreachable!("a file was asked for");
+        unreachable!("the database is an SQLite file");
     };
     // Equivalent to a full disk: the database may not grow, and reports the same code.
     sqlx::query("PRAGMA max_page_count = 1").execute(writer).await.unwrap();
@@ -363,7 +363,7 @@ async fn a_full_disk_refuses_and_loses_nothing() {
 async fn a_corrupt_file_is_an_error_and_no_panic() {
     let database = TempDatabase::sqlite();
     let DatabaseUrl::Sqlite(path) = database.url() else {
-        unreachable!("a file was asked for");
+        unreachable!("the database is an SQLite file");
     };
     std::fs::write(path, vec![0x5a; 8_192]).unwrap();
     let refused = Store::open(database.url(), &Options::default()).await;

@@ -10,7 +10,7 @@ use crate::{Error, Telemetry};
 
 /// Counts of one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Began {
+pub struct IntervalCounts {
     /// Number of traces that started in the interval.
     pub traces: u64,
     /// Number of those with an observation of level `ERROR`.
@@ -27,7 +27,7 @@ pub enum Environments<'a> {
 }
 
 perpend_db::record! {
-    struct Counted {
+    struct CountRow {
         traces: i64,
         with_errors: i64,
     }
@@ -51,11 +51,11 @@ impl Telemetry {
         project: &ProjectId,
         environments: Environments<'_>,
         stretches: &[(Timestamp, Timestamp)],
-    ) -> Result<Vec<Began>, Error> {
+    ) -> Result<Vec<IntervalCounts>, Error> {
         let tenant = self.fresh_tenant(project).await?;
         let counts_none = matches!(environments, Environments::Only([]));
         let Some(tenant) = tenant.filter(|_| !counts_none && !stretches.is_empty()) else {
-            return Ok(vec![Began::default(); stretches.len()]);
+            return Ok(vec![IntervalCounts::default(); stretches.len()]);
         };
         let mut sql = Sql::default();
         let tenant = sql.bind(tenant.into());
@@ -95,8 +95,8 @@ impl Telemetry {
             rows.join(", "),
             began(&tenant, index, &failed)
         ));
-        let counted: Vec<Counted> = self.pool.select(&sql.text, &sql.args).await?;
-        let began = counted.into_iter().map(|row| Began {
+        let counted: Vec<CountRow> = self.pool.select(&sql.text, &sql.args).await?;
+        let began = counted.into_iter().map(|row| IntervalCounts {
             traces: row.traces.unsigned_abs(),
             with_errors: row.with_errors.unsigned_abs(),
         });

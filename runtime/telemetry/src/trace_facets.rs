@@ -9,7 +9,7 @@ use perpend_domain::text_search::{BoundedCount, Facet, FacetColumn, Facets};
 use perpend_domain::trace_list::TraceQuery;
 
 use super::row::STEP_MARKS;
-use super::trace_shape::{Shape, Way};
+use super::trace_shape::{AccessPath, ListShape};
 use crate::{Error, Telemetry};
 
 /// Values of a column that are returned; one more is read to detect further ones.
@@ -32,7 +32,7 @@ fn listed(list: &str, is_postgres: bool) -> String {
 }
 
 perpend_db::record! {
-    struct Told {
+    struct FacetRow {
         facet: i64,
         value: Option<String>,
         n: i64,
@@ -82,7 +82,7 @@ impl Telemetry {
         };
         let is_postgres = self.pool.is_postgres();
         let query = TraceQuery { filter: filter.clone(), ..TraceQuery::default() };
-        let shape = Shape::new(project, tenant, &query, is_postgres, Way::InTime);
+        let shape = ListShape::new(project, tenant, &query, is_postgres, AccessPath::InTime);
         let mut sql = Sql { text: String::new(), args: shape.args };
         let project = sql.bind_text(project.as_str());
         sql.push(&format!(
@@ -102,7 +102,7 @@ impl Telemetry {
                 VALUES + 1
             );
         }
-        let told: Vec<Told> = self.pool.select(&sql.text, &sql.args).await?;
+        let told: Vec<FacetRow> = self.pool.select(&sql.text, &sql.args).await?;
         let n_traces = told.iter().find(|row| row.facet < 0);
         let n_traces = n_traces.map_or(0, |row| row.n.unsigned_abs());
         let facets = FacetColumn::ALL.into_iter().enumerate();
@@ -133,7 +133,8 @@ impl Telemetry {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(nothing);
         };
-        let shape = Shape::new(project, tenant, &query, self.pool.is_postgres(), Way::Any);
+        let shape =
+            ListShape::new(project, tenant, &query, self.pool.is_postgres(), AccessPath::Any);
         if !shape.is_told_by_columns() {
             let tested = self.traces_tested(project, &query, max_tested).await?;
             return Ok(tested.total.unwrap_or_default());

@@ -16,14 +16,14 @@ use perpend_domain::time::Timestamp;
 use crate::{Error, Telemetry};
 
 perpend_db::record! {
-    struct Newest {
+    struct NewestRow {
         id: String,
         last_at: i64,
     }
 }
 
 perpend_db::record! {
-    struct Sums {
+    struct GroupSums {
         id: String,
         first_at: i64,
         last_at: i64,
@@ -69,8 +69,8 @@ const fn of_question(query: &GroupQuery, is_postgres: bool) -> &'static str {
     }
 }
 
-impl From<Sums> for TraceGroup {
-    fn from(row: Sums) -> Self {
+impl From<GroupSums> for TraceGroup {
+    fn from(row: GroupSums) -> Self {
         Self {
             id: row.id,
             first: Timestamp::from_micros(row.first_at),
@@ -159,10 +159,10 @@ impl Telemetry {
         among: Option<&[String]>,
     ) -> Result<(Vec<Cursor>, bool), Error> {
         let sql = newest(tenant, query, among, self.pool.is_postgres());
-        let mut found: Vec<Newest> = self.pool.select(&sql.text, &sql.args).await?;
+        let mut found: Vec<NewestRow> = self.pool.select(&sql.text, &sql.args).await?;
         let has_more = query.limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
         found.truncate(query.limit as usize);
-        let place = |row: Newest| Cursor { at: Timestamp::from_micros(row.last_at), id: row.id };
+        let place = |row: NewestRow| Cursor { at: Timestamp::from_micros(row.last_at), id: row.id };
         Ok((found.into_iter().map(place).collect(), has_more))
     }
 
@@ -211,9 +211,9 @@ impl Telemetry {
                FROM traces t{} WHERE t.tenant = {tenant} AND t.{column} IN ({ids})",
             of_question(query, self.pool.is_postgres())
         ));
-        Narrowed::new(query, &mut sql).push("t", &mut sql);
+        GroupConditions::new(query, &mut sql).push("t", &mut sql);
         sql.push(&format!(" GROUP BY t.{column}"));
-        let rows: Vec<Sums> = self.pool.select(&sql.text, &sql.args).await?;
+        let rows: Vec<GroupSums> = self.pool.select(&sql.text, &sql.args).await?;
         let groups = rows.into_iter().map(TraceGroup::from);
         Ok(groups.map(|group| (group.id.clone(), group)).collect())
     }
@@ -252,7 +252,7 @@ pub(super) fn newest(
         let ids = bound(ids, &mut sql);
         sql.push(&format!(" AND t.{column} IN ({ids})"));
     }
-    let narrowed = Narrowed::new(query, &mut sql);
+    let narrowed = GroupConditions::new(query, &mut sql);
     narrowed.push("t", &mut sql);
     let (outside, beyond) = match query.is_backwards {
         true => (">", "<"),
@@ -296,12 +296,12 @@ pub(super) fn newest(
 }
 
 /// Conditions on the traces of a query, with bound values.
-pub(super) struct Narrowed {
+pub(super) struct GroupConditions {
     from: Option<String>,
     others: Vec<String>,
 }
 
-impl Narrowed {
+impl GroupConditions {
     pub(super) fn new(query: &GroupQuery, sql: &mut Sql) -> Self {
         let (_, other) = columns(query.by);
         let mut others = Vec::new();

@@ -15,14 +15,14 @@ use perpend_domain::text_search::BoundedCount;
 use super::block;
 use super::cells::{COST_COLUMNS, TraceCells, is_about};
 use super::marks::asks_root;
-use super::places::{Bounds, Places, TestedTraces, TracesFrom};
-use super::read::{LIST, Rest};
+use super::read::{LIST, MemoryConditions};
 use super::refresh;
 use super::row::{READ_TRACE, TraceRow};
-use super::search::Search;
+use super::search::TextSearch;
 use super::trace_details::PART_BYTES;
-use super::trace_order::{Ordered, Part};
-use super::trace_shape::{Shape, Way};
+use super::trace_order::{ListRange, OrderedList};
+use super::trace_page::{Bounds, PagePosition, TraceSearchResult, TracesFrom};
+use super::trace_shape::{AccessPath, ListShape};
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Scratch, Sql, query_scalar, value_list};
 use perpend_domain::telemetry::StoredTrace;
@@ -60,13 +60,13 @@ pub(super) fn ordered(
     query: &TraceQuery,
     from: Option<&crate::TraceCursor>,
 ) -> Vec<String> {
-    let shape = Shape::new(project, 1, query, false, Way::InTime);
-    Ordered::new(&shape, project, query, false).first_rows(from)
+    let shape = ListShape::new(project, 1, query, false, AccessPath::InTime);
+    OrderedList::new(&shape, project, query, false).first_rows(from)
 }
 
 /// Result of reading a list.
 #[derive(Debug, Default)]
-pub(super) struct Scanned {
+pub(super) struct ScanResult {
     /// Numbers of matching traces, in the order of the read.
     pub(super) passing: Vec<i64>,
     n_tested: u64,
@@ -77,7 +77,7 @@ pub(super) struct Scanned {
 
 /// The traces of a page, and facts about the list.
 #[derive(Debug, Default)]
-struct Found {
+struct FoundPage {
     /// Numbers of the traces, in order.
     numbers: Vec<i64>,
     /// Number of matches; absent if the list was read only up to the page.
@@ -92,7 +92,7 @@ struct Found {
     n_before: Option<u64>,
 }
 
-impl Found {
+impl FoundPage {
     /// Cuts to `limit`; `true` if there were more.
     fn cut(&mut self, limit: u32) -> bool {
         let limit = limit as usize;
@@ -131,7 +131,7 @@ impl TracesReader {
 
 /// Only a text search reads the content of every observation.
 fn max_tested(query: &TraceQuery) -> u64 {
-    let is_search = |condition: &Condition| Search::of(condition).is_some();
+    let is_search = |condition: &Condition| TextSearch::of(condition).is_some();
     match query.filter.conditions.iter().any(is_search) {
         true => MAX_SEARCHED,
         false => u64::MAX,
@@ -236,10 +236,10 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
         max_tested: u64,
-    ) -> Result<TestedTraces, Error> {
+    ) -> Result<TraceSearchResult, Error> {
         let bounds = Bounds { max_tested, max_counted: None };
         let found = self.find_traces(project, query, None, bounds).await?;
-        self.filled(query, found, Places::default()).await
+        self.filled(query, found, PagePosition::default()).await
     }
 
     /// The same from a cursor on, instead of by page number, and with the cursors of the neighbouring pages.
@@ -253,7 +253,7 @@ impl Telemetry {
         query: &TraceQuery,
         from: Option<&TracesFrom>,
         bounds: Bounds,
-    ) -> Result<TestedTraces, Error> {
+    ) -> Result<TraceSearchResult, Error> {
         let found = self.find_traces(project, query, from, bounds).await?;
         let mut places = self.places_of(project, query, &found).await?;
         // A backward search that stopped before a match leads forward to its start.
@@ -269,14 +269,14 @@ impl Telemetry {
         query: &TraceQuery,
         from: Option<&TracesFrom>,
         bounds: Bounds,
-    ) -> Result<Found, Error> {
+    ) -> Result<FoundPage, Error> {
         let Some(tenant) = self.tenant(project).await? else {
-            return Ok(Found::default());
+            return Ok(FoundPage::default());
         };
         refresh::of_tenant(&self.pool, tenant).await?;
         let is_postgres = self.pool.is_postgres();
         let find = async |query: &TraceQuery, from| {
-            let shape = Shape::new(project, tenant, query, is_postgres, Way::Any);
+            let shape = ListShape::new(project, tenant, query, is_postgres, AccessPath::Any);
             match shape.rest.is_empty() {
                 true => {
                     let max = bounds.max_counted;
@@ -297,15 +297,15 @@ impl Telemetry {
     async fn filled(
         &self,
         query: &TraceQuery,
-        found: Found,
-        places: Places,
-    ) -> Result<TestedTraces, Error> {
+        found: FoundPage,
+        places: PagePosition,
+    ) -> Result<TraceSearchResult, Error> {
         let mut reader = TracesReader::new(found.numbers, query);
         let mut traces = Vec::new();
         while !reader.is_done() {
             traces.extend(self.next_traces(&mut reader).await?);
         }
-        Ok(TestedTraces {
+        Ok(TraceSearchResult {
             traces,
             total: found.total,
             n_tested: found.n_tested,
@@ -318,8 +318,8 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         query: &TraceQuery,
-        found: &Found,
-    ) -> Result<Places, Error> {
+        found: &FoundPage,
+    ) -> Result<PagePosition, Error> {
         let of = async |number: Option<&i64>| match number {
             Some(number) => self.cursor_of(project, query, *number).await,
             None => Ok(None),
@@ -331,7 +331,7 @@ impl Telemetry {
             Some((number, false)) => of(Some(&number)).await?.map(TracesFrom::After),
             None => None,
         };
-        Ok(Places {
+        Ok(PagePosition {
             n_before: found.n_before,
             first: of(first).await?,
             last: of(last).await?,
@@ -345,8 +345,8 @@ impl Telemetry {
         (project, tenant): (&ProjectId, i64),
         query: &TraceQuery,
         from: Option<&TracesFrom>,
-        (shape, max): (Shape, Option<u64>),
-    ) -> Result<Found, Error> {
+        (shape, max): (ListShape, Option<u64>),
+    ) -> Result<FoundPage, Error> {
         let is_postgres = self.pool.is_postgres();
         // A distant page is read from the nearer end, which requires the length of the list.
         let end = u64::from(query.page.max(1)) * u64::from(query.limit);
@@ -363,14 +363,16 @@ impl Telemetry {
         let shape = match (shape.has_lead, is_few) {
             (_, true) => shape,
             (true, false) if shape.is_led_by_mark && is_by_figure => {
-                Shape::new(project, tenant, query, is_postgres, Way::InOrder)
+                ListShape::new(project, tenant, query, is_postgres, AccessPath::InOrder)
             }
             (true, false) => shape,
-            (false, false) => Shape::new(project, tenant, query, is_postgres, Way::InTime),
+            (false, false) => {
+                ListShape::new(project, tenant, query, is_postgres, AccessPath::InTime)
+            }
         };
-        let list = Ordered::new(&shape, project, query, is_sorted);
+        let list = OrderedList::new(&shape, project, query, is_sorted);
         let limit = u64::from(query.limit);
-        let mut found = Found { total: Some(total), ..Found::default() };
+        let mut found = FoundPage { total: Some(total), ..FoundPage::default() };
         let Some(from) = from else {
             let skip = u64::from(query.page.max(1) - 1) * limit;
             let n_total = if total.is_more { u64::MAX } else { total.n };
@@ -380,7 +382,7 @@ impl Telemetry {
             found.n_before = Some(skip);
             return Ok(found);
         };
-        let part = Part {
+        let part = ListRange {
             from: from.cursor(),
             backwards: from.is_backwards(),
             skip: 0,
@@ -412,8 +414,8 @@ impl Telemetry {
     /// Numbers of the traces of one page, read from the nearer end of the list.
     async fn page_at(
         &self,
-        shape: &Shape,
-        list: Ordered,
+        shape: &ListShape,
+        list: OrderedList,
         query: &TraceQuery,
         skip: u64,
         n_total: u64,
@@ -438,7 +440,7 @@ impl Telemetry {
             });
             skip = skip.saturating_sub(n_before);
         }
-        let part = Part { from: None, backwards, skip, limit: Some(take) };
+        let part = ListRange { from: None, backwards, skip, limit: Some(take) };
         let mut numbers = self.numbers_of(&list, part).await?;
         if backwards {
             numbers.reverse();
@@ -450,7 +452,7 @@ impl Telemetry {
     /// start then. Both are read from the index, whatever the position.
     async fn start_at(
         &self,
-        shape: &Shape,
+        shape: &ListShape,
         ascends: bool,
         skip: u64,
     ) -> Result<Option<(i64, u64)>, Error> {
@@ -481,10 +483,10 @@ impl Telemetry {
         (project, tenant): (&ProjectId, i64),
         query: &TraceQuery,
         from: Option<&TracesFrom>,
-        shape: &Shape,
+        shape: &ListShape,
         bounds: Bounds,
-    ) -> Result<Found, Error> {
-        let list = Ordered::new(shape, project, query, false);
+    ) -> Result<FoundPage, Error> {
+        let list = OrderedList::new(shape, project, query, false);
         let limit = query.limit as usize;
         let skip = match from {
             None => (query.page.max(1) as usize - 1) * limit,
@@ -503,8 +505,11 @@ impl Telemetry {
             None => self.scan(project, (&list, shape), from, (bounds.max_tested, wanted)).await?,
         };
         let mut passing = scanned.passing;
-        let mut found =
-            Found { n_tested: scanned.n_tested, n_left: scanned.n_left, ..Found::default() };
+        let mut found = FoundPage {
+            n_tested: scanned.n_tested,
+            n_left: scanned.n_left,
+            ..FoundPage::default()
+        };
         let last = scanned.last.filter(|_| 0 < scanned.n_left);
         let Some(from) = from else {
             if wanted.is_none_or(|wanted| passing.len() < wanted) {
@@ -538,7 +543,7 @@ impl Telemetry {
         query: &TraceQuery,
         from: Option<&TracesFrom>,
         wanted: usize,
-    ) -> Result<Option<Scanned>, Error> {
+    ) -> Result<Option<ScanResult>, Error> {
         let (cursor, backwards) = match from {
             Some(from) => (from.cursor(), from.is_backwards()),
             None => (None, false),
@@ -557,8 +562,8 @@ impl Telemetry {
         sql.push(&format!(" ORDER BY t.started_at {direction} LIMIT 1 OFFSET {NEAR}"));
         let last = self.trace_numbers(&sql.text, &sql.args).await?;
         let last = last.first().copied();
-        let shape = Shape::new(project, tenant, query, false, Way::OneByOne);
-        let list = Ordered::new(&shape, project, query, false);
+        let shape = ListShape::new(project, tenant, query, false, AccessPath::OneByOne);
+        let list = OrderedList::new(&shape, project, query, false);
         let list = match last {
             Some(last) => list.narrowed(|sql| {
                 let last = sql.bind(last.into());
@@ -577,25 +582,25 @@ impl Telemetry {
     pub(super) async fn scan(
         &self,
         project: &ProjectId,
-        (list, shape): (&Ordered, &Shape),
+        (list, shape): (&OrderedList, &ListShape),
         from: Option<&TracesFrom>,
         (max, wanted): (u64, Option<usize>),
-    ) -> Result<Scanned, Error> {
+    ) -> Result<ScanResult, Error> {
         let (cursor, backwards) = match from {
             Some(from) => (from.cursor(), from.is_backwards()),
             None => (None, false),
         };
-        let mut scanned = Scanned::default();
+        let mut scanned = ScanResult::default();
         let mut n_read = 0;
         loop {
             let left = max - n_read;
             let block = match n_read {
                 // Nearly every trace with such a score matches.
-                0 if shape.way == Way::OneByOne => FEW_MORE + wanted.unwrap_or(0) as u64,
+                0 if shape.way == AccessPath::OneByOne => FEW_MORE + wanted.unwrap_or(0) as u64,
                 0 => FIRST_BLOCK,
                 _ => BLOCK,
             };
-            let part = Part {
+            let part = ListRange {
                 from: cursor,
                 backwards,
                 skip: n_read,
@@ -630,7 +635,7 @@ impl Telemetry {
     async fn passing_traces(
         &self,
         project: &ProjectId,
-        shape: &Shape,
+        shape: &ListShape,
         mut numbers: Vec<i64>,
         (max, wanted): (usize, Option<usize>),
     ) -> Result<(Vec<i64>, u64), Error> {
@@ -639,12 +644,12 @@ impl Telemetry {
         let mut searches = Vec::new();
         let mut others = Vec::new();
         for condition in shape.rest.conditions() {
-            match Search::of(condition) {
+            match TextSearch::of(condition) {
                 Some(search) => searches.push(search),
                 None => others.push(condition.clone()),
             }
         }
-        let rest = Rest::new(others);
+        let rest = MemoryConditions::new(others);
         let reads_root = rest.conditions().iter().any(asks_root);
         let mut matching = Vec::new();
         for chunk in numbers.chunks(SCAN) {

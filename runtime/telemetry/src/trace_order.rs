@@ -9,20 +9,20 @@ use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 
-use super::places::{Figure, TraceCursor};
 use super::read::BOOKMARKED;
-use super::scored::OWN_NUMBERS;
-use super::trace_shape::Shape;
+use super::score_lookup::OWN_NUMBERS;
+use super::trace_page::{Figure, TraceCursor};
+use super::trace_shape::ListShape;
 use crate::{Error, Telemetry};
 
 /// A column of the order.
 #[derive(Clone, Debug)]
-struct Key {
+struct OrderKey {
     column: String,
     ascends: bool,
 }
 
-impl Key {
+impl OrderKey {
     fn new(column: impl Into<String>, ascends: bool) -> Self {
         let column = column.into();
         Self { column, ascends }
@@ -38,14 +38,14 @@ impl Key {
 
 /// Rows in one order.
 #[derive(Clone, Debug)]
-struct Run {
+struct OrderedRun {
     /// `FROM ... WHERE ...`
     from: String,
     /// Two, or three if a figure precedes the time. The last one is unique among rows with equal other keys.
-    keys: Vec<Key>,
+    keys: Vec<OrderKey>,
 }
 
-impl Run {
+impl OrderedRun {
     fn order(&self, backwards: bool) -> String {
         let keys = self.keys.iter().map(|key| {
             let direction = match key.ascends != backwards {
@@ -120,15 +120,15 @@ const fn column_of(order: &TraceOrder) -> &'static str {
 }
 
 /// The list of traces in its order.
-pub(super) struct Ordered {
-    runs: Vec<Run>,
+pub(super) struct OrderedList {
+    runs: Vec<OrderedRun>,
     args: Vec<Arg<'static>>,
     number: &'static str,
 }
 
 /// Selects the rows of a list to read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Part<'p> {
+pub(super) struct ListRange<'p> {
     /// Start of the read; without it the first row, or the last row backwards.
     pub(super) from: Option<&'p TraceCursor>,
     pub(super) backwards: bool,
@@ -138,10 +138,10 @@ pub(super) struct Part<'p> {
     pub(super) limit: Option<u64>,
 }
 
-impl Ordered {
+impl OrderedList {
     /// `sorted`: whether no index has the order.
     pub(super) fn new(
-        shape: &Shape,
+        shape: &ListShape,
         project: &ProjectId,
         query: &TraceQuery,
         sorted: bool,
@@ -158,26 +158,26 @@ impl Ordered {
         let keys = match query.order.is_figure() {
             // One index serves both directions and both ends of the list.
             true => vec![
-                Key::new(column, ascends),
-                Key::new("t.started_at", ascends),
-                Key::new(NUMBER, ascends),
+                OrderKey::new(column, ascends),
+                OrderKey::new("t.started_at", ascends),
+                OrderKey::new(NUMBER, ascends),
             ],
             // Most rows have an equal value.
             false if query.order == TraceOrder::Bookmarked => vec![
-                Key::new(column, ascends),
-                Key::new(shape.start, ascends),
-                Key::new("t.trace_id", true),
+                OrderKey::new(column, ascends),
+                OrderKey::new(shape.start, ascends),
+                OrderKey::new("t.trace_id", true),
             ],
-            false => vec![Key::new(column, ascends), Key::new("t.trace_id", true)],
+            false => vec![OrderKey::new(column, ascends), OrderKey::new("t.trace_id", true)],
         };
         Self {
-            runs: vec![Run { from: shape.from_traces.clone(), keys }],
+            runs: vec![OrderedRun { from: shape.from_traces.clone(), keys }],
             args: shape.args.clone(),
             number: shape.number,
         }
     }
 
-    fn by_score(shape: &Shape, project: &ProjectId, name: &str, ascends: bool) -> Self {
+    fn by_score(shape: &ListShape, project: &ProjectId, name: &str, ascends: bool) -> Self {
         let mut sql = Sql { text: String::new(), args: shape.args.clone() };
         let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
         let (traces, conditions) = (&shape.from_traces, &shape.conditions);
@@ -198,13 +198,16 @@ impl Ordered {
         let by_number = ["s.number", "s.timestamp", "s.trace_id"];
         Self {
             runs: vec![
-                Run {
+                OrderedRun {
                     from: scored,
-                    keys: by_number.map(|column| Key::new(column, ascends)).to_vec(),
+                    keys: by_number.map(|column| OrderKey::new(column, ascends)).to_vec(),
                 },
-                Run {
+                OrderedRun {
                     from: others,
-                    keys: vec![Key::new(shape.start, false), Key::new("t.trace_id", true)],
+                    keys: vec![
+                        OrderKey::new(shape.start, false),
+                        OrderKey::new("t.trace_id", true),
+                    ],
                 },
             ],
             args: sql.args,
@@ -227,7 +230,7 @@ impl Ordered {
     /// The statement that reads the list from its start.
     #[cfg(test)]
     pub(super) fn first_rows(&self, from: Option<&TraceCursor>) -> Vec<String> {
-        let statement = |run: &Run| {
+        let statement = |run: &OrderedRun| {
             let mut sql = self.select(run);
             if let Some(cursor) = from {
                 run.beyond(cursor, false, &mut sql);
@@ -237,12 +240,12 @@ impl Ordered {
         self.runs.iter().map(statement).collect()
     }
 
-    fn select(&self, run: &Run) -> Sql {
+    fn select(&self, run: &OrderedRun) -> Sql {
         Sql { text: format!("SELECT {}{}", self.number, run.from), args: self.args.clone() }
     }
 
     /// `FROM ... WHERE ...` of the rows of a run.
-    fn rows(&self, run: &Run) -> Sql {
+    fn rows(&self, run: &OrderedRun) -> Sql {
         Sql { text: run.from.clone(), args: self.args.clone() }
     }
 
@@ -262,8 +265,8 @@ impl Telemetry {
     /// The numbers of a part of a list, in the order of the read.
     pub(super) async fn numbers_of(
         &self,
-        list: &Ordered,
-        part: Part<'_>,
+        list: &OrderedList,
+        part: ListRange<'_>,
     ) -> Result<Vec<i64>, Error> {
         let n_runs = list.runs.len();
         let first = match (part.from, part.backwards) {
@@ -309,7 +312,7 @@ impl Telemetry {
     /// Number of rows after the cursor, or of all rows, counted up to `max`.
     pub(super) async fn n_beyond(
         &self,
-        list: &Ordered,
+        list: &OrderedList,
         (cursor, backwards): (Option<&TraceCursor>, bool),
         max: Option<u64>,
     ) -> Result<BoundedCount, Error> {

@@ -6,10 +6,10 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 
 use super::leads::{is_about, is_error, lead, unled};
-use super::marks::{Marked, push_prefilter};
-use super::read::{Rest, trace_column};
-use super::scored::{Through, push_named, push_scored};
-use crate::rows::scored::needed;
+use super::marks::{MarkCondition, push_prefilter};
+use super::read::{MemoryConditions, trace_column};
+use super::score_lookup::{ScoreLookup, push_named, push_scored};
+use crate::rows::score_names::needed;
 
 /// SQLite has no statistics to show that few traces have errors; `has_errors` selects the index.
 fn from_traces(tenant: &str, has_errors: bool) -> String {
@@ -22,7 +22,7 @@ fn from_traces(tenant: &str, has_errors: bool) -> String {
 
 /// Restriction of the index to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum AccessPath {
     /// The most selective one.
     Any,
     /// An index in the order of time.
@@ -33,12 +33,12 @@ pub(super) enum Way {
     OneByOne,
 }
 
-impl Way {
-    const fn through_scores(self) -> Through {
+impl AccessPath {
+    const fn through_scores(self) -> ScoreLookup {
         match self {
-            Self::Any => Through::Names,
-            Self::InTime | Self::InOrder => Through::Traces,
-            Self::OneByOne => Through::IndexOfTraces,
+            Self::Any => ScoreLookup::Names,
+            Self::InTime | Self::InOrder => ScoreLookup::Traces,
+            Self::OneByOne => ScoreLookup::IndexOfTraces,
         }
     }
 }
@@ -51,7 +51,7 @@ fn from_marks(tenant: &str, mark: &str) -> [String; 2] {
 }
 
 /// Access path of a list.
-pub(super) struct Shape {
+pub(super) struct ListShape {
     /// `FROM ... WHERE ...`, without the table of traces if another index decides everything.
     pub(super) from: String,
     /// The same with the table of traces as `t`.
@@ -61,7 +61,7 @@ pub(super) struct Shape {
     /// Whether the conditions are on environments only, so that maintained sums have the count.
     pub(super) is_of_environments: bool,
     pub(super) args: Vec<Arg<'static>>,
-    pub(super) rest: Rest,
+    pub(super) rest: MemoryConditions,
     /// The expression of the number of a trace.
     pub(super) number: &'static str,
     /// The expression of its start.
@@ -69,39 +69,39 @@ pub(super) struct Shape {
     pub(super) has_lead: bool,
     /// Whether the list is found by a mark.
     pub(super) is_led_by_mark: bool,
-    pub(super) way: Way,
+    pub(super) way: AccessPath,
     /// Whether all traces with a score of some name are collected before the first row is returned.
     pub(super) gathers: bool,
 }
 
-impl Shape {
+impl ListShape {
     pub(super) fn new(
         project: &ProjectId,
         tenant: i64,
         query: &TraceQuery,
         is_postgres: bool,
-        way: Way,
+        way: AccessPath,
     ) -> Self {
         let filter: &Filter = &query.filter;
         // In the order of a score the table of scores is the outer one.
         let by_score = matches!(query.order, TraceOrder::Score(_));
-        let may_lead = !by_score && !matches!(way, Way::OneByOne | Way::InOrder);
+        let may_lead = !by_score && !matches!(way, AccessPath::OneByOne | AccessPath::InOrder);
         let lead = lead(filter).filter(|_| may_lead);
         let lead_at = lead.map(|(_, at)| at);
-        let mark = lead_at.and_then(|at| Marked::of(&filter.conditions[at]));
-        let lead_mark = mark.as_ref().and_then(Marked::lead);
+        let mark = lead_at.and_then(|at| MarkCondition::of(&filter.conditions[at]));
+        let lead_mark = mark.as_ref().and_then(MarkCondition::lead);
         let (start, number) = match lead_mark {
             Some(_) => ("d.started_at", "d.trace"),
             None => ("t.started_at", "t.number"),
         };
         let mut sql = Sql::default();
         let of_tenant = sql.bind(tenant.into());
-        let hides = !is_postgres && (lead.is_some() || way != Way::Any || by_score);
+        let hides = !is_postgres && (lead.is_some() || way != AccessPath::Any || by_score);
         let [mut gathers, mut reads_trace] = [false; 2];
         let mut rest = Vec::new();
         for (at, condition) in filter.conditions.iter().enumerate() {
             let is_lead = Some(at) == lead_at;
-            if let Some(marked) = Marked::of(condition) {
+            if let Some(marked) = MarkCondition::of(condition) {
                 if !is_lead || marked.marks.len() > 1 {
                     push_marks(&marked, &mut sql, &of_tenant, (start, number));
                 }
@@ -147,7 +147,7 @@ impl Shape {
             conditions: format!("t.tenant = {of_tenant}{conditions}"),
             is_of_environments: filter.conditions.iter().all(|own| is_about(own, &["environment"])),
             args: sql.args,
-            rest: Rest::new(rest),
+            rest: MemoryConditions::new(rest),
             number,
             start,
             has_lead: lead.is_some(),
@@ -181,7 +181,7 @@ impl Shape {
 
 /// Appends ` AND ...` on a trace given by its start and its number.
 pub(crate) fn push_marks(
-    marked: &Marked,
+    marked: &MarkCondition,
     sql: &mut Sql,
     tenant: &str,
     (start, number): (&str, &str),

@@ -6,7 +6,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::ManualItem;
 use perpend_domain::plugin::{FailureClass, ReplyPolicy, ReplyReuse};
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_scheduler::{Trial, TrialOn};
+use perpend_scheduler::{Trial, TrialSubject};
 use serde_json::{Map, Value};
 
 use super::prompt::variables_of;
@@ -43,7 +43,7 @@ async fn test(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(), Pr
         None => app.store.catalog.default_model(project).await?,
     };
     let trial = Trial {
-        on: vec![TrialOn::Written(Box::new(tiny_item(&judge)))],
+        on: vec![TrialSubject::Written(Box::new(tiny_item(&judge)))],
         evaluator: judge.clone(),
         mapping: None,
         on_missing: OnMissing::Fail,

@@ -16,7 +16,7 @@ use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, from_value, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
-use perpend_scheduler::{Trial, TrialOn, TrialResult, TrialScore};
+use perpend_scheduler::{Trial, TrialResult, TrialScore, TrialSubject};
 use serde_json::{Map, Value};
 
 use super::definition::check_mapping_for;
@@ -84,7 +84,7 @@ pub(super) fn reuse(is_fresh: Option<bool>, run: u32) -> ReplyReuse {
 }
 
 /// The targets or the item of a trial.
-fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
+fn checked_on(input: &TrialInput) -> Result<Vec<TrialSubject>, Problem> {
     match (&input.targets, &input.item) {
         (Some(targets), None) if (1..=MAX_TARGETS).contains(&targets.len()) => {
             let targets = targets.iter().enumerate();
@@ -97,20 +97,20 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
         (None, Some(item)) => {
             let item = from_value(&Value::Object(item.clone()));
             let item = item.map_err(|problem| problem.in_member("item"))?;
-            Ok(vec![TrialOn::Written(Box::new(manual_item(item)))])
+            Ok(vec![TrialSubject::Written(Box::new(manual_item(item)))])
         }
         _ => Err(Problem::body("targets", "either targets or item is required")),
     }
 }
 
-fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialOn, Problem> {
+fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialSubject, Problem> {
     let wrong =
         |member: &str, message: String| Problem::body(&format!("targets[{at}].{member}"), message);
     let (trace, session) = (target.trace_id.as_deref(), target.session_id.as_deref());
     let observation = target.observation_id.as_deref().map(ObservationId::new);
     let observation = observation.transpose();
     let observation = observation.map_err(|error| wrong("observationId", error.to_string()))?;
-    Ok(TrialOn::Target(match (trace, session) {
+    Ok(TrialSubject::Target(match (trace, session) {
         (Some(trace), None) => {
             let trace = TraceId::new(trace);
             let trace = trace.map_err(|error| wrong("traceId", error.to_string()))?;
@@ -221,22 +221,22 @@ fn first_version(new: NewVersion, now: Timestamp) -> EvaluatorVersion {
 pub(super) fn check_plan<'t>(
     evaluator: &Evaluator,
     mapping: Option<&[Mapping]>,
-    on: impl IntoIterator<Item = &'t TrialOn>,
+    on: impl IntoIterator<Item = &'t TrialSubject>,
 ) -> Result<(), Problem> {
     let version = &evaluator.version;
     let mapping = mapping.unwrap_or(&version.mapping);
     for on in on {
-        if let TrialOn::Target(target) = on {
+        if let TrialSubject::Target(target) = on {
             check_mapping_for("variableMapping", version, mapping, target.kind())?;
         }
     }
     Ok(())
 }
 
-fn trial_result(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
+fn trial_result(on: &TrialSubject, result: TrialResult) -> contract::TrialResult {
     let target = match on {
-        TrialOn::Target(target) => Some(target),
-        TrialOn::Written(_) => None,
+        TrialSubject::Target(target) => Some(target),
+        TrialSubject::Written(_) => None,
     };
     let (scores, why) = match result.outcome {
         Ok(scores) => (scores, None),

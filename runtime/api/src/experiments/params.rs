@@ -8,7 +8,7 @@ use perpend_domain::score::Score;
 use perpend_domain::telemetry::Period;
 use perpend_http_kit::extract::{MISSING, Params, must_be_one_of};
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::scores::Place;
+use perpend_telemetry::scores::ScoredSubject;
 use serde_json::{Map, Value};
 
 use crate::state::App;
@@ -55,7 +55,8 @@ pub(super) async fn scores_of_experiments(
     ids: &[&str],
     limit: u32,
 ) -> Result<HashMap<String, Vec<ScoreV3>>, Problem> {
-    let places: Vec<Place<'_>> = ids.iter().map(|id| Place::Experiment(id)).collect();
+    let places: Vec<ScoredSubject<'_>> =
+        ids.iter().map(|id| ScoredSubject::Experiment(id)).collect();
     let found = app.store.telemetry.newest_scores(project, &places, limit).await?;
     let views = found.iter().map(|scores| score_views(project, scores));
     Ok(ids.iter().map(|id| (*id).to_owned()).zip(views).collect())

@@ -8,7 +8,7 @@ use perpend_domain::score::NewScore;
 use perpend_http_kit::admission::{Account, ChargedBody};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_otlp::{DecodeError, MemoryExhausted, Sink};
-use perpend_telemetry::{Preparing, Serialised};
+use perpend_telemetry::{BatchBuilder, SerializedObservation};
 
 /// Memory limit of small requests.
 const ALLOWANCE: usize = 96 << 20;
@@ -22,7 +22,7 @@ const BYTES_PER_MEDIA: usize = 1 << 10;
 
 /// A batch under construction.
 pub(super) struct ChargedBatch<'p> {
-    pub(super) preparing: Preparing,
+    pub(super) preparing: BatchBuilder,
     prices: &'p PriceTable,
     account: Account,
     max_bytes: usize,
@@ -37,7 +37,7 @@ impl<'p> ChargedBatch<'p> {
     pub(super) fn new(body: &ChargedBody, prices: &'p PriceTable) -> Self {
         let n_bytes = body.bytes.len();
         Self {
-            preparing: Preparing::default(),
+            preparing: BatchBuilder::default(),
             prices,
             account: body.account.clone(),
             max_bytes: ALLOWANCE.max(MAX_TIMES * n_bytes + EXTRA),
@@ -100,7 +100,7 @@ impl Sink for ChargedBatch<'_> {
 
     fn observation(&mut self, mut observation: Observation) -> Result<(), MemoryExhausted> {
         self.prices.apply(&mut observation);
-        let serialised = Serialised::new(observation).map_err(Problem::from);
+        let serialised = SerializedObservation::new(observation).map_err(Problem::from);
         let serialised = self.record(serialised)?;
         self.retain(self.preparing.n_bytes_of(&serialised))?;
         self.preparing.add(serialised);

@@ -9,7 +9,7 @@ use perpend_domain::telemetry::{GroupKey, GroupQuery};
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::TestedGroups;
+use perpend_telemetry::GroupSearchResult;
 use perpend_views::{
     EmptyListCounts, FilterView, FilterableList, Focus, FocusView, GroupsPage, PageLinks, Pager,
     Parameter, SESSION_LIST, Section, StoppedSearch, TermChip, Text, USER_LIST, href, list_href,
@@ -49,7 +49,7 @@ const fn is_later(query: &GroupQuery) -> bool {
 }
 
 /// Links to other pages of the list.
-fn page_links(links: &ListLinks, query: &GroupQuery, tested: &TestedGroups) -> PageLinks {
+fn page_links(links: &ListLinks, query: &GroupQuery, tested: &GroupSearchResult) -> PageLinks {
     let found = &tested.page;
     let has_newer = match query.is_backwards {
         true => found.has_more,
@@ -73,14 +73,14 @@ async fn matching_groups(
     viewer: &Viewer,
     query: &GroupQuery,
     filter: &Filter,
-) -> Result<TestedGroups, Problem> {
+) -> Result<GroupSearchResult, Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     if !filter.conditions.is_empty() {
         return Ok(telemetry.groups_that_fit(project, query, filter).await?);
     }
-    Ok(TestedGroups {
+    Ok(GroupSearchResult {
         page: telemetry.trace_groups(project, query).await?,
-        ..TestedGroups::default()
+        ..GroupSearchResult::default()
     })
 }
 
@@ -92,7 +92,7 @@ async fn position(
     app: &App,
     viewer: &Viewer,
     (query, is_filtered): (&GroupQuery, bool),
-    tested: &TestedGroups,
+    tested: &GroupSearchResult,
 ) -> Result<String, Problem> {
     let n = tested.page.items.len() as u64;
     let is_whole = !is_later(query) && !tested.page.has_more && tested.stopped.is_none();
@@ -316,7 +316,7 @@ mod tests {
         let links = ListLinks { path: "/p".to_owned(), pairs: vec![("q".into(), "a".to_owned())] };
         let mut query = GroupQuery::new(GroupKey::User, 2);
         query.after = cursor("x");
-        let tested = TestedGroups { stopped: cursor("y"), ..TestedGroups::default() };
+        let tested = GroupSearchResult { stopped: cursor("y"), ..GroupSearchResult::default() };
         let ways = super::page_links(&links, &query, &tested);
         assert_eq!(ways.next, Some(("Continue search", "/p?q=a&after=5.y".to_owned())));
         assert_eq!((ways.previous, ways.first.as_deref()), (None, Some("/p?q=a")));
@@ -325,14 +325,14 @@ mod tests {
         assert_eq!(ways.previous, Some(("Continue search", "/p?q=a&before=5.y".to_owned())));
         assert_eq!(ways.next, None);
         // From the first page to the last one, which has no next page.
-        let tested = TestedGroups {
+        let tested = GroupSearchResult {
             page: perpend_domain::telemetry::GroupPage {
                 first: cursor("x"),
                 last: cursor("y"),
                 has_more: true,
                 ..Default::default()
             },
-            ..TestedGroups::default()
+            ..GroupSearchResult::default()
         };
         let end = Some("/p?q=a&before=end".to_owned());
         let first = super::page_links(&links, &GroupQuery::new(GroupKey::User, 2), &tested);

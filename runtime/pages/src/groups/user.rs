@@ -13,7 +13,7 @@ use perpend_domain::telemetry::{GroupKey, GroupQuery};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::OverTime;
+use perpend_telemetry::IntervalTotals;
 use perpend_views::{
     Chart, ChartBar, ChartPart, DeferredTrend, FocusView, GroupLine, Section, Text, TraceLine,
     TracesQuery, Trend, TrendPage, UserPage, decode_segment, href, segment,
@@ -216,7 +216,7 @@ async fn by_time(
     let telemetry = &app.store.telemetry;
     let found = telemetry.user_over_time(&viewer.project, &query, user.unwrap_or_default(), parts);
     let mut all: BTreeMap<Timestamp, TraceSums> = BTreeMap::new();
-    for OverTime { at, n_traces, n_failed, cost } in found.await? {
+    for IntervalTotals { at, n_traces, n_failed, cost } in found.await? {
         let sums = all.entry(granularity.start(at)).or_default();
         sums.n_traces += n_traces;
         sums.n_failed += n_failed;

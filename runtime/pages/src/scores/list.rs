@@ -14,7 +14,7 @@ use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::scores::{ScoresFrom, ScoresPart, Superseded};
+use perpend_telemetry::scores::{ScorePage, ScoresFrom, SupersededScores};
 use perpend_views::{
     EmptyListCounts, FilterView, Focus, FocusView, PageLinks, Pager, Parameter, ScoreLine,
     ScoresPage, Section, StoppedSearch, TermChip, Text, count, encode, segment,
@@ -154,7 +154,7 @@ fn toggle_superseded_url(
 }
 
 /// Text about superseded scores; absent if there are none and they are not requested.
-fn superseded_note(older: &Superseded, shows_older: bool) -> Option<String> {
+fn superseded_note(older: &SupersededScores, shows_older: bool) -> Option<String> {
     let n: usize = older.of_each.iter().map(Vec::len).sum();
     if n == 0 && !shows_older {
         return None;
@@ -279,7 +279,7 @@ fn from_end() -> ScoresFrom {
 fn page_links(
     links: &ListLinks,
     (place, is_backwards): (Option<&Cursor>, bool),
-    part: &ScoresPart,
+    part: &ScorePage,
 ) -> PageLinks {
     let is_last = is_backwards && place.is_none();
     let ends = [part.first.as_ref(), part.last.as_ref().filter(|_| !is_last)];
@@ -304,7 +304,7 @@ async fn position(
     app: &App,
     viewer: &Viewer,
     query: &ScoreQuery,
-    (part, is_later): (&ScoresPart, bool),
+    (part, is_later): (&ScorePage, bool),
 ) -> Result<String, Problem> {
     let n = part.items.len() as u64;
     let is_whole = !is_later && part.last.is_none() && part.stopped.is_none();
@@ -386,7 +386,7 @@ async fn lines(
     app: &App,
     viewer: &Viewer,
     scores: &[Score],
-    older: Option<&Superseded>,
+    older: Option<&SupersededScores>,
 ) -> Result<Vec<ScoreLine>, Problem> {
     let of_each = older.map(|older| older.of_each.as_slice());
     let of_each = of_each.unwrap_or_default();
@@ -423,7 +423,7 @@ pub(crate) async fn list_page(
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let part = telemetry.scores_from(project, &query, from.as_ref(), (n, MAX_TESTED));
     let part = part.await?;
-    let older = telemetry.superseded_beside(project, &part.items).await?;
+    let older = telemetry.scores_superseded_by(project, &part.items).await?;
     let base = viewer.base();
     kept.extend(rows);
     let in_form = [viewer.parameters(), kept.clone()].concat();

@@ -7,7 +7,7 @@ use perpend_domain::evaluation::{Execution, ExecutionState, Rule, Target};
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_scheduler::{Explanation, Refusal, Step};
+use perpend_scheduler::{Explanation, ExplanationStep, Refusal};
 use perpend_views::{Html, ResourceLink, RuleOutcome, RuleRange, Text, Tone, segment, utc_time};
 
 use crate::request::viewer::Viewer;
@@ -223,23 +223,23 @@ fn execution_outcome(execution: &Execution) -> OutcomeDraft {
 }
 
 /// The outcome of a step of the scheduler; absent if there is nothing to show.
-fn step_outcome(step: &Step) -> Option<OutcomeDraft> {
+fn step_outcome(step: &ExplanationStep) -> Option<OutcomeDraft> {
     let draft = |state, tone| OutcomeDraft::new(state, tone, step.sentence());
     Some(match step {
         // The target is shown on the page, so it is stored by now.
-        Step::NoSuchTarget => return None,
-        Step::NotComplete { .. } | Step::WaitingForRule { .. } | Step::Due => {
-            draft("waiting", Tone::Waiting)
-        }
-        Step::OlderThanRule { arrived_at, rule_created_at, .. } => {
+        ExplanationStep::NoSuchTarget => return None,
+        ExplanationStep::NotComplete { .. }
+        | ExplanationStep::WaitingForRule { .. }
+        | ExplanationStep::Due => draft("waiting", Tone::Waiting),
+        ExplanationStep::OlderThanRule { arrived_at, rule_created_at, .. } => {
             draft("older than the rule", Tone::Plain)
                 .time("Arrived", *arrived_at)
                 .time("Rule created", *rule_created_at)
         }
-        Step::Taken { sample, rate, .. } => draft("not scored", Tone::Plain)
+        ExplanationStep::Taken { sample, rate, .. } => draft("not scored", Tone::Plain)
             .fact("Sampling value", six_decimals(*sample))
             .fact("Sample rate", rate.to_string()),
-        Step::Refused(refusal) => match refusal {
+        ExplanationStep::Refused(refusal) => match refusal {
             Refusal::NotAnItem => return None,
             Refusal::RuleInactive => draft("off", Tone::Plain),
             Refusal::RulePaused => draft("paused", Tone::Waiting),
@@ -264,21 +264,25 @@ mod tests {
         let condition =
             json!({"type": "string", "column": "environment", "operator": "=", "value": "prod"});
         let actual = json!("staging");
-        let draft =
-            step_outcome(&Step::Refused(Refusal::NotMatched { index: 1, condition, actual }))
-                .unwrap();
+        let draft = step_outcome(&ExplanationStep::Refused(Refusal::NotMatched {
+            index: 1,
+            condition,
+            actual,
+        }))
+        .unwrap();
         assert_eq!(
             draft.sentence,
             "The rule scores where environment is \"prod\"; here it is \"staging\"."
         );
         let draft =
-            step_outcome(&Step::Refused(Refusal::SampledOut { value: 0.5, rate: 0.1 })).unwrap();
+            step_outcome(&ExplanationStep::Refused(Refusal::SampledOut { value: 0.5, rate: 0.1 }))
+                .unwrap();
         assert!(draft.sentence.contains("10 %") && draft.sentence.contains("0.500000"));
         assert!(draft.facts.is_empty());
     }
 
     #[test]
     fn a_missing_target_has_no_outcome() {
-        assert!(step_outcome(&Step::NoSuchTarget).is_none());
+        assert!(step_outcome(&ExplanationStep::NoSuchTarget).is_none());
     }
 }

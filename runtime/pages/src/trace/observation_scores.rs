@@ -29,7 +29,7 @@ pub(crate) async fn add_names(
     }
     let mut names: HashMap<String, BTreeSet<Text>> = HashMap::new();
     let telemetry = &app.store.telemetry;
-    for score in telemetry.scores_of_steps(&viewer.project, trace, LIMIT).await? {
+    for score in telemetry.scores_of_observations(&viewer.project, trace, LIMIT).await? {
         if let Some(origin) = score.written.origin {
             let of_rule = names.entry(origin.rule_id.to_string()).or_default();
             of_rule.insert(Text::from(score.written.name));
@@ -53,7 +53,7 @@ pub(crate) async fn chips_by_observation(
     trace: &TraceId,
 ) -> Result<HashMap<String, Vec<ScoreChip>>, Problem> {
     let telemetry = &app.store.telemetry;
-    let found = telemetry.scores_of_steps(&viewer.project, trace, MAX_IN_ROWS + 1);
+    let found = telemetry.scores_of_observations(&viewer.project, trace, MAX_IN_ROWS + 1);
     let found = found.await?;
     let mut by_observation: HashMap<String, Vec<&Score>> = HashMap::new();
     if (MAX_IN_ROWS as usize) < found.len() {
@@ -76,7 +76,7 @@ pub(crate) async fn observation_scores(
     address: impl Fn(&str) -> String,
 ) -> Result<ObservationScores, Problem> {
     let telemetry = &app.store.telemetry;
-    let mut found = telemetry.scores_of_steps(&viewer.project, trace, LIMIT + 1).await?;
+    let mut found = telemetry.scores_of_observations(&viewer.project, trace, LIMIT + 1).await?;
     let has_more = (LIMIT as usize) < found.len();
     found.truncate(LIMIT as usize);
     if found.is_empty() {

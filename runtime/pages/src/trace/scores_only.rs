@@ -47,7 +47,7 @@ async fn scores_page(
     let telemetry = &app.store.telemetry;
     let about = scores::views::scores_about(app, viewer, target).await?;
     let of_steps = match target.trace() {
-        Some(id) => telemetry.scores_of_steps(&viewer.project, id, 1).await?,
+        Some(id) => telemetry.scores_of_observations(&viewer.project, id, 1).await?,
         None => Vec::new(),
     };
     if about.is_empty() && of_steps.is_empty() {

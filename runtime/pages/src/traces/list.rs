@@ -9,7 +9,7 @@ use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::{Bounds, Places, TestedTraces, TraceCursor, TracesFrom};
+use perpend_telemetry::{Bounds, PagePosition, TraceCursor, TraceSearchResult, TracesFrom};
 use perpend_views::{
     Focus, FocusView, ListPage, PageLinks, Pager, RejectedForm, SearchProgress, Section,
     StoppedSearch, TracesPage, TracesQuery,
@@ -227,7 +227,7 @@ fn sought(filter: &Filter) -> Vec<String> {
 fn page_links(
     query: &TracesQuery,
     base: &str,
-    places: &Places,
+    places: &PagePosition,
     more: &str,
 ) -> (PageLinks, Option<String>) {
     let address = |page| query.address(base, &page);
@@ -277,7 +277,7 @@ async fn fill(
     };
     let telemetry = &app.store.telemetry;
     let tested = telemetry.traces_from(&viewer.project, &trace_query, from.as_ref(), bounds);
-    let TestedTraces { traces, total, n_tested, n_left, places } = tested.await?;
+    let TraceSearchResult { traces, total, n_tested, n_left, places } = tested.await?;
     let n = traces.len() as u64;
     let before = match (&from, view.searched) {
         // A page with a number follows other pages, which were counted for it.
@@ -332,7 +332,7 @@ mod tests {
     fn a_stopped_search_continues_with_its_progress_only_towards_the_end() {
         let query = TracesQuery::of("a");
         let cursor = TraceCursor::read("_5_a", &query.sort.order).unwrap();
-        let places = |stopped| Places { stopped: Some(stopped), ..Places::default() };
+        let places = |stopped| PagePosition { stopped: Some(stopped), ..PagePosition::default() };
         let more = "&looked=7&found=0";
         let behind = places(TracesFrom::After(cursor.clone()));
         let (ways, on) = super::page_links(&query, "/p", &behind, more);

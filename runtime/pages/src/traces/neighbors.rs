@@ -36,7 +36,7 @@ pub(crate) async fn neighbors(
         ..TraceQuery::default()
     };
     let telemetry = &app.store.telemetry;
-    let neighbors = telemetry.traces_beside(&viewer.project, &query, id, MAX_TESTED);
+    let neighbors = telemetry.neighboring_traces(&viewer.project, &query, id, MAX_TESTED);
     let base = viewer.base();
     let to = |id: TraceId| {
         let trace = segment(id.as_str());

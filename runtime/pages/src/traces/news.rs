@@ -7,7 +7,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::{Among, Since};
+use perpend_telemetry::{EnvironmentFilter, NewTraceFilter};
 use perpend_views::{NewsFragment, Sort, TracesQuery};
 use serde::Deserialize;
 
@@ -64,13 +64,13 @@ pub(crate) async fn news_fragment(
     Query(params): Query<NewsParams>,
 ) -> Result<Response, Problem> {
     let now = app.web.clock.now();
-    let since = Since {
+    let since = NewTraceFilter {
         started: instant("since", &params.since)?,
         received: received(&params.received, now)?,
         within: viewer.focus.range(now),
         among: match viewer.focus.environments.as_slice() {
-            [] => Among::Without(&read::INTERNAL_ENVIRONMENTS),
-            chosen => Among::Only(chosen),
+            [] => EnvironmentFilter::Without(&read::INTERNAL_ENVIRONMENTS),
+            chosen => EnvironmentFilter::Only(chosen),
         },
     };
     let telemetry = &app.store.telemetry;

@@ -35,7 +35,7 @@ pub(crate) async fn peek(
     };
     let telemetry = &app.store.telemetry;
     let own = telemetry.scores_about(&viewer.project, &trace.id, None).await?;
-    let n_of_steps = telemetry.count_step_scores(&viewer.project, &trace.id).await?;
+    let n_of_steps = telemetry.count_observation_scores(&viewer.project, &trace.id).await?;
     let own = own.iter().map(|score| &score.written);
     let scores = own.map(|written| {
         let (value, source) = (&written.value, written.source);

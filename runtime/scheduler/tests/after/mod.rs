@@ -9,7 +9,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::FailureClass;
 use perpend_domain::score::Subject;
 use perpend_domain::time::Clock as _;
-use perpend_scheduler::{Breakpoint, Error, Options, Step};
+use perpend_scheduler::{Breakpoint, Error, ExplanationStep, Options};
 use perpend_storage::testing::on_each_database;
 use serde_json::json;
 
@@ -90,7 +90,10 @@ async fn a_rule_waits_until_the_one_before_it_has_ended_and_its_filter_sees_the_
         let during_the_call = async {
             gate.called().await;
             let step = explain(&bad).await;
-            let waits = Step::WaitingForRule { rule: cheap.id.clone(), name: "cheap".to_owned() };
+            let waits = ExplanationStep::WaitingForRule {
+                rule: cheap.id.clone(),
+                name: "cheap".to_owned(),
+            };
             assert_eq!(step, waits);
             assert!(step.sentence().contains("\"cheap\""));
             assert_eq!(world.executions_of(&dear, 1).await, []);
@@ -102,7 +105,7 @@ async fn a_rule_waits_until_the_one_before_it_has_ended_and_its_filter_sees_the_
         let made = world.executions_of(&dear, 1).await;
         let states: Vec<_> = made.iter().map(|each| each.state).collect();
         assert_eq!(states, [ExecutionState::Completed]);
-        assert!(matches!(explain(&bad).await, Step::Taken { .. }));
+        assert!(matches!(explain(&bad).await, ExplanationStep::Taken { .. }));
         assert_eq!(world.executions_of(&dear, 2).await, []);
         assert_eq!(explain(&good).await.name(), "not_matched");
         let want = [("completed", 1), ("made", 1), ("not_matched", 1)];
@@ -190,8 +193,10 @@ async fn a_rule_of_traces_waits_for_what_is_held_of_their_observations() {
             let explained = scheduler.explain(&world.project, rule, &target);
             explained.await.unwrap().step
         };
-        let waits_for =
-            |rule: &Rule| Step::WaitingForRule { rule: rule.id.clone(), name: rule.name.clone() };
+        let waits_for = |rule: &Rule| ExplanationStep::WaitingForRule {
+            rule: rule.id.clone(),
+            name: rule.name.clone(),
+        };
         assert_eq!(explain(&whole).await, waits_for(&parts));
         assert_eq!(explain(&last).await, waits_for(&whole));
         let (catalog, now) = (&world.store.catalog, world.clock.now());
@@ -468,7 +473,7 @@ async fn an_audit_takes_a_share_of_what_scores_alone_refuse_and_marks_it() {
         let target = target(&own);
         let explained = scheduler.explain(&world.project, &dear, &target).await;
         let step = explained.unwrap().step;
-        assert!(matches!(step, Step::Taken { is_audit: true, .. }), "{step:?}");
+        assert!(matches!(step, ExplanationStep::Taken { is_audit: true, .. }), "{step:?}");
 
         // Without the audit no such target is taken.
         let patch = RulePatch { audit: Some(0.0), ..RulePatch::default() };

@@ -190,9 +190,9 @@ async fn kill_and_check(database: TempDatabase, seed: u64) {
         let n_before = random.random_range(0..2);
         let order = (number, url.clone());
         let ran = tokio::task::spawn_blocking(move || run(order.0, at, n_before, &order.1));
-        let (told, is_killed) = ran.await.unwrap();
+        let (n_acknowledged, is_killed) = ran.await.unwrap();
         let mut sent = requests(number);
-        acknowledged.extend(told.into_iter().flat_map(|n| std::mem::take(&mut sent[n])));
+        acknowledged.extend(n_acknowledged.into_iter().flat_map(|n| std::mem::take(&mut sent[n])));
         n_kills += u32::from(is_killed);
         *killed_at.entry(at).or_default() += u32::from(is_killed);
         number += 1;

@@ -12,7 +12,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
     CallResult, EvaluationCall, FailureClass, Item, PluginScore, PluginScoreValue, ReplyReuse,
 };
-use perpend_scheduler::{Evaluate, Options, Trial, TrialOn};
+use perpend_scheduler::{Evaluate, Options, Trial, TrialSubject};
 use perpend_storage::testing::on_each_database;
 
 use crate::support::{FakeEvaluate, World, generation, together};
@@ -154,7 +154,7 @@ async fn results_of_a_trial_that_exceed_the_memory_of_evaluations_are_failures()
         let evaluator = world.store.catalog.evaluator(&world.project, id).await.unwrap();
         let target = |n| {
             let own = generation(n, n);
-            TrialOn::Target(Target::Observation(own.trace_id, own.id))
+            TrialSubject::Target(Target::Observation(own.trace_id, own.id))
         };
         let trial = Trial {
             evaluator: evaluator.unwrap(),

@@ -13,7 +13,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::sampling;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Clock as _;
-use perpend_scheduler::Step;
+use perpend_scheduler::ExplanationStep;
 
 use super::{History, Known, answer, asks_a_provider};
 use crate::support::{StopInside, THUMB};
@@ -130,9 +130,9 @@ pub(super) async fn at_the_end(history: &mut History<'_>) -> Result<Seen, String
 /// Runs until nothing waits: paused rules resume, and the clock passes every wait.
 async fn quiet(history: &mut History<'_>) -> Result<Vec<Execution>, String> {
     history.work().await?;
-    let standing = history.rules.iter().filter(|(_, known)| !known.is_deleted);
-    let standing: Vec<RuleId> = standing.map(|(id, _)| id.clone()).collect();
-    for id in standing {
+    let existing = history.rules.iter().filter(|(_, known)| !known.is_deleted);
+    let existing: Vec<RuleId> = existing.map(|(id, _)| id.clone()).collect();
+    for id in existing {
         if history.rules[&id].rule.enabled && history.rules[&id].rule.paused.is_none() {
             continue;
         }
@@ -440,7 +440,7 @@ async fn explanations(
         })?;
         ensure(!explained.step.sentence().is_empty(), || format!("no sentence for {target:?}"))?;
         let is_own = known.is_untouched && known.traces.contains(&own.trace_id);
-        let is_without = matches!(&explained.step, Step::Taken { assignments, .. }
+        let is_without = matches!(&explained.step, ExplanationStep::Taken { assignments, .. }
             if assignments.iter().any(|each| each.execution.is_none()));
         ensure(!(is_own && is_without), || {
             format!("{}: no reason for {target:?}: {:?}", known.rule.id, explained.step)

@@ -410,9 +410,9 @@ impl<'d> History<'d> {
 
     /// An existing rule.
     fn any_rule(&mut self) -> Option<RuleId> {
-        let standing = self.rules.iter().filter(|(_, known)| !known.is_deleted);
-        let standing: Vec<_> = standing.map(|(id, _)| id.clone()).collect();
-        standing.choose(&mut self.random).cloned()
+        let existing = self.rules.iter().filter(|(_, known)| !known.is_deleted);
+        let existing: Vec<_> = existing.map(|(id, _)| id.clone()).collect();
+        existing.choose(&mut self.random).cloned()
     }
 
     async fn edit_rule(&mut self) {

@@ -12,7 +12,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::Item;
 use perpend_domain::score::Subject;
 use perpend_domain::time::Clock as _;
-use perpend_scheduler::{Breakpoint, Error, Options, Refusal, Step};
+use perpend_scheduler::{Breakpoint, Error, ExplanationStep, Options, Refusal};
 use perpend_storage::testing::on_each_database;
 use serde_json::{Value, json};
 
@@ -27,9 +27,9 @@ fn turn(n: u64, session: &str, before: &[&str], reply: &str) -> Observation {
     own.session_id = Some(session.to_owned());
     own.user_id = Some(format!("user {n}"));
     let roles = ["user", "assistant"].iter().cycle();
-    let said = before.iter().zip(roles);
-    let said = said.map(|(text, role)| json!({ "role": role, "content": text }));
-    own.content.input = Some(Payload::from_value(said.collect()));
+    let messages = before.iter().zip(roles);
+    let messages = messages.map(|(text, role)| json!({ "role": role, "content": text }));
+    own.content.input = Some(Payload::from_value(messages.collect()));
     own.content.output = Some(Payload::Text(reply.to_owned()));
     own
 }
@@ -89,7 +89,7 @@ async fn a_session_is_scored_once_when_all_its_traces_are_quiet_with_what_was_sa
             let explained = scheduler.explain(&world.project, &rule, &target).await;
             explained.unwrap().step
         };
-        assert_eq!(explain("talk").await, Step::NoSuchTarget);
+        assert_eq!(explain("talk").await, ExplanationStep::NoSuchTarget);
         world.ingest(vec![turn(1, "talk", &["Hi"], "Hello")]).await;
         world.ingest(vec![turn(2, "alone", &["Hi"], "Hello")]).await;
         scheduler.run_until_idle().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_session_is_scored_once_when_all_its_traces_are_quiet_with_what_was_sa
         let last = turn(3, "talk", &["Hi", "Hello", "Bye"], "Ciao");
         world.ingest(vec![last]).await;
         let complete_at = Some(world.clock.now().plus_millis(QUIET_MS));
-        assert_eq!(explain("talk").await, Step::NotComplete { complete_at });
+        assert_eq!(explain("talk").await, ExplanationStep::NotComplete { complete_at });
         world.clock.advance(QUIET_MS - 1);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.scores().await.len(), 0);
@@ -113,17 +113,18 @@ async fn a_session_is_scored_once_when_all_its_traces_are_quiet_with_what_was_sa
         assert_eq!(written.metadata.get("target_trace_id"), None);
         let items = items.lock().unwrap().clone();
         assert_eq!((items.len(), items[0].id.as_str()), (1, "talk"));
-        let said: Value = serde_json::from_str(items[0].output.as_ref().unwrap().as_str()).unwrap();
-        let said = said.as_array().unwrap().iter();
-        let said: Vec<&Value> = said.map(|message| &message["content"]).collect();
-        assert_eq!(said, ["Hi", "Hello", "Bye", "Ciao"]);
+        let messages: Value =
+            serde_json::from_str(items[0].output.as_ref().unwrap().as_str()).unwrap();
+        let messages = messages.as_array().unwrap().iter();
+        let messages: Vec<&Value> = messages.map(|message| &message["content"]).collect();
+        assert_eq!(messages, ["Hi", "Hello", "Bye", "Ciao"]);
         let made = &world.executions_over("talk").await[0].made;
         assert_eq!(made.completion, CompletionReason::Quiet);
         assert_eq!((&made.target, made.n_observations), (&session("talk"), 2));
-        assert!(matches!(explain("talk").await, Step::Taken { .. }));
+        assert!(matches!(explain("talk").await, ExplanationStep::Taken { .. }));
         let alone = explain("alone").await;
         assert!(
-            matches!(&alone, Step::Refused(Refusal::NotMatched { actual, .. }) if *actual == 1.0),
+            matches!(&alone, ExplanationStep::Refused(Refusal::NotMatched { actual, .. }) if *actual == 1.0),
             "{alone:?}"
         );
         let counts = world.counts(&rule).await;
@@ -189,8 +190,10 @@ async fn a_session_waits_for_rules_of_what_is_in_it_and_for_rules_of_its_own() {
             let explained = scheduler.explain(&world.project, rule, &target).await;
             explained.unwrap().step
         };
-        let waits_for =
-            |rule: &Rule| Step::WaitingForRule { rule: rule.id.clone(), name: rule.name.clone() };
+        let waits_for = |rule: &Rule| ExplanationStep::WaitingForRule {
+            rule: rule.id.clone(),
+            name: rule.name.clone(),
+        };
         let root = turn(1, "talk", &["Hi"], "Hello");
         let tool = child_of(&root, 2, ObservationKind::Tool);
         world.ingest(vec![root, tool]).await;
@@ -313,14 +316,14 @@ async fn a_session_that_came_before_the_rule_is_scored_when_it_goes_on_and_expla
         world.clock.advance(QUIET_MS);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(of_rule().await, 0);
-        assert!(matches!(explain().await, Step::OlderThanRule { .. }));
+        assert!(matches!(explain().await, ExplanationStep::OlderThanRule { .. }));
         world.ingest(vec![turn(2, "talk", &["Bye"], "Ciao")]).await;
         scheduler.run_until_idle().await.unwrap();
         world.clock.advance(QUIET_MS);
-        assert_eq!(explain().await, Step::Due);
+        assert_eq!(explain().await, ExplanationStep::Due);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(of_rule().await, 1);
-        assert!(matches!(explain().await, Step::Taken { .. }));
+        assert!(matches!(explain().await, ExplanationStep::Taken { .. }));
     })
     .await;
 }

@@ -16,7 +16,7 @@ use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::telemetry::EventBatch;
 use perpend_domain::time::Clock as _;
-use perpend_scheduler::{Evaluate, Step};
+use perpend_scheduler::{Evaluate, ExplanationStep};
 use perpend_storage::testing::on_each_database;
 use serde_json::json;
 
@@ -350,7 +350,10 @@ async fn a_rule_that_asks_for_the_trace_of_an_observation_waits_for_the_root() {
         assert!(world.counts(&rule).await.is_empty(), "nothing is decided");
         let waits = Target::Observation(trace_id(1), "0000000000000002".parse().unwrap());
         let explained = scheduler.explain(&world.project, &rule, &waits).await;
-        assert!(matches!(explained.unwrap().step, Step::NotComplete { complete_at: Some(_) }));
+        assert!(matches!(
+            explained.unwrap().step,
+            ExplanationStep::NotComplete { complete_at: Some(_) }
+        ));
         // One of the waiting ones changes in the same pass: it is decided once.
         world.ingest(vec![root.clone()]).await;
         let mut changed = child_of(&root, 2, ObservationKind::Tool);

@@ -33,14 +33,14 @@ pub struct NewMedia {
     /// Number of bytes.
     pub content_length: i64,
     /// The object that refers to the medium.
-    pub place: MediaPlace,
+    pub place: MediaReference,
     /// `input`, `output`, `metadata` or `expectedOutput`.
     pub field: String,
 }
 
 /// The object that refers to a medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MediaPlace {
+pub enum MediaReference {
     /// A trace, and optionally one of its observations.
     Trace(String, Option<String>),
     /// An item of a dataset: ids of the dataset and the item.
@@ -206,10 +206,10 @@ impl Telemetry {
                 .execute(&mut tx)
                 .await?;
             let (link, first, second) = match &new.place {
-                MediaPlace::Trace(trace, observation) => {
+                MediaReference::Trace(trace, observation) => {
                     (LINK_TRACE, trace, observation.as_deref().unwrap_or_default())
                 }
-                MediaPlace::Item(dataset, item) => (LINK_ITEM, dataset, item.as_str()),
+                MediaReference::Item(dataset, item) => (LINK_ITEM, dataset, item.as_str()),
             };
             query(link)
                 .bind(project.as_str())
@@ -220,8 +220,8 @@ impl Telemetry {
                 .execute(&mut tx)
                 .await?;
         });
-        let standing = self.medium(project, &new.id).await?;
-        Ok(standing
+        let existing = self.medium(project, &new.id).await?;
+        Ok(existing
             .is_some_and(|medium| medium.uploaded_at.is_some() && medium.sha256 == new.sha256))
     }
 

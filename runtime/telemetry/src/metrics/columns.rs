@@ -8,7 +8,7 @@ use perpend_domain::metrics::{
 use perpend_domain::time::Timestamp;
 
 use super::Groups;
-use crate::Marked;
+use crate::MarkCondition;
 use crate::read::{observation_column, trace_column, where_of};
 use crate::rollup::IS_STEP;
 use crate::trace_shape::push_marks;
@@ -230,7 +230,7 @@ fn score_condition(sql: &mut Sql, condition: &Condition, tenant: &str, is_postgr
         sql.push(" AND t.number IS NULL");
     } else if is_on("tags") && condition.test == Test::IsNotNull {
         sql.push(" AND t.number IS NOT NULL");
-    } else if let (true, Some(marked)) = (is_on("tags"), Marked::of(condition)) {
+    } else if let (true, Some(marked)) = (is_on("tags"), MarkCondition::of(condition)) {
         // A score without a trace has no list of tags, which differs from an empty one.
         sql.push(" AND t.number IS NOT NULL");
         push_marks(&marked, sql, tenant, ("t.started_at", "t.number"));

@@ -35,19 +35,19 @@ fn within(question: &MetricQuery) -> Filter {
 }
 
 /// Values of a dimension: several for a list, each of which makes its own group.
-fn dimension(row: &dyn Row, stored: &Whole<'_>, name: &'static str) -> Vec<Option<String>> {
+fn dimension(row: &dyn Row, stored: &StoredRow<'_>, name: &'static str) -> Vec<Option<String>> {
     let month = |at: Timestamp| vec![Some(at.to_string().chars().take(7).collect())];
     let own = |text: Option<&String>| vec![text.cloned().filter(|text| !text.is_empty())];
     match (name, stored) {
         ("startTimeMonth" | "timestampMonth", _) => month(stored.at()),
-        ("traceRelease", Whole::Observation(stored)) => {
+        ("traceRelease", StoredRow::Observation(stored)) => {
             own(stored.trace_attributes.release.as_ref())
         }
         ("traceVersion", _) => vec![None],
-        ("isRootObservation", Whole::Observation(stored)) => {
+        ("isRootObservation", StoredRow::Observation(stored)) => {
             vec![Some(stored.observation.is_root().to_string())]
         }
-        ("promptVersion", Whole::Observation(stored)) => {
+        ("promptVersion", StoredRow::Observation(stored)) => {
             let prompt = stored.observation.prompt.as_ref();
             vec![prompt.and_then(|prompt| prompt.version).map(|v| v.to_string())]
         }
@@ -70,12 +70,12 @@ fn cell(cell: Cell<'_>) -> Vec<Option<String>> {
 }
 
 /// A stored row.
-enum Whole<'s> {
+enum StoredRow<'s> {
     Observation(&'s StoredObservation),
     Trace(&'s StoredTrace),
 }
 
-impl Whole<'_> {
+impl StoredRow<'_> {
     fn at(&self) -> Timestamp {
         match self {
             Self::Observation(stored) => stored.observation.start,
@@ -85,7 +85,7 @@ impl Whole<'_> {
 }
 
 /// The value of a metric in a row.
-enum Seen<'r> {
+enum MetricValue<'r> {
     Number(f64),
     Text(Cow<'r, str>),
     Nothing,
@@ -93,52 +93,56 @@ enum Seen<'r> {
 
 fn measured<'r>(
     row: &'r dyn Row,
-    stored: &Whole<'_>,
+    stored: &StoredRow<'_>,
     name: &'static str,
     n_scores: usize,
-) -> Seen<'r> {
+) -> MetricValue<'r> {
     let number = |column: &'static str, factor: f64| match row.cell(column) {
-        Cell::Number(value) => Seen::Number(value * factor),
-        _ => Seen::Nothing,
+        Cell::Number(value) => MetricValue::Number(value * factor),
+        _ => MetricValue::Nothing,
     };
     let text = |column: &'static str| match row.cell(column) {
-        Cell::Text(text) => Seen::Text(text),
-        _ => Seen::Nothing,
+        Cell::Text(text) => MetricValue::Text(text),
+        _ => MetricValue::Nothing,
     };
     let rate = |tokens: &'static str| match (row.cell(tokens), row.cell("latency")) {
-        (Cell::Number(n), Cell::Number(latency)) if latency > 0.0 => Seen::Number(n / latency),
-        _ => Seen::Nothing,
+        (Cell::Number(n), Cell::Number(latency)) if latency > 0.0 => {
+            MetricValue::Number(n / latency)
+        }
+        _ => MetricValue::Nothing,
     };
     match (name, stored) {
-        ("count", _) => Seen::Number(1.0),
-        ("countScores" | "scoresCount", _) => Seen::Number(n_scores as f64),
+        ("count", _) => MetricValue::Number(1.0),
+        ("countScores" | "scoresCount", _) => MetricValue::Number(n_scores as f64),
         ("uniqueUserIds", _) => text("userId"),
         ("uniqueSessionIds", _) => text("sessionId"),
         ("traceId", _) => text("traceId"),
         ("latency" | "timeToFirstToken", _) => number(name, 1_000.0),
-        ("streamingLatency", Whole::Observation(stored)) => {
+        ("streamingLatency", StoredRow::Observation(stored)) => {
             let o = &stored.observation;
             match (o.end, o.completion_start) {
-                (Some(end), Some(first)) => Seen::Number(end.micros_since(first) as f64 / 1_000.0),
-                _ => Seen::Nothing,
+                (Some(end), Some(first)) => {
+                    MetricValue::Number(end.micros_since(first) as f64 / 1_000.0)
+                }
+                _ => MetricValue::Nothing,
             }
         }
         ("tokensPerSecond", _) => rate("totalTokens"),
         ("outputTokensPerSecond", _) => rate("outputTokens"),
         ("observationsCount", _) => number("observationCount", 1.0),
-        ("toolDefinitions", Whole::Observation(stored)) => {
+        ("toolDefinitions", StoredRow::Observation(stored)) => {
             let tools = stored.observation.content.tool_definitions.as_ref();
             let n = tools.and_then(serde_json::Value::as_array).map_or(0, Vec::len);
-            Seen::Number(n as f64)
+            MetricValue::Number(n as f64)
         }
         _ => number(name, 1.0),
     }
 }
 
 /// Types of cost or usage with their amounts; one entry without a name if the query does not group by type.
-fn types(question: &MetricQuery, stored: &Whole<'_>) -> Vec<(Option<String>, f64)> {
+fn types(question: &MetricQuery, stored: &StoredRow<'_>) -> Vec<(Option<String>, f64)> {
     let asks = |name: &str| question.dimensions.iter().any(|one| one.name == name);
-    let Whole::Observation(stored) = stored else {
+    let StoredRow::Observation(stored) = stored else {
         return vec![(None, 0.0)];
     };
     let o = &stored.observation;
@@ -159,7 +163,7 @@ fn add(
     question: &MetricQuery,
     groups: &mut Groups,
     row: &dyn Row,
-    stored: &Whole<'_>,
+    stored: &StoredRow<'_>,
     n_scores: usize,
 ) -> Result<(), Error> {
     let single = question.metrics.iter();
@@ -189,7 +193,7 @@ fn add(
             let mut n_bytes = 0;
             for (value, metric) in values.iter_mut().zip(&question.metrics) {
                 let seen = match metric.measure.name {
-                    "costByType" | "usageByType" if kind.is_some() => Seen::Number(amount),
+                    "costByType" | "usageByType" if kind.is_some() => MetricValue::Number(amount),
                     name => measured(row, stored, name, n_scores),
                 };
                 n_bytes += put(value, metric, &seen);
@@ -201,18 +205,18 @@ fn add(
 }
 
 /// Adds a value; returns its bytes in memory.
-fn put(value: &mut Accumulator, metric: &Metric, seen: &Seen<'_>) -> usize {
+fn put(value: &mut Accumulator, metric: &Metric, seen: &MetricValue<'_>) -> usize {
     /// Overhead of a text in a set.
     const TEXT_BYTES: usize = 48;
     let n_before = value.n_different();
     match seen {
-        Seen::Number(number) => value.add(metric.aggregation, *number),
-        Seen::Text(text) => value.add_text(metric.aggregation, text),
-        Seen::Nothing => {}
+        MetricValue::Number(number) => value.add(metric.aggregation, *number),
+        MetricValue::Text(text) => value.add_text(metric.aggregation, text),
+        MetricValue::Nothing => {}
     }
     let is_new = n_before < value.n_different();
     match seen {
-        Seen::Text(text) if is_new => text.len() + TEXT_BYTES,
+        MetricValue::Text(text) if is_new => text.len() + TEXT_BYTES,
         _ if is_new => TEXT_BYTES,
         _ => 0,
     }
@@ -280,7 +284,7 @@ impl Telemetry {
                 let own = all.iter().filter(|score| crate::is_about(score, Some(o.id.as_str())));
                 let n_scores = own.count();
                 let row = ObservationCells { stored, scores: &[] };
-                add(question, groups, &row, &Whole::Observation(stored), n_scores)?;
+                add(question, groups, &row, &StoredRow::Observation(stored), n_scores)?;
             }
             scratch.keep(groups.n_charged() - n_before);
             if !page.has_more {
@@ -330,7 +334,7 @@ impl Telemetry {
             for stored in &page.items {
                 let n_scores = scores.get(&stored.trace.id).map_or(0, Vec::len);
                 let row = TraceCells { stored, scores: &[] };
-                add(question, groups, &row, &Whole::Trace(stored), n_scores)?;
+                add(question, groups, &row, &StoredRow::Trace(stored), n_scores)?;
             }
             scratch.keep(groups.n_charged() - n_before);
             if page.n_total <= u64::from(query.page) * u64::from(PAGE) {

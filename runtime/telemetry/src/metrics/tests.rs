@@ -166,12 +166,12 @@ async fn rollups_columns_and_whole_rows_give_the_same_answer_whatever_was_writte
             for granularity in
                 [None, Some(Granularity::Hour), Some(Granularity::Day), Some(Granularity::Month)]
             {
-                let mut asked = question(MetricView::Observations, dimensions, SUMS);
-                asked.granularity = granularity;
-                assert_same(&store, &asked).await;
+                let mut query = question(MetricView::Observations, dimensions, SUMS);
+                query.granularity = granularity;
+                assert_same(&store, &query).await;
                 // From the middle of an hour to the middle of another one.
-                (asked.from, asked.to) = (at(90 * 60_000), at(11 * HOUR_MS + 600_000));
-                assert_same(&store, &asked).await;
+                (query.from, query.to) = (at(90 * 60_000), at(11 * HOUR_MS + 600_000));
+                assert_same(&store, &query).await;
             }
         }
         // The largest groups of the edges need not be those of the whole: none may be left out.
@@ -215,9 +215,9 @@ async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() 
             "experimentId",
             "parentObservationId",
         ] {
-            let asked =
+            let query =
                 question(MetricView::Observations, &[name], &[(Aggregation::Count, "count")]);
-            assert_same(&store, &asked).await;
+            assert_same(&store, &query).await;
         }
         let measures = [
             (Aggregation::Max, "latency"),
@@ -232,9 +232,9 @@ async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() 
             (Aggregation::Uniq, "inputTokens"),
         ];
         for (aggregation, measure) in measures {
-            let asked = question(MetricView::Observations, &["type"], &[(aggregation, measure)]);
-            let by_rows = answer(&store, &for_whole_rows(&asked), 1).await;
-            assert_eq!(answer(&store, &asked, 1).await, by_rows, "{aggregation} {measure}");
+            let query = question(MetricView::Observations, &["type"], &[(aggregation, measure)]);
+            let by_rows = answer(&store, &for_whole_rows(&query), 1).await;
+            assert_eq!(answer(&store, &query, 1).await, by_rows, "{aggregation} {measure}");
         }
         for (aggregation, measure) in [
             (Aggregation::Sum, "observationsCount"),
@@ -243,9 +243,9 @@ async fn every_dimension_and_measure_of_a_column_means_the_same_on_whole_rows() 
             (Aggregation::Max, "totalCost"),
             (Aggregation::Uniq, "uniqueUserIds"),
         ] {
-            let asked = question(MetricView::Traces, &["environment"], &[(aggregation, measure)]);
-            let by_rows = answer(&store, &for_whole_rows(&asked), 1).await;
-            assert_eq!(answer(&store, &asked, 1).await, by_rows, "{aggregation} {measure}");
+            let query = question(MetricView::Traces, &["environment"], &[(aggregation, measure)]);
+            let by_rows = answer(&store, &for_whole_rows(&query), 1).await;
+            assert_eq!(answer(&store, &query, 1).await, by_rows, "{aggregation} {measure}");
         }
         assert_eq!(find(TRACES, "metadata").map(|column| column.id), Some("metadata"));
     })
@@ -260,10 +260,10 @@ async fn lists_make_a_group_for_each_member_tags_one_for_all_and_costs_one_for_e
         write(&store, vec![with_tools, observation(6)]).await;
         let count = &[(Aggregation::Count, "count")];
         let groups = |name: &'static str, metrics: &[(Aggregation, &str)]| {
-            let asked = question(MetricView::Observations, &[name], metrics);
+            let query = question(MetricView::Observations, &[name], metrics);
             let store = store.clone();
             async move {
-                let rows = answer(&store, &asked, 1).await;
+                let rows = answer(&store, &query, 1).await;
                 rows.iter().map(|row| json!([row[1][0], row[2][0]])).collect::<Value>()
             }
         };
@@ -295,11 +295,11 @@ async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
         ];
         store.telemetry.put_scores(&project(), &scores, at(0)).await.unwrap();
         let rows = |view, name: &'static str, metrics: &[(Aggregation, &str)]| {
-            let asked = question(view, &[name], metrics);
+            let query = question(view, &[name], metrics);
             let store = store.clone();
             async move {
-                let n = asked.metrics.len();
-                let rows = answer(&store, &asked, n).await;
+                let n = query.metrics.len();
+                let rows = answer(&store, &query, n).await;
                 rows.iter().map(|row| json!([row[1][0], row[2]])).collect::<Value>()
             }
         };
@@ -331,8 +331,8 @@ async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
             json!(at(0).to_string()[..10])
         );
         let other = ProjectId::new("other").unwrap();
-        let asked = question(MetricView::ScoresNumeric, &["name"], count);
-        assert_eq!(store.telemetry.metrics(&other, &asked).await.unwrap(), []);
+        let query = question(MetricView::ScoresNumeric, &["name"], count);
+        assert_eq!(store.telemetry.metrics(&other, &query).await.unwrap(), []);
     })
     .await;
 }
@@ -347,9 +347,9 @@ async fn traces_are_not_measured_by_what_their_steps_say() {
         let raw = json!({
             "type": "string", "column": "text", "operator": "matches", "value": "step",
         });
-        let mut asked = question(MetricView::Traces, &[], &[(Aggregation::Count, "count")]);
-        asked.filter = Filter::parse(&[raw], MetricView::Traces.columns()).unwrap();
-        let refused = store.telemetry.metrics(&project, &asked).await;
+        let mut query = question(MetricView::Traces, &[], &[(Aggregation::Count, "count")]);
+        query.filter = Filter::parse(&[raw], MetricView::Traces.columns()).unwrap();
+        let refused = store.telemetry.metrics(&project, &query).await;
         assert!(matches!(refused, Err(Error::Conflict(why)) if why.contains("observations")));
     })
     .await;

@@ -91,7 +91,7 @@ pub fn at_place<'t>(texts: &[&'t str], place: i64) -> Result<&'t str, Error> {
     usize::try_from(place)
         .ok()
         .and_then(|place| texts.get(place).copied())
-        .ok_or_else(|| wrong("nothing stands at that place"))
+        .ok_or_else(|| wrong("no text has this index"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use perpend_db::Expr;
 use perpend_domain::filter::{Condition, Filter, Order, Test, TextOp};
 use perpend_domain::observation::Level;
 
-use crate::rows::marks::Marked;
+use crate::rows::marks::MarkCondition;
 
 /// Columns with an index of their own in the order of time, or with marks: usually the most selective first.
 const LEADS: [&str; 13] = [
@@ -70,7 +70,7 @@ pub fn is_error(condition: &Condition) -> bool {
 pub fn lead(filter: &Filter) -> Option<(usize, usize)> {
     let rank = |condition: &Condition| {
         let column = condition.column?;
-        let leads = match (Marked::of(condition), column.id) {
+        let leads = match (MarkCondition::of(condition), column.id) {
             (Some(marked), _) => marked.lead().is_some(),
             (None, "tags" | "metadata" | "prompts" | "models" | "kinds") => false,
             (None, "level") => is_error(condition),

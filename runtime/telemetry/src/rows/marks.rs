@@ -15,14 +15,14 @@ const OF_ROOT: [&str; 3] = ["attributes", "resourceAttributes", "scope"];
 
 /// A condition in terms of marks.
 #[derive(Debug)]
-pub struct Marked {
+pub struct MarkCondition {
     /// How the marks of the trace compare with these.
     pub op: SetOp,
     /// Not empty.
     pub marks: Vec<String>,
 }
 
-impl Marked {
+impl MarkCondition {
     /// The condition in marks, if marks decide it.
     #[must_use]
     pub fn of(condition: &Condition) -> Option<Self> {
@@ -62,11 +62,11 @@ fn is_short(text: &str) -> bool {
 
 /// Prefix of the marks of a list.
 #[derive(Clone, Copy, Debug)]
-struct OfList(char);
+struct ListMark(char);
 
-fn of_list(column: &str) -> Option<OfList> {
+fn of_list(column: &str) -> Option<ListMark> {
     let [kind, model, prompt] = STEP_MARKS;
-    Some(OfList(match column {
+    Some(ListMark(match column {
         "tags" => 't',
         "kinds" => kind,
         "models" => model,
@@ -75,7 +75,7 @@ fn of_list(column: &str) -> Option<OfList> {
     }))
 }
 
-impl OfList {
+impl ListMark {
     fn all(self, values: &[String]) -> Vec<Option<String>> {
         let mark = |value: &String| is_short(value).then(|| format!("{}{value}", self.0));
         values.iter().map(mark).collect()

@@ -142,7 +142,7 @@ pub const N_COLUMNS: usize = 33;
 
 /// Trace of a row and position of its content.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RowLocation {
     pub seq: i64,
     pub tenant: i64,
     pub trace: i64,
@@ -188,7 +188,7 @@ pub fn total(cost: &Cost) -> Option<f64> {
 /// Appends the values of one row.
 pub fn push_args<'a>(
     args: &mut Vec<Arg<'a>>,
-    place: Place,
+    place: RowLocation,
     observation: &'a Observation,
     detail: &'a str,
 ) {

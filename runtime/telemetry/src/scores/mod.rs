@@ -7,7 +7,7 @@
 //!   that existed when the list was started.
 
 mod newest;
-mod part;
+mod page;
 mod query;
 mod read;
 mod superseded;
@@ -21,9 +21,9 @@ use serde_json::{Map, Value};
 use crate::Error;
 use perpend_db::to_json;
 
-pub use newest::Place;
-pub use part::{ScoresFrom, ScoresPart};
-pub use superseded::Superseded;
+pub use newest::ScoredSubject;
+pub use page::{ScorePage, ScoresFrom};
+pub use superseded::SupersededScores;
 pub use write::{delete_others, put, put_aside};
 
 /// A JSON object as text. NUL is replaced here too: PostgreSQL stores its escape and then fails to read the

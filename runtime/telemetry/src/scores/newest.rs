@@ -12,7 +12,7 @@ const PER_STATEMENT: usize = 100;
 
 /// Subject of scores.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'p> {
+pub enum ScoredSubject<'p> {
     /// An experiment.
     Experiment(&'p str),
     /// A trace as a whole, or this observation in it.
@@ -34,7 +34,7 @@ impl Telemetry {
     pub async fn newest_scores(
         &self,
         project: &ProjectId,
-        places: &[Place<'_>],
+        places: &[ScoredSubject<'_>],
         limit: u32,
     ) -> Result<Vec<Vec<Score>>, Error> {
         let mut found: Vec<Vec<Score>> = vec![Vec::new(); places.len()];
@@ -52,11 +52,11 @@ impl Telemetry {
                     first + at
                 ));
                 match place {
-                    Place::Experiment(id) => {
+                    ScoredSubject::Experiment(id) => {
                         let id = sql.bind_text(id);
                         sql.push(&format!(" AND s.experiment_id = {id}"));
                     }
-                    Place::Trace(trace, observation) => {
+                    ScoredSubject::Trace(trace, observation) => {
                         let trace = sql.bind_text(trace.as_str());
                         sql.push(&format!(
                             " AND s.trace_id = {trace} AND (s.observation_id IS NULL"

@@ -68,14 +68,14 @@ fn column(id: &str, is_postgres: bool) -> Option<Expr> {
 
 /// Text of a statement with the values of its placeholders.
 #[derive(Debug)]
-pub(super) struct Statement {
+pub(super) struct ScoreStatement {
     pub(super) sql: String,
     pub(super) args: Vec<Arg<'static>>,
     /// Whether its rows are needed newest first.
     is_ordered: bool,
 }
 
-impl Statement {
+impl ScoreStatement {
     /// `SELECT` of the scores of a project.
     pub(super) fn select(what: &str, project: &ProjectId) -> Self {
         Self::select_from("scores s", what, project)

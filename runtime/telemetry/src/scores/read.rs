@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::query::{Statement, leaves_few};
+use super::query::{ScoreStatement, leaves_few};
 use super::write::place_of;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, SessionId, TraceId};
@@ -157,8 +157,8 @@ pub(super) fn list(
     query: &ScoreQuery,
     project: &ProjectId,
     after: Option<&Cursor>,
-) -> Statement {
-    let mut statement = Statement::select_newest(COLUMNS, project);
+) -> ScoreStatement {
+    let mut statement = ScoreStatement::select_newest(COLUMNS, project);
     statement.filter(pool, query);
     if let Some(cursor) = after {
         statement.push(match leaves_few(query) {
@@ -184,8 +184,8 @@ const PART_BYTES: usize = 4 << 20;
 
 impl Telemetry {
     /// The first of the scores, up to the bytes of a part; `true` if there are more.
-    async fn fetch_part(&self, statement: Statement) -> Result<(Vec<Score>, bool), Error> {
-        let Statement { sql, args, .. } = statement;
+    async fn fetch_part(&self, statement: ScoreStatement) -> Result<(Vec<Score>, bool), Error> {
+        let ScoreStatement { sql, args, .. } = statement;
         let query = query(sql).bind_all(&args);
         let (rows, is_cut): (Vec<ScoreRow>, bool) =
             query.fetch_up_to(&self.pool, PART_BYTES).await?;
@@ -193,8 +193,11 @@ impl Telemetry {
         Ok((scores.collect::<Result<_, _>>()?, is_cut))
     }
 
-    pub(super) async fn fetch_scores(&self, statement: Statement) -> Result<Vec<Score>, Error> {
-        let Statement { sql, args, .. } = statement;
+    pub(super) async fn fetch_scores(
+        &self,
+        statement: ScoreStatement,
+    ) -> Result<Vec<Score>, Error> {
+        let ScoreStatement { sql, args, .. } = statement;
         let rows: Vec<ScoreRow> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
@@ -204,7 +207,7 @@ impl Telemetry {
     /// # Errors
     /// When the database fails.
     pub async fn score(&self, project: &ProjectId, id: &ScoreId) -> Result<Option<Score>, Error> {
-        let mut statement = Statement::select(COLUMNS, project);
+        let mut statement = ScoreStatement::select(COLUMNS, project);
         statement.push(" AND s.id = ");
         statement.text(id.as_str());
         Ok(self.fetch_scores(statement).await?.pop())
@@ -269,7 +272,7 @@ impl Telemetry {
         after: Option<&ChangeCursor>,
         limit: u32,
     ) -> Result<(Vec<(ChangeCursor, Score)>, bool), Error> {
-        let mut statement = Statement::select(COLUMNS, project);
+        let mut statement = ScoreStatement::select(COLUMNS, project);
         if let Some(from) = after.map(|place| place.at).or(window.from) {
             statement.push(" AND s.updated_at >= ");
             statement.integer(from.as_micros());
@@ -304,9 +307,9 @@ impl Telemetry {
         query: &ScoreQuery,
         paging: Paging,
     ) -> Result<NumberedPage<Score>, Error> {
-        let mut count = Statement::select("COUNT(*)", project);
+        let mut count = ScoreStatement::select("COUNT(*)", project);
         count.filter(&self.pool, query);
-        let Statement { sql, args, .. } = count;
+        let ScoreStatement { sql, args, .. } = count;
         let n_total: i64 = query_scalar(sql).bind_all(&args).fetch_one(&self.pool).await?;
         let mut statement = list(&self.pool, query, project, None);
         statement.push(" LIMIT ");
@@ -381,10 +384,10 @@ impl Telemetry {
         let mut found: HashMap<TraceId, Vec<String>> = HashMap::new();
         for some in traces.chunks(TRACES_PER_STATEMENT) {
             let query = ScoreQuery { trace_ids: some.to_vec(), ..ScoreQuery::default() };
-            let mut statement = Statement::select_newest("s.trace_id, s.id", project);
+            let mut statement = ScoreStatement::select_newest("s.trace_id, s.id", project);
             statement.filter(&self.pool, &query);
             statement.push(FEW_NEWEST_FIRST);
-            let Statement { sql, args, .. } = statement;
+            let ScoreStatement { sql, args, .. } = statement;
             let rows: Vec<(String, String)> =
                 perpend_db::query(sql).bind_all(&args).fetch_all(&self.pool).await?;
             for (trace, id) in rows {
@@ -417,7 +420,7 @@ impl Telemetry {
         trace: &TraceId,
         observation: Option<&ObservationId>,
     ) -> Result<Vec<Score>, Error> {
-        let mut statement = Statement::select(COLUMNS, project);
+        let mut statement = ScoreStatement::select(COLUMNS, project);
         statement.push(" AND s.trace_id = ");
         statement.text(trace.as_str());
         match observation {
@@ -436,13 +439,13 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn scores_of_steps(
+    pub async fn scores_of_observations(
         &self,
         project: &ProjectId,
         trace: &TraceId,
         limit: u32,
     ) -> Result<Vec<Score>, Error> {
-        let mut statement = Statement::select(COLUMNS, project);
+        let mut statement = ScoreStatement::select(COLUMNS, project);
         statement.push(" AND s.trace_id = ");
         statement.text(trace.as_str());
         statement.push(" AND s.observation_id IS NOT NULL LIMIT ");
@@ -454,7 +457,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn count_step_scores(
+    pub async fn count_observation_scores(
         &self,
         project: &ProjectId,
         trace: &TraceId,
@@ -534,7 +537,7 @@ impl Telemetry {
         trace: &TraceId,
         observations: &[&str],
     ) -> Result<HashMap<Option<String>, u64>, Error> {
-        let mut statement = Statement::select("s.observation_id, COUNT(*)", project);
+        let mut statement = ScoreStatement::select("s.observation_id, COUNT(*)", project);
         statement.push(" AND s.trace_id = ");
         statement.text(trace.as_str());
         statement.push(" AND (s.observation_id IS NULL");
@@ -544,7 +547,7 @@ impl Telemetry {
         }
         statement.push(if observations.is_empty() { ")" } else { "))" });
         statement.push(" GROUP BY s.observation_id");
-        let Statement { sql, args, .. } = statement;
+        let ScoreStatement { sql, args, .. } = statement;
         let rows: Vec<(Option<String>, i64)> =
             query(sql).bind_all(&args).fetch_all(&self.pool).await?;
         let count = |(id, n): (Option<String>, i64)| (id, n.unsigned_abs());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::{Score, Subject};
 
-use super::query::Statement;
+use super::query::ScoreStatement;
 use super::read::{COLUMNS, ScoreRow};
 use crate::{Error, Telemetry};
 use perpend_db::query;
@@ -15,7 +15,7 @@ const MAX_SUPERSEDED: u32 = 500;
 
 /// Superseded scores of a list of scores.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Superseded {
+pub struct SupersededScores {
     /// For each score of the list, in its order: the scores that it superseded, newest first.
     pub of_each: Vec<Vec<Score>>,
     /// Whether there are more.
@@ -54,12 +54,12 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn superseded_beside(
+    pub async fn scores_superseded_by(
         &self,
         project: &ProjectId,
         scores: &[Score],
-    ) -> Result<Superseded, Error> {
-        let mut older = Superseded { of_each: vec![Vec::new(); scores.len()], is_cut: false };
+    ) -> Result<SupersededScores, Error> {
+        let mut older = SupersededScores { of_each: vec![Vec::new(); scores.len()], is_cut: false };
         let made = scores.iter().filter(|score| score.written.origin.is_some());
         let all: BTreeSet<(usize, &str)> = made.filter_map(judged).collect();
         for (place, column) in ["trace_id", "session_id"].into_iter().enumerate() {
@@ -75,23 +75,23 @@ impl Telemetry {
                    AND n.evaluator_id = s.evaluator_id AND n.name || '' = s.name) \
                  THEN 1 ELSE 0 END AS BIGINT) AS is_named"
             );
-            let mut statement = Statement::select_from("superseded_scores s", &what, project);
+            let mut statement = ScoreStatement::select_from("superseded_scores s", &what, project);
             statement.texts(column, ids.into_iter());
             statement.push(" AND s.superseded_by <> s.execution_id");
             statement.push(" ORDER BY s.timestamp DESC, s.id DESC LIMIT ");
             statement.integer(i64::from(MAX_SUPERSEDED) + 1);
-            let Statement { sql, args, .. } = statement;
+            let ScoreStatement { sql, args, .. } = statement;
             let mut rows: Vec<OlderRow> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
             older.is_cut |= (MAX_SUPERSEDED as usize) < rows.len();
             rows.truncate(MAX_SUPERSEDED as usize);
             for row in rows {
                 let (score, is_named) = (Score::try_from(row.score)?, row.is_named != 0);
-                let beside = scores.iter().position(|newer| {
+                let index = scores.iter().position(|newer| {
                     let is_of_name = newer.written.name == score.written.name;
                     is_of_one(newer, &score) && (is_of_name || !is_named)
                 });
-                if let Some(beside) = beside {
-                    older.of_each[beside].push(score);
+                if let Some(index) = index {
+                    older.of_each[index].push(score);
                 }
             }
         }

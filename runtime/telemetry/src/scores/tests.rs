@@ -160,18 +160,18 @@ async fn writing_a_score_again_replaces_what_it_says_and_keeps_what_it_is_about(
 fn put_in_model(model: &mut BTreeMap<ScoreId, Score>, scores: &[NewScore], now: Timestamp) {
     let before = model.clone();
     for new in scores {
-        let stands = model.get(&new.id).cloned().unwrap_or_else(|| Score {
+        let existing = model.get(&new.id).cloned().unwrap_or_else(|| Score {
             written: new.clone(),
             created_at: now,
             updated_at: now,
         });
         let written = NewScore {
-            subject: stands.written.subject.clone(),
-            environment: stands.written.environment.clone(),
-            timestamp: stands.written.timestamp,
+            subject: existing.written.subject.clone(),
+            environment: existing.written.environment.clone(),
+            timestamp: existing.written.timestamp,
             ..new.clone()
         };
-        let score = Score { written, updated_at: now, ..stands };
+        let score = Score { written, updated_at: now, ..existing };
         model.insert(new.id.clone(), score);
     }
     for (id, score) in &mut *model {

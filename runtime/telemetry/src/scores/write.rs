@@ -9,7 +9,7 @@ use perpend_domain::score::{NewScore, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
 
 use super::storable_json;
-use crate::touched::note_scored;
+use crate::change_log::note_scored;
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, ColumnType, Sized, Tx, query, value_list, value_rows};
 use perpend_db::{despite_collisions, in_transaction};
@@ -84,7 +84,7 @@ fn insert_into(n_rows: usize) -> String {
 }
 
 /// One score of a call, which may contain its id several times.
-struct Row<'s> {
+struct ScoreInsert<'s> {
     /// Provides target, environment and time.
     first: &'s NewScore,
     /// Provides all other columns.
@@ -94,14 +94,16 @@ struct Row<'s> {
 
 /// In the order of ids, so that two transactions that write the same scores rarely deadlock. One row per id:
 /// a statement cannot replace a row that it inserted itself.
-fn rows(scores: &[NewScore]) -> Result<Vec<Row<'_>>, Error> {
+fn rows(scores: &[NewScore]) -> Result<Vec<ScoreInsert<'_>>, Error> {
     let mut by_id: BTreeMap<&ScoreId, (&NewScore, &NewScore)> = BTreeMap::new();
     for score in scores {
         by_id.entry(&score.id).and_modify(|(_, last)| *last = score).or_insert((score, score));
     }
     by_id
         .into_values()
-        .map(|(first, last)| Ok(Row { first, last, metadata: storable_json(&last.metadata)? }))
+        .map(|(first, last)| {
+            Ok(ScoreInsert { first, last, metadata: storable_json(&last.metadata)? })
+        })
         .collect()
 }
 
@@ -131,7 +133,7 @@ fn value(value: &ScoreValue) -> (Option<f64>, Option<&str>) {
 fn push_args<'s>(
     args: &mut Vec<Arg<'s>>,
     project: &'s ProjectId,
-    row: &'s Row<'s>,
+    row: &'s ScoreInsert<'s>,
     half: Option<&'s str>,
     now: Timestamp,
 ) {

@@ -1,7 +1,7 @@
 //! Counts of traces over time.
 
 use super::*;
-use crate::{Began, Environments};
+use crate::{Environments, IntervalCounts};
 
 #[tokio::test]
 async fn traces_are_counted_in_the_stretch_in_which_they_began_and_in_their_environment() {
@@ -11,7 +11,7 @@ async fn traces_are_counted_in_the_stretch_in_which_they_began_and_in_their_envi
         let began = async |environments: Environments<'_>| {
             let counted = store.telemetry.traces_began(&p, environments, &stretches);
             let counted = counted.await.unwrap().into_iter();
-            let counted = counted.map(|own: Began| (own.traces, own.with_errors));
+            let counted = counted.map(|own: IntervalCounts| (own.traces, own.with_errors));
             counted.collect::<Vec<_>>()
         };
         let all = Environments::AllBut(&[]);

@@ -3,7 +3,7 @@
 use perpend_domain::telemetry::GroupKey;
 
 use super::*;
-use crate::by_id::{StepsById, beginning_sql, steps_sql};
+use crate::by_id::{ObservationMatches, beginning_sql, observations_by_id_sql};
 use perpend_db::query;
 
 #[tokio::test]
@@ -15,8 +15,9 @@ async fn an_observation_is_found_in_whichever_trace_of_the_project_it_is() {
         telemetry.write_batch(&p, batch(spans), at(0)).await.unwrap();
         let foreign = batch(vec![span(4, 7, None)]);
         telemetry.write_batch(&other, foreign, at(0)).await.unwrap();
-        let find = async |below| telemetry.steps_by_id(&p, &span_id(7), below, 9).await.unwrap();
-        let traces = |found: StepsById| {
+        let find =
+            async |below| telemetry.observations_by_id(&p, &span_id(7), below, 9).await.unwrap();
+        let traces = |found: ObservationMatches| {
             assert_eq!(found.below, None);
             found.found.into_iter().map(|(trace, _)| trace).collect::<Vec<_>>()
         };
@@ -72,7 +73,7 @@ async fn an_id_that_begins_so_is_read_from_the_index_of_its_column() {
         let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
         assert!(steps.len() == 1 && steps[0].3.contains(index), "{steps:?}");
     }
-    let sql = format!("EXPLAIN QUERY PLAN {}", steps_sql(false));
+    let sql = format!("EXPLAIN QUERY PLAN {}", observations_by_id_sql(false));
     let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
     assert!(steps[0].3.contains("SEARCH o USING INTEGER PRIMARY KEY"), "{steps:?}");
     store.close().await;

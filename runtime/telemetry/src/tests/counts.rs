@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::testing::Store;
-use crate::trace_shape::{Shape, Way};
+use crate::trace_shape::{AccessPath, ListShape};
 
 /// Conditions of a list.
 fn filter(of: &[(&str, &str)]) -> Filter {
@@ -98,7 +98,7 @@ async fn a_list_with_a_mark_is_counted_without_a_look_at_the_traces() {
         filter: filter(&[("tags", "t"), ("environment", "one")]),
         ..TraceQuery::default()
     };
-    let shape = Shape::new(&project("p1"), 1, &query, false, Way::Any);
+    let shape = ListShape::new(&project("p1"), 1, &query, false, AccessPath::Any);
     let steps = plans::plan(&store, &format!("SELECT COUNT(*){}", shape.from)).await;
     assert_eq!(steps.len(), 1, "{steps:?}");
     assert!(steps[0].contains("SEARCH d USING PRIMARY KEY"), "{steps:?}");

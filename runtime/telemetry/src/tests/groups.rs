@@ -24,10 +24,10 @@ fn members(n: u32) -> Observation {
 }
 
 /// A group: its id, its last activity, its number of traces and of errors.
-type Said = (String, i64, u64, u64);
+type GroupSummary = (String, i64, u64, u64);
 
 /// The expected list: each group with its last start, number of traces and number of errors.
-fn expected(by: GroupKey, of: Option<&str>) -> Vec<Said> {
+fn expected(by: GroupKey, of: Option<&str>) -> Vec<GroupSummary> {
     let mut groups: BTreeMap<String, (i64, u64, u64)> = BTreeMap::new();
     for n in 1..=N_TRACES {
         let root = members(n);
@@ -51,7 +51,7 @@ fn expected(by: GroupKey, of: Option<&str>) -> Vec<Said> {
     list
 }
 
-fn said(page: &GroupPage) -> Vec<Said> {
+fn summaries(page: &GroupPage) -> Vec<GroupSummary> {
     let groups = page.items.iter();
     groups
         .map(|group| {
@@ -95,11 +95,11 @@ async fn groups_come_by_their_last_trace_and_pages_repeat_and_lose_none_in_eithe
                     break;
                 }
             }
-            let all: Vec<_> = pages.iter().flat_map(said).collect();
+            let all: Vec<_> = pages.iter().flat_map(summaries).collect();
             assert_eq!(all, wanted, "{by:?} {of:?}");
             for [before, behind] in pages.array_windows() {
                 let back = page(behind.first.clone(), true).await;
-                assert_eq!(said(&back), said(before), "{by:?} {of:?}");
+                assert_eq!(summaries(&back), summaries(before), "{by:?} {of:?}");
             }
         }
         let one = store.telemetry;
@@ -204,7 +204,7 @@ fn texts(column: &str, operator: &str, values: &[&str]) -> Value {
 }
 
 /// Filters of sessions and of users, with the matching groups.
-fn fitting() -> Vec<(GroupKey, Filter, Vec<Said>)> {
+fn fitting() -> Vec<(GroupKey, Filter, Vec<GroupSummary>)> {
     let named = |by, names: &[&str]| {
         let all = expected(by, None).into_iter();
         all.filter(|(id, ..)| names.contains(&id.as_str())).collect::<Vec<_>>()
@@ -284,11 +284,11 @@ async fn groups_that_fit_come_in_the_order_of_all_and_pages_repeat_and_lose_none
                     break;
                 }
             }
-            let all: Vec<_> = pages.iter().flat_map(said).collect();
+            let all: Vec<_> = pages.iter().flat_map(summaries).collect();
             assert_eq!(all, wanted, "{by:?} {filter:?}");
             for [before, behind] in pages.array_windows() {
                 let back = fit(by, &filter, behind.first.clone(), true).await;
-                assert_eq!(said(&back), said(before), "{by:?} {filter:?}");
+                assert_eq!(summaries(&back), summaries(before), "{by:?} {filter:?}");
             }
         }
     })
@@ -374,12 +374,12 @@ async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_new
         let query = GroupQuery::new(GroupKey::Session, 10);
         let found = telemetry.scores_of_groups(&p, &query, &["s", "none"], 3);
         let found = found.await.unwrap();
-        let said = found["s"].iter().map(|sum| {
+        let summaries = found["s"].iter().map(|sum| {
             let top = sum.top.as_ref().map(|(category, n)| format!("{category} {n}"));
             (sum.is_own, sum.name.as_str(), sum.n, sum.total, top)
         });
         assert_eq!(
-            said.collect::<Vec<_>>(),
+            summaries.collect::<Vec<_>>(),
             [
                 (true, "tone", 1, 0.25, None),
                 (false, "kind", 3, 0.0, Some("x 2".to_owned())),
@@ -434,8 +434,8 @@ async fn what_a_user_did_in_a_time_adds_up_over_its_parts_to_the_sums_of_that_ti
             (at(begins), n, n_failed)
         });
         let wanted: Vec<_> = wanted.into_iter().filter(|(_, n, _)| 0 < *n).collect();
-        let said = parts.iter().map(|part| (part.at, part.n_traces, part.n_failed));
-        assert_eq!(said.collect::<Vec<_>>(), wanted);
+        let summaries = parts.iter().map(|part| (part.at, part.n_traces, part.n_failed));
+        assert_eq!(summaries.collect::<Vec<_>>(), wanted);
         let n: u64 = parts.iter().map(|part| part.n_traces).sum();
         let n_failed: u64 = parts.iter().map(|part| part.n_failed).sum();
         assert_eq!((n, n_failed), (sums.n_traces, sums.n_errors));

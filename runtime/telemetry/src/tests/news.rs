@@ -3,7 +3,7 @@
 use perpend_domain::telemetry::{GroupKey, GroupQuery};
 
 use super::*;
-use crate::{Among, Since};
+use crate::{EnvironmentFilter, NewTraceFilter};
 
 #[tokio::test]
 async fn what_came_since_is_counted_in_its_time_and_its_environments() {
@@ -21,17 +21,21 @@ async fn what_came_since_is_counted_in_its_time_and_its_environments() {
         write.await.unwrap();
         let (even, both) = (["even".to_owned()], ["odd".to_owned(), "even".to_owned()]);
         for (since, until, among, limit, expected) in [
-            (2, None, Among::Without(&[]), 9, (4, false)),
-            (2, None, Among::Without(&["odd"]), 9, (2, false)),
-            (2, None, Among::Only(&even), 9, (2, false)),
-            (2, Some(6), Among::Only(&even), 9, (1, false)),
-            (2, Some(6), Among::Only(&both), 9, (3, false)),
-            (2, Some(1), Among::Only(&both), 9, (0, false)),
-            (2, None, Among::Only(&even), 2, (1, true)),
-            (6, None, Among::Without(&[]), 9, (0, false)),
+            (2, None, EnvironmentFilter::Without(&[]), 9, (4, false)),
+            (2, None, EnvironmentFilter::Without(&["odd"]), 9, (2, false)),
+            (2, None, EnvironmentFilter::Only(&even), 9, (2, false)),
+            (2, Some(6), EnvironmentFilter::Only(&even), 9, (1, false)),
+            (2, Some(6), EnvironmentFilter::Only(&both), 9, (3, false)),
+            (2, Some(1), EnvironmentFilter::Only(&both), 9, (0, false)),
+            (2, None, EnvironmentFilter::Only(&even), 2, (1, true)),
+            (6, None, EnvironmentFilter::Without(&[]), 9, (0, false)),
         ] {
-            let since =
-                Since { started: at(since), received: None, within: (None, until.map(at)), among };
+            let since = NewTraceFilter {
+                started: at(since),
+                received: None,
+                within: (None, until.map(at)),
+                among,
+            };
             let counted = store.telemetry.traces_since(&p, since, limit);
             assert_eq!(counted.await.unwrap(), expected, "{since:?}");
         }
@@ -60,23 +64,23 @@ async fn what_started_long_before_and_came_later_is_new_and_is_counted_once() {
             (960, Some(10), Some(10), 9, (2, false)),
             (960, Some(10), None, 2, (2, true)),
         ] {
-            let since = Since {
+            let since = NewTraceFilter {
                 started: at(started),
                 received: received.map(at),
                 within: (from.map(at), None),
-                among: Among::Without(&[]),
+                among: EnvironmentFilter::Without(&[]),
             };
             let counted = store.telemetry.traces_since(&p, since, limit);
             assert_eq!(counted.await.unwrap(), expected, "{since:?}");
         }
         if !store.pool.is_postgres() {
-            let since = Since {
+            let since = NewTraceFilter {
                 started: at(0),
                 received: Some(at(0)),
                 within: (None, None),
-                among: Among::Without(&[]),
+                among: EnvironmentFilter::Without(&[]),
             };
-            let sql = crate::news::news(1, since, 9, false);
+            let sql = crate::new_counts::news(1, since, 9, false);
             let steps = super::plans::plan(&store, &sql.text).await.join("\n");
             assert!(steps.contains("traces_newest") && steps.contains("traces_changed"), "{steps}");
         }

@@ -133,9 +133,9 @@ async fn walked(
 }
 
 /// The neighbours of each trace are those in the list.
-async fn assert_beside(store: &Store, p: &ProjectId, query: &TraceQuery, all: &[TraceId]) {
+async fn assert_neighbors(store: &Store, p: &ProjectId, query: &TraceQuery, all: &[TraceId]) {
     for (at, id) in all.iter().enumerate() {
-        let found = store.telemetry.traces_beside(p, query, id, 1_000).await;
+        let found = store.telemetry.neighboring_traces(p, query, id, 1_000).await;
         let before = at.checked_sub(1).map(|before| all[before].clone());
         let expected = [before, all.get(at + 1).cloned()];
         assert_eq!(found.unwrap(), expected, "{id} {query:?}");
@@ -175,7 +175,7 @@ async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_
                 let (forth, back) = walked(&store, &p, &query, bounds).await;
                 assert_eq!((&forth, &back), (&expected, &expected), "{ascending}");
             }
-            assert_beside(&store, &p, &query, &expected).await;
+            assert_neighbors(&store, &p, &query, &expected).await;
             // A condition applies to both halves.
             let narrowed = TraceQuery {
                 filter: filter(json!([{"type": "number", "column": "errorCount", "operator": ">", "value": 0}])),
@@ -211,7 +211,7 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
                     let (forth, back) = walked(&store, &p, &query, bounds).await;
                     assert_eq!((&forth, &back), (&all, &all), "{order:?} {ascending} {raw}");
                 }
-                assert_beside(&store, &p, &query, &all).await;
+                assert_neighbors(&store, &p, &query, &all).await;
             }
         }
         let first = TraceQuery { limit: 3, ..TraceQuery::default() };

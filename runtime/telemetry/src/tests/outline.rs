@@ -38,13 +38,13 @@ async fn an_outline_is_made_from_narrow_rows_of_steps() {
         let write = telemetry.write_batch(&p, batch(spans.clone()), at(0));
         write.await.unwrap();
 
-        let mut steps = telemetry.steps_of_trace(&p, &trace).await.unwrap();
+        let mut steps = telemetry.outline_observations(&p, &trace).await.unwrap();
         steps.sort_by(|a, b| a.id.cmp(&b.id));
         let mut expected: Vec<ObservationSummary> = spans[..3].iter().map(bone_of).collect();
         expected[2].tokens = Some(i64::MAX as u64 + 2);
         assert_eq!(steps, expected);
         assert_eq!((steps[1].tokens, steps[1].cost, steps[1].end), (None, None, None));
-        let foreign = telemetry.steps_of_trace(&project("p2"), &trace).await;
+        let foreign = telemetry.outline_observations(&project("p2"), &trace).await;
         assert_eq!(foreign.unwrap(), []);
     })
     .await;
@@ -56,7 +56,7 @@ async fn steps_are_read_whether_or_not_those_of_other_traces_lie_among_them() {
         let (p, trace) = (project("p1"), trace_id(1));
         let telemetry = &store.telemetry;
         let ids = || async {
-            let mut steps = telemetry.steps_of_trace(&p, &trace).await.unwrap();
+            let mut steps = telemetry.outline_observations(&p, &trace).await.unwrap();
             steps.sort_by(|a, b| a.id.cmp(&b.id));
             steps.into_iter().map(|step| step.id).collect::<Vec<_>>()
         };

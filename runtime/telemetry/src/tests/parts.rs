@@ -31,7 +31,7 @@ async fn of_parts_of_one_time_the_last_in_the_last_request_holds() {
     on_each_database(|store| async move {
         let p = project("p");
         let whole = span(1, 1, None);
-        let said = |event: &str, text: &str| {
+        let patch_of = |event: &str, text: &str| {
             let mut part = update(event, &whole);
             part.output = Some(Payload::Text(text.to_owned()));
             part
@@ -39,7 +39,7 @@ async fn of_parts_of_one_time_the_last_in_the_last_request_holds() {
         // Their ids have the opposite order.
         let prices = PriceTable::default();
         for (now, texts) in [(1, [("9", "a"), ("8", "b")]), (2, [("7", "c"), ("6", "d")])] {
-            let patches = texts.map(|(event, text)| said(event, text)).to_vec();
+            let patches = texts.map(|(event, text)| patch_of(event, text)).to_vec();
             let batch = EventBatch { patches, ..EventBatch::default() };
             let written = store.telemetry.write_events(&p, batch, &prices, at(now));
             written.await.unwrap();
@@ -47,7 +47,7 @@ async fn of_parts_of_one_time_the_last_in_the_last_request_holds() {
         let expected = Some(Payload::Text("d".to_owned()));
         assert_eq!(stored(&store, &p, &whole).await.content.output, expected);
         // Repeating the first part changes nothing.
-        send(&store, &p, vec![said("9", "a")]).await;
+        send(&store, &p, vec![patch_of("9", "a")]).await;
         assert_eq!(stored(&store, &p, &whole).await.content.output, expected);
     })
     .await;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::testing::Store;
-use crate::trace_order::Ordered;
-use crate::trace_shape::{Shape, Way};
+use crate::trace_order::OrderedList;
+use crate::trace_shape::{AccessPath, ListShape};
 use crate::{observation_list, reading, refresh};
 use perpend_db::query;
 use perpend_domain::trace_list::TraceOrder;
@@ -32,7 +32,7 @@ async fn steps_that_lie_together_are_read_in_the_order_in_which_they_are_stored(
         (true, "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
         (false, "USING INDEX observations_by_trace"),
     ] {
-        let steps = plan(&store, &reading::packed_steps(false, is_together)).await;
+        let steps = plan(&store, &reading::packed_observations(false, is_together)).await;
         assert!(steps[0].contains(way), "{steps:?}");
     }
     store.close().await;
@@ -95,8 +95,8 @@ async fn traces_of_a_common_kind_are_read_in_the_order_of_a_figure_and_not_sorte
         order: TraceOrder::Latency,
         ..TraceQuery::default()
     };
-    let shape = Shape::new(&project("p"), 1, &query, false, Way::InOrder);
-    let list = Ordered::new(&shape, &project("p"), &query, false);
+    let shape = ListShape::new(&project("p"), 1, &query, false, AccessPath::InOrder);
+    let list = OrderedList::new(&shape, &project("p"), &query, false);
     let steps = plan(&store, &list.first_rows(None)[0]).await;
     assert!(steps[0].contains("traces_by_latency"), "{steps:?}");
     let sorts = |step: &String| step.contains("TEMP B-TREE") && !step.contains("LAST");
@@ -109,17 +109,17 @@ async fn whether_a_trace_has_a_score_of_a_name_is_told_by_an_index_of_scores() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
     for (operator, way, index) in [
-        ("any of", Way::Any, "scores_by_name"),
-        ("any of", Way::InTime, "scores_by_trace"),
-        ("none of", Way::Any, "scores_by_trace"),
-        ("none of", Way::InTime, "scores_by_trace"),
+        ("any of", AccessPath::Any, "scores_by_name"),
+        ("any of", AccessPath::InTime, "scores_by_trace"),
+        ("none of", AccessPath::Any, "scores_by_trace"),
+        ("none of", AccessPath::InTime, "scores_by_trace"),
     ] {
         let has = json!({"type": "arrayOptions", "column": "score_names", "operator": operator, "value": ["quality"]});
         let query =
             TraceQuery { filter: Filter::parse(&[has], TRACES).unwrap(), ..TraceQuery::default() };
-        let shape = Shape::new(&project("p"), 1, &query, false, way);
+        let shape = ListShape::new(&project("p"), 1, &query, false, way);
         assert!(shape.is_told_by_columns(), "{operator}");
-        let list = Ordered::new(&shape, &project("p"), &query, false);
+        let list = OrderedList::new(&shape, &project("p"), &query, false);
         let steps = plan(&store, &list.first_rows(None)[0]).await;
         assert!(steps.iter().any(|step| step.contains(index)), "{steps:?}");
         assert!(!steps.iter().any(|step| step.starts_with("SCAN")), "{steps:?}");

@@ -160,7 +160,7 @@ async fn more_batches_than_may_wait_are_refused_at_once_and_can_be_sent_again() 
     let p = project("p1");
     store.telemetry.write_batch(&p, batch(vec![span(0, 0, None)]), at(0)).await.unwrap();
     let DatabaseUrl::Sqlite(path) = database.url() else {
-        unreachable!("a file was asked for");
+        unreachable!("the database is an SQLite file");
     };
     let other =
         sqlx_sqlite::SqlitePool::connect(&format!("sqlite:{}", path.display())).await.unwrap();

@@ -252,7 +252,7 @@ async fn locks_of_a_transaction_stay_few_however_many_things_it_is_about() {
 async fn a_checkpoint_moves_what_was_committed_into_the_file_of_the_database() {
     let database = TempDatabase::sqlite();
     let DatabaseUrl::Sqlite(path) = database.url() else {
-        unreachable!("a file was asked for");
+        unreachable!("the database is an SQLite file");
     };
     let store = database.open().await;
     store

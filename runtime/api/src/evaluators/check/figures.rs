@@ -304,12 +304,12 @@ pub(super) fn repeatability(runs: &[Vec<Option<Verdict>>]) -> Repeatability {
 
 #[cfg(test)]
 mod tests {
-    use perpend_scheduler::TrialOn;
+    use perpend_scheduler::TrialSubject;
 
     use super::*;
 
     fn labelled(expected: Vec<Verdict>) -> Vec<LabelledItem> {
-        let one = |expected| LabelledItem { on: TrialOn::Written(Box::default()), expected };
+        let one = |expected| LabelledItem { on: TrialSubject::Written(Box::default()), expected };
         expected.into_iter().map(one).collect()
     }
 

@@ -10,7 +10,7 @@ use perpend_domain::list::Cursor;
 use perpend_domain::score::{ScoreSource, ScoreValue, Subject};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_scheduler::TrialOn;
+use perpend_scheduler::TrialSubject;
 
 use super::super::trial::manual_item;
 use crate::state::App;
@@ -77,7 +77,7 @@ impl Verdict {
 /// An item and its expected verdict.
 #[derive(Clone, Debug)]
 pub(super) struct LabelledItem {
-    pub(super) on: TrialOn,
+    pub(super) on: TrialSubject,
     pub(super) expected: Verdict,
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn load(
         (None, Some(items)) if (1..=MAX_LABELS).contains(&items.len()) => {
             let labelled = items.iter().take(limit).enumerate().map(|(at, one)| {
                 Ok(LabelledItem {
-                    on: TrialOn::Written(Box::new(manual_item(one.item.clone()))),
+                    on: TrialSubject::Written(Box::new(manual_item(one.item.clone()))),
                     expected: from_item(at, &one.label)?,
                 })
             });
@@ -166,7 +166,7 @@ async fn from_scores(
     .await?;
     let labelled = targets.into_iter().filter_map(|target| {
         let expected = consensus(&verdicts.remove(&target)?)?;
-        let on = TrialOn::Target(target);
+        let on = TrialSubject::Target(target);
         Some(LabelledItem { on, expected })
     });
     Ok(labelled.collect())

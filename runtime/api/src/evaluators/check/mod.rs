@@ -22,7 +22,7 @@ use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::Body;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
-use perpend_scheduler::{Trial, TrialOn, TrialResult};
+use perpend_scheduler::{Trial, TrialResult, TrialSubject};
 
 use super::find::find;
 use super::trial::{LIMIT, at_version, check_plan, manual_item, reuse, trial_item};
@@ -247,7 +247,7 @@ impl CheckRun<'_> {
     /// Evaluates items. Fails after the time limit of the check.
     async fn evaluate(
         &mut self,
-        on: impl Iterator<Item = TrialOn>,
+        on: impl Iterator<Item = TrialSubject>,
     ) -> Result<Vec<TrialResult>, Problem> {
         let _turn = self.slot.turn().await?;
         let left = self.until.saturating_duration_since(Instant::now());

@@ -2,7 +2,7 @@
 
 use perpend_api_types::judge_check::PlantedInstructions;
 use perpend_domain::mapping::ManualItem;
-use perpend_scheduler::TrialOn;
+use perpend_scheduler::TrialSubject;
 use serde_json::Value;
 
 use super::figures::ComparedPairs;
@@ -46,7 +46,7 @@ pub(super) struct JudgedItem {
 /// An item with a planted instruction.
 #[derive(Clone, Debug)]
 pub(super) struct PlantedItem {
-    pub(super) on: TrialOn,
+    pub(super) on: TrialSubject,
     kind: &'static str,
     /// Index of the original item.
     index: usize,
@@ -66,7 +66,7 @@ pub(super) fn plant(items: &[JudgedItem], judged: &ComparedPairs) -> Vec<Planted
             let demanded = demand.as_ref().map_or_else(|| "the opposite".to_owned(), Verdict::text);
             if let Some(item) = with(&one.item, &template.replace("{}", &demanded)) {
                 all.push(PlantedItem {
-                    on: TrialOn::Written(Box::new(item)),
+                    on: TrialSubject::Written(Box::new(item)),
                     kind,
                     index: one.index,
                     demand,

@@ -11,7 +11,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::score::Score;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::scores::Place;
+use perpend_telemetry::scores::ScoredSubject;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -93,7 +93,7 @@ impl PageData {
         let mut at = Vec::with_capacity(page.len());
         for (n, (trace, key)) in traces.iter().zip(&self.keys).enumerate() {
             if let Some(trace) = trace {
-                places.push(Place::Trace(trace, key.as_ref().map(|(_, id)| id)));
+                places.push(ScoredSubject::Trace(trace, key.as_ref().map(|(_, id)| id)));
                 at.push(n);
             }
         }

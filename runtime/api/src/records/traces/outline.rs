@@ -79,7 +79,7 @@ async fn outline_of(
     if let Some(outline) = app.outlines.get(&key, version) {
         return Ok(Answer(window(&outline, at, n)));
     }
-    let steps = telemetry.steps_of_trace(project, &key.1).await?;
+    let steps = telemetry.outline_observations(project, &key.1).await?;
     // Sorting a large trace would block this thread for too long.
     let outlines = Arc::clone(&app.outlines);
     let made = tokio::task::spawn_blocking(move || outlines.make(key, version, steps)).await;

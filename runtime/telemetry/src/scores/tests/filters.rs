@@ -62,8 +62,8 @@ async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
                     .map(|score| score.id.to_string())
                     .collect();
                 expected.reverse();
-                let asked = query(|q| q.metadata = vec![(key.to_owned(), in_sql.clone())]);
-                assert_eq!(found(&store, &home, asked).await, expected, "{key} {in_sql:?}");
+                let filtered = query(|q| q.metadata = vec![(key.to_owned(), in_sql.clone())]);
+                assert_eq!(found(&store, &home, filtered).await, expected, "{key} {in_sql:?}");
             }
         }
     })
@@ -130,7 +130,7 @@ async fn scores_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
     let perpend_db::Engine::Sqlite { reader, .. } = store.pool.engine() else {
-        unreachable!("a file was asked for");
+        unreachable!("the database is an SQLite file");
     };
     let of_trace = ScoreQuery {
         trace_ids: vec!["t1".parse().unwrap(), "t2".parse().unwrap()],

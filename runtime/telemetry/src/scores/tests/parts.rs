@@ -3,7 +3,7 @@
 use perpend_domain::filter::{Condition, Filter, SCORES, find};
 
 use super::*;
-use crate::scores::{ScoresFrom, ScoresPart, put_aside};
+use crate::scores::{ScorePage, ScoresFrom, put_aside};
 
 /// More than the number of scores.
 const ALL: u64 = 1_000;
@@ -13,7 +13,7 @@ async fn part(
     query: &ScoreQuery,
     from: Option<&ScoresFrom>,
     bounds: (u32, u64),
-) -> ScoresPart {
+) -> ScorePage {
     let home = project("home");
     let part = store.telemetry.scores_from(&home, query, from, bounds);
     part.await.unwrap()
@@ -207,18 +207,18 @@ async fn older_scores_stand_beside_what_took_their_place() {
         aside().await.unwrap();
         let page = part(&store, &ScoreQuery::default(), None, (10, ALL)).await;
         assert_eq!(ids(&page.items), ["other", "3b", "3a", "given"]);
-        let older = store.telemetry.superseded_beside(&home, &page.items);
+        let older = store.telemetry.scores_superseded_by(&home, &page.items);
         let older = older.await.unwrap();
         assert!(!older.is_cut);
         let of_each: Vec<_> = older.of_each.iter().map(|older| ids(older)).collect();
         // A name without a newer score is listed under the first score of the newer generation.
         assert_eq!(of_each, [vec![], vec!["1b"], vec!["2a", "1a"], vec![]]);
         // A part of the list has the superseded scores of that part.
-        let few = store.telemetry.superseded_beside(&home, &page.items[..2]);
+        let few = store.telemetry.scores_superseded_by(&home, &page.items[..2]);
         let of_each: Vec<usize> = few.await.unwrap().of_each.iter().map(Vec::len).collect();
         assert_eq!(of_each, [0, 1]);
         let other = project("foreign");
-        let foreign = store.telemetry.superseded_beside(&other, &page.items);
+        let foreign = store.telemetry.scores_superseded_by(&other, &page.items);
         assert!(foreign.await.unwrap().of_each.iter().all(Vec::is_empty));
     })
     .await;

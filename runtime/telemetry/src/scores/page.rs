@@ -8,7 +8,7 @@ use perpend_domain::score::Score;
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
 
-use super::query::{Statement, leaves_few};
+use super::query::{ScoreStatement, leaves_few};
 use super::read::COLUMNS;
 use crate::{Error, Telemetry};
 use perpend_db::{Pool, query};
@@ -24,7 +24,7 @@ pub enum ScoresFrom {
 
 /// A page of the list of scores.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ScoresPart {
+pub struct ScorePage {
     /// Newest first.
     pub items: Vec<Score>,
     /// The cursor of the first score, if others come before it.
@@ -38,7 +38,7 @@ pub struct ScoresPart {
 /// One end of a range of the list. A range has one such condition: an index uses only one of two, and would
 /// read all rows that only the other one excludes.
 #[derive(Clone, Copy)]
-enum End<'c> {
+enum RangeEnd<'c> {
     Open,
     At(Timestamp),
     Beyond(&'c Cursor),
@@ -47,25 +47,25 @@ enum End<'c> {
 
 /// Scores from one position in the list to another.
 #[derive(Clone, Copy)]
-struct Stretch<'c> {
-    newest: End<'c>,
-    oldest: End<'c>,
+struct ScoreRange<'c> {
+    newest: RangeEnd<'c>,
+    oldest: RangeEnd<'c>,
     is_backwards: bool,
 }
 
-impl<'c> Stretch<'c> {
+impl<'c> ScoreRange<'c> {
     fn new(query: &ScoreQuery, from: Option<&'c ScoresFrom>) -> Self {
-        let at = |time: Option<Timestamp>| time.map_or(End::Open, End::At);
+        let at = |time: Option<Timestamp>| time.map_or(RangeEnd::Open, RangeEnd::At);
         let mut stretch =
             Self { newest: at(query.to), oldest: at(query.from), is_backwards: false };
         match from {
             Some(ScoresFrom::After(cursor)) if query.to.is_none_or(|to| cursor.at < to) => {
-                stretch.newest = End::Beyond(cursor);
+                stretch.newest = RangeEnd::Beyond(cursor);
             }
             Some(ScoresFrom::Before(cursor)) => {
                 stretch.is_backwards = true;
                 if query.from.is_none_or(|from| from <= cursor.at) {
-                    stretch.oldest = End::Beyond(cursor);
+                    stretch.oldest = RangeEnd::Beyond(cursor);
                 }
             }
             Some(ScoresFrom::After(_)) | None => {}
@@ -76,8 +76,8 @@ impl<'c> Stretch<'c> {
     /// The same range up to this score, in its direction.
     const fn until(mut self, last: &'c Cursor) -> Self {
         match self.is_backwards {
-            false => self.oldest = End::With(last),
-            true => self.newest = End::With(last),
+            false => self.oldest = RangeEnd::With(last),
+            true => self.newest = RangeEnd::With(last),
         }
         self
     }
@@ -85,17 +85,17 @@ impl<'c> Stretch<'c> {
 
 /// The conditions of a query that an index has in the order of the list, and the index.
 fn by_index(query: &ScoreQuery) -> (ScoreQuery, &'static str) {
-    let mut told = ScoreQuery { from: query.from, to: query.to, ..ScoreQuery::default() };
+    let mut indexed = ScoreQuery { from: query.from, to: query.to, ..ScoreQuery::default() };
     let index = if query.fingerprint.is_some() {
-        told.fingerprint = query.fingerprint;
+        indexed.fingerprint = query.fingerprint;
         "scores_by_fingerprint"
     } else if let [_] = query.names.as_slice() {
-        told.names.clone_from(&query.names);
+        indexed.names.clone_from(&query.names);
         "scores_by_name"
     } else {
         "scores_newest"
     };
-    (told, index)
+    (indexed, index)
 }
 
 /// The matching scores of a range, in its direction.
@@ -103,15 +103,15 @@ fn list(
     pool: &Pool,
     (what, project): (&str, &ProjectId),
     query: &ScoreQuery,
-    stretch: &Stretch<'_>,
-) -> Statement {
+    stretch: &ScoreRange<'_>,
+) -> ScoreStatement {
     let is_few = leaves_few(query);
     // SQLite has no statistics: it might choose an index with another order, and sort all scores.
     let table = match is_few || pool.is_postgres() {
         true => Cow::Borrowed("scores s"),
         false => Cow::Owned(format!("scores s INDEXED BY {}", by_index(query).1)),
     };
-    let mut statement = Statement::select_from(&table, what, project);
+    let mut statement = ScoreStatement::select_from(&table, what, project);
     let anytime = ScoreQuery { from: None, to: None, ..query.clone() };
     statement.filter(pool, &anytime);
     // Few scores are sorted: a plus makes the index of all scores unusable.
@@ -120,14 +120,14 @@ fn list(
         [(stretch.newest, ["<", "<", "<="]), (stretch.oldest, [">=", ">", ">="])]
     {
         let (sign, cursor) = match end {
-            End::Open => continue,
-            End::At(time) => {
+            RangeEnd::Open => continue,
+            RangeEnd::At(time) => {
                 statement.push(&format!(" AND {plus}s.timestamp {at} "));
                 statement.integer(time.as_micros());
                 continue;
             }
-            End::Beyond(cursor) => (beyond, cursor),
-            End::With(cursor) => (with, cursor),
+            RangeEnd::Beyond(cursor) => (beyond, cursor),
+            RangeEnd::With(cursor) => (with, cursor),
         };
         statement.push(&format!(" AND ({plus}s.timestamp, s.id) {sign} ("));
         statement.integer(cursor.at.as_micros());
@@ -153,12 +153,12 @@ impl Telemetry {
         query: &ScoreQuery,
         from: Option<&ScoresFrom>,
         (limit, max_tested): (u32, u64),
-    ) -> Result<ScoresPart, Error> {
-        let stretch = Stretch::new(query, from);
-        let (told, _) = by_index(query);
-        let stop = match told == *query || leaves_few(query) {
+    ) -> Result<ScorePage, Error> {
+        let stretch = ScoreRange::new(query, from);
+        let (indexed, _) = by_index(query);
+        let stop = match indexed == *query || leaves_few(query) {
             true => None,
-            false => self.stop(project, &told, &stretch, max_tested).await?,
+            false => self.stop(project, &indexed, &stretch, max_tested).await?,
         };
         let is_backwards = stretch.is_backwards;
         let stretch = stop.as_ref().map_or(stretch, |stop| stretch.until(stop));
@@ -181,7 +181,7 @@ impl Telemetry {
             false => has_older = has_more,
             true => has_newer = has_more,
         }
-        Ok(ScoresPart {
+        Ok(ScorePage {
             first: place(items.first()).filter(|_| has_newer),
             last: place(items.last()).filter(|_| has_older),
             stopped: stop.filter(|_| !has_more).map(|at| match is_backwards {
@@ -196,12 +196,12 @@ impl Telemetry {
     async fn stop(
         &self,
         project: &ProjectId,
-        told: &ScoreQuery,
-        stretch: &Stretch<'_>,
+        indexed: &ScoreQuery,
+        stretch: &ScoreRange<'_>,
         max_tested: u64,
     ) -> Result<Option<Cursor>, Error> {
         let what = ("s.timestamp, s.id", project);
-        let Statement { sql, args, .. } = list(&self.pool, what, told, stretch);
+        let ScoreStatement { sql, args, .. } = list(&self.pool, what, indexed, stretch);
         let last = max_tested.saturating_sub(1);
         let sql = format!("{sql} LIMIT 2 OFFSET {last}");
         let rows: Vec<(i64, String)> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
@@ -222,7 +222,7 @@ mod tests {
         let database = TempDatabase::sqlite();
         let store = database.open().await;
         let perpend_db::Engine::Sqlite { reader, .. } = store.pool.engine() else {
-            unreachable!("a file was asked for");
+            unreachable!("the database is an SQLite file");
         };
         let project: ProjectId = "p".parse().unwrap();
         let cursor = |millis| Cursor { at: Timestamp::from_millis(millis), id: "s".to_owned() };
@@ -247,15 +247,15 @@ mod tests {
             (&printed, "scores_by_fingerprint"),
         ] {
             for from in [ScoresFrom::After(cursor(9)), ScoresFrom::Before(cursor(2))] {
-                let (stop, begin) = (cursor(5), Stretch::new(query, Some(&from)));
+                let (stop, begin) = (cursor(5), ScoreRange::new(query, Some(&from)));
                 let statement = list(&store.pool, (COLUMNS, &project), query, &begin.until(&stop));
                 let sql = format!("EXPLAIN QUERY PLAN {} LIMIT 50", statement.sql);
                 let plan: Vec<(i64, i64, i64, String)> =
                     sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(reader).await.unwrap();
                 assert_eq!(plan.len(), 1, "nothing is sorted: {plan:?}");
-                let said = &plan[0].3;
-                let has_ends = said.contains('<') && said.contains('>');
-                assert!(said.contains(index) && has_ends, "{said}");
+                let step = &plan[0].3;
+                let has_ends = step.contains('<') && step.contains('>');
+                assert!(step.contains(index) && has_ends, "{step}");
             }
         }
         store.close().await;

@@ -13,7 +13,7 @@ use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::Observation;
 
 use super::block;
-use super::prepare::{Prepared, PreparedRow};
+use super::prepare::{PreparedBatch, PreparedRow};
 use crate::Error;
 
 /// Approximate size in bytes: at 20,000 spans of 1.4 KB per second a good half second of them.
@@ -24,12 +24,12 @@ type Key = (i64, TraceId, ObservationId);
 
 /// The latest observations; the oldest are evicted first.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
-    kept: Mutex<Kept>,
+pub(super) struct ObservationCache {
+    cached: Mutex<CachedObservations>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedObservations {
     rows: HashMap<Key, Arc<PreparedRow>>,
     /// In order of arrival; may contain keys of removed observations.
     order: VecDeque<(Key, usize)>,
@@ -37,13 +37,13 @@ struct Kept {
     /// Number of invalidations.
     n_forgotten: u64,
     /// Bytes that may be added before the next read; then the cache is emptied.
-    n_awaited: usize,
+    n_budget: usize,
 }
 
-impl Recent {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+impl ObservationCache {
+    fn lock(&self) -> MutexGuard<'_, CachedObservations> {
         // The guarded value is consistent between any two statements, also after a panic.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// To be read inside a write transaction: a later invalidation has to wait for its commit.
@@ -53,53 +53,53 @@ impl Recent {
 
     /// Keeps a batch of which every row was new and has been committed, unless an invalidation occurred since
     /// `n_forgotten`: it may concern one of these rows, replaced directly after the commit.
-    pub(super) fn keep(&self, tenant: i64, batch: Prepared, n_forgotten: u64) {
-        let mut kept = self.lock();
-        if kept.n_forgotten != n_forgotten {
+    pub(super) fn keep(&self, tenant: i64, batch: PreparedBatch, n_forgotten: u64) {
+        let mut cached = self.lock();
+        if cached.n_forgotten != n_forgotten {
             return;
         }
-        kept.n_awaited = kept.n_awaited.saturating_sub(batch.n_bytes);
-        if kept.n_awaited == 0 {
+        cached.n_budget = cached.n_budget.saturating_sub(batch.n_bytes);
+        if cached.n_budget == 0 {
             // No rule is active, or none has read the cache for long.
-            kept.clear();
+            cached.clear();
             return;
         }
         for row in batch.traces.into_iter().flat_map(|trace| trace.rows) {
             let n_bytes = row.n_bytes();
             let key = key(tenant, &row.observation.trace_id, &row.observation.id);
-            kept.rows.insert(key.clone(), Arc::new(row));
-            kept.order.push_back((key, n_bytes));
-            kept.n_bytes += n_bytes;
+            cached.rows.insert(key.clone(), Arc::new(row));
+            cached.order.push_back((key, n_bytes));
+            cached.n_bytes += n_bytes;
         }
-        while MAX_BYTES < kept.n_bytes
-            && let Some((key, n_bytes)) = kept.order.pop_front()
+        while MAX_BYTES < cached.n_bytes
+            && let Some((key, n_bytes)) = cached.order.pop_front()
         {
-            kept.rows.remove(&key);
-            kept.n_bytes -= n_bytes;
+            cached.rows.remove(&key);
+            cached.n_bytes -= n_bytes;
         }
     }
 
     /// Removes observations before they are replaced.
     pub(super) fn forget(&self, tenant: i64, changed: &[Pair]) {
-        let mut kept = self.lock();
-        kept.n_forgotten += 1;
+        let mut cached = self.lock();
+        cached.n_forgotten += 1;
         for (trace, id) in changed {
-            kept.rows.remove(&key(tenant, trace, id));
+            cached.rows.remove(&key(tenant, trace, id));
         }
     }
 
     /// Removes all observations before traces are deleted.
     pub(super) fn forget_all(&self) {
-        let mut kept = self.lock();
-        kept.n_forgotten += 1;
-        kept.clear();
+        let mut cached = self.lock();
+        cached.n_forgotten += 1;
+        cached.clear();
     }
 
     /// Sizes of the contents of the cached observations.
     pub(super) fn sizes(&self, tenant: i64, keys: &[Pair]) -> Vec<Option<usize>> {
-        let kept = self.lock();
+        let cached = self.lock();
         let size = |pair: &Pair| {
-            let row = kept.rows.get(&key(tenant, &pair.0, &pair.1))?;
+            let row = cached.rows.get(&key(tenant, &pair.0, &pair.1))?;
             Some(row.content.len())
         };
         keys.iter().map(size).collect()
@@ -114,16 +114,16 @@ impl Recent {
     ) -> Result<(Vec<Observation>, Vec<&'k Pair>), Error> {
         let mut here: Vec<Arc<PreparedRow>> = Vec::with_capacity(keys.len());
         let mut elsewhere = Vec::new();
-        let mut kept = self.lock();
-        kept.n_awaited = 4 * MAX_BYTES;
+        let mut cached = self.lock();
+        cached.n_budget = 4 * MAX_BYTES;
         for pair in keys {
-            match kept.rows.get(&key(tenant, &pair.0, &pair.1)) {
+            match cached.rows.get(&key(tenant, &pair.0, &pair.1)) {
                 Some(row) => here.push(Arc::clone(row)),
                 None => elsewhere.push(pair),
             }
         }
         // Cloning and parsing need no lock.
-        drop(kept);
+        drop(cached);
         let found = here.iter().map(|row| {
             let mut observation = row.observation.clone();
             if with_content && !row.content.is_empty() {
@@ -135,7 +135,7 @@ impl Recent {
     }
 }
 
-impl Kept {
+impl CachedObservations {
     fn clear(&mut self) {
         self.rows.clear();
         self.order.clear();

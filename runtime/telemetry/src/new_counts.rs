@@ -10,7 +10,7 @@ use crate::{Error, Telemetry};
 
 /// The environments of the traces that are counted.
 #[derive(Clone, Copy, Debug)]
-pub enum Among<'a> {
+pub enum EnvironmentFilter<'a> {
     /// Only these.
     Only(&'a [String]),
     /// All except these.
@@ -19,7 +19,7 @@ pub enum Among<'a> {
 
 /// Selects the traces that count as new.
 #[derive(Clone, Copy, Debug)]
-pub struct Since<'a> {
+pub struct NewTraceFilter<'a> {
     /// Traces that started after this instant.
     pub started: Timestamp,
     /// In addition traces that were first received after this instant, whenever they started.
@@ -27,11 +27,11 @@ pub struct Since<'a> {
     /// Restricts both to traces that started from the first to before the second instant.
     pub within: (Option<Timestamp>, Option<Timestamp>),
     /// Restricts both to environments.
-    pub among: Among<'a>,
+    pub among: EnvironmentFilter<'a>,
 }
 
 /// Numbers and environments of new traces, at most `limit` rows.
-pub(super) fn news(tenant: i64, since: Since<'_>, limit: u32, is_postgres: bool) -> Sql {
+pub(super) fn news(tenant: i64, since: NewTraceFilter<'_>, limit: u32, is_postgres: bool) -> Sql {
     let mut sql = Sql::default();
     let tenant = sql.bind(tenant.into());
     let started = sql.bind(since.started.as_micros().into());
@@ -85,7 +85,7 @@ impl Telemetry {
     pub async fn traces_since(
         &self,
         project: &ProjectId,
-        since: Since<'_>,
+        since: NewTraceFilter<'_>,
         limit: u32,
     ) -> Result<(u64, bool), Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
@@ -94,8 +94,8 @@ impl Telemetry {
         let Sql { text, args } = news(tenant, since, limit, self.pool.is_postgres());
         let mut sql = Sql { text: String::new(), args };
         let (named, [inside, outside]): (Vec<&str>, _) = match since.among {
-            Among::Only(named) => (named.iter().map(String::as_str).collect(), [1, 0]),
-            Among::Without(named) => (named.to_vec(), [0, 1]),
+            EnvironmentFilter::Only(named) => (named.iter().map(String::as_str).collect(), [1, 0]),
+            EnvironmentFilter::Without(named) => (named.to_vec(), [0, 1]),
         };
         let named: Vec<String> = named.into_iter().map(|name| sql.bind_text(name)).collect();
         let counted = match named.is_empty() {

@@ -20,33 +20,33 @@ pub(crate) type Owner = Option<ProjectId>;
 
 /// The places of all lanes. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Mutex<Places>>);
+pub(crate) struct Turns(Arc<Mutex<TurnState>>);
 
 #[derive(Debug)]
-struct Places {
+struct TurnState {
     /// Places per lane.
     n: usize,
-    lanes: BTreeMap<Lane, OfLane>,
-    /// A request for a place was refused since the last call of `was_short`.
+    lanes: BTreeMap<Lane, LaneState>,
+    /// A request for a place was refused since the last call of `take_shortage`.
     is_short: bool,
 }
 
 #[derive(Debug, Default)]
-struct OfLane {
+struct LaneState {
     n_held: usize,
-    projects: BTreeMap<Owner, OfProject>,
+    projects: BTreeMap<Owner, ProjectState>,
     /// The owner of the last turn.
     last: Option<Owner>,
 }
 
 #[derive(Debug, Default)]
-struct OfProject {
+struct ProjectState {
     n_held: usize,
-    classes: BTreeMap<ExecutionClass, OfClass>,
+    classes: BTreeMap<ExecutionClass, ClassState>,
 }
 
 #[derive(Debug, Default)]
-struct OfClass {
+struct ClassState {
     n_held: usize,
     /// Grows by the weight with each turn of the project, and shrinks by the sum of all weights with each
     /// turn of the class.
@@ -101,7 +101,11 @@ impl Drop for Seats {
 
 impl Turns {
     pub(crate) fn new(n_places: usize) -> Self {
-        Self(Arc::new(Mutex::new(Places { n: n_places, lanes: BTreeMap::new(), is_short: false })))
+        Self(Arc::new(Mutex::new(TurnState {
+            n: n_places,
+            lanes: BTreeMap::new(),
+            is_short: false,
+        })))
     }
 
     /// A place for one more execution, outside any turn; `None` if its project or class holds enough.
@@ -130,7 +134,7 @@ impl Turns {
     }
 
     /// Whether a request for a place was refused since the last call.
-    pub(crate) fn was_short(&self) -> bool {
+    pub(crate) fn take_shortage(&self) -> bool {
         std::mem::take(&mut self.lock().is_short)
     }
 
@@ -139,12 +143,12 @@ impl Turns {
         Seats { turns, owner, kind, n }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
+    fn lock(&self) -> MutexGuard<'_, TurnState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Places {
+impl TurnState {
     fn take(&mut self, owner: &Owner, kind: QueueKind) -> bool {
         let lane = self.lanes.entry(kind.lane).or_default();
         let is_taken = lane.may_take(self.n, owner, kind.class);
@@ -199,7 +203,7 @@ impl Places {
     }
 }
 
-impl OfLane {
+impl LaneState {
     fn may_take(&self, n_places: usize, owner: &Owner, class: ExecutionClass) -> bool {
         let n_free = n_places.saturating_sub(self.n_held);
         let project = self.projects.get(owner);
@@ -239,7 +243,7 @@ impl OfLane {
     }
 }
 
-impl OfProject {
+impl ProjectState {
     /// The next class of these and its next queue, by smooth weighted round-robin.
     fn next(&mut self, waiting: &BTreeMap<ExecutionClass, Vec<i64>>) -> (ExecutionClass, i64) {
         // Classes without executions collect no credit.
@@ -332,7 +336,7 @@ mod tests {
             holding.extend(turns.deal(hog(), 256));
         }
         assert_eq!(held(&turns), N_PLACES / 3);
-        assert!(turns.was_short());
+        assert!(turns.take_shortage());
         // Requests of another class of the same project, and of another project, still get places.
         let own = turns.take(&"hog".parse().unwrap(), kind(ExecutionClass::Continuous));
         let other = turns.take(&"other".parse().unwrap(), kind(ExecutionClass::Backfill));

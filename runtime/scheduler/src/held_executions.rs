@@ -6,46 +6,46 @@ use perpend_domain::time::Timestamp;
 use perpend_executions::ResumeScope;
 
 use crate::catalog::{Catalog, pause_of};
-use crate::parts::{Error, Inner, NEVER};
+use crate::deps::{Error, Inner, NEVER};
 use crate::reasons::{rule_deleted, uses};
 
 impl Inner {
     /// Whether the check of held executions is due: for those that have waited too long and for probes of
     /// paused rules. They wait for minutes and days, so one check per second is enough.
-    pub(crate) fn looks_at_held(&self, now: Timestamp) -> bool {
-        let last = self.looked_at.load(Ordering::Relaxed);
+    pub(crate) fn is_held_check_due(&self, now: Timestamp) -> bool {
+        let last = self.held_checked_at.load(Ordering::Relaxed);
         // `NEVER` is earlier than any time.
         let is_time = 1_000_000 <= now.as_micros().saturating_sub(last);
         if is_time {
-            self.looked_at.store(now.as_micros(), Ordering::Relaxed);
+            self.held_checked_at.store(now.as_micros(), Ordering::Relaxed);
         }
         is_time
     }
 
     /// Resumes held executions whose rule and evaluator are no longer paused, once per catalog revision.
     pub(crate) async fn resume_held(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
-        if self.let_go_at.swap(catalog.revision(), Ordering::AcqRel) == catalog.revision() {
+        if self.resumed_at.swap(catalog.revision(), Ordering::AcqRel) == catalog.revision() {
             return Ok(());
         }
         let done = self.resume_all_held(catalog, now).await;
         if done.is_err() {
-            self.let_go_at.store(NEVER, Ordering::Release);
+            self.resumed_at.store(NEVER, Ordering::Release);
         }
         done
     }
 
     /// Executions were held under an older catalog after a newer one had resumed held executions. The newer
     /// one has to resume them again, or they would wait for the next change of a rule.
-    pub(crate) async fn look_again_at_held(&self, used: &Catalog) -> Result<(), Error> {
+    pub(crate) async fn recheck_held(&self, used: &Catalog) -> Result<(), Error> {
         if self.deps.store.catalog.catalog_revision().await? != used.revision() {
-            self.look_at_held();
+            self.request_held_check();
         }
         Ok(())
     }
 
     /// Makes the check of held executions due.
-    pub(crate) fn look_at_held(&self) {
-        self.let_go_at.store(NEVER, Ordering::Release);
+    pub(crate) fn request_held_check(&self) {
+        self.resumed_at.store(NEVER, Ordering::Release);
         self.woken.notify_one();
     }
 

@@ -13,9 +13,9 @@ const MAX_WAIT_MS: i64 = 6 * 3_600_000;
 
 /// The rules, of those decided so far, that have not ended with a target.
 #[derive(Debug, Default)]
-pub(crate) struct Open<'r>(HashSet<&'r RuleId>);
+pub(crate) struct OpenRules<'r>(HashSet<&'r RuleId>);
 
-impl<'r> Open<'r> {
+impl<'r> OpenRules<'r> {
     /// Records that the rule has not ended. A disabled rule has always ended.
     pub(crate) fn note(&mut self, rule: &'r Rule) {
         if rule.enabled {
@@ -30,13 +30,13 @@ impl<'r> Open<'r> {
 }
 
 /// Whether an execution of a rule over a target has not ended. Executions of shadow versions do not count.
-pub(crate) fn is_open(standing: &[&Execution]) -> bool {
-    let mut live = standing.iter().filter(|each| each.made.shadow.is_none());
+pub(crate) fn is_open(existing: &[&Execution]) -> bool {
+    let mut live = existing.iter().filter(|each| each.made.shadow.is_none());
     live.any(|each| !each.state.is_final())
 }
 
 /// When to poll a target that has been waiting since `since`.
-pub(crate) fn look_again(now: Timestamp, since: Timestamp) -> Timestamp {
+pub(crate) fn next_poll(now: Timestamp, since: Timestamp) -> Timestamp {
     let waited = (now.as_micros() - since.as_micros()) / 1_000;
     now.plus_millis(waited.clamp(MIN_WAIT_MS, MAX_WAIT_MS))
 }

@@ -25,7 +25,7 @@ const MAX_USERS: u32 = 100;
 perpend_db::record! {
     // Also read from JSON, as an array in this order.
     #[derive(serde::Deserialize)]
-    struct BoneRow {
+    struct SkeletonRow {
         id: String,
         parent_id: Option<String>,
         kind: String,
@@ -50,7 +50,7 @@ fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> 
     number.transpose().map_err(D::Error::custom)
 }
 
-/// Columns that are read from `observations o`, in the order of [`BoneRow`].
+/// Columns that are read from `observations o`, in the order of [`SkeletonRow`].
 const READ_BONE: &str = "o.id, o.parent_id, o.kind, o.name, o.level, o.started_at, o.ended_at, o.first_token_at, o.model, \
     o.input_tokens, o.output_tokens, o.total_tokens, o.total_cost";
 const TOTAL_COST: &str = "o.total_cost";
@@ -58,7 +58,7 @@ const TOTAL_COST: &str = "o.total_cost";
 const PER_PART: i64 = 6_250;
 /// A range of rows in storage order.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct RowRange {
     from: i64,
     to: i64,
     /// Whether most rows in the range belong to one trace.
@@ -74,7 +74,7 @@ const MAX_TURN_CONTENT: usize = 2 << 20;
 /// Number of such texts at a time.
 const AT_ONCE: usize = 3;
 
-impl BoneRow {
+impl SkeletonRow {
     /// The database does not add the tokens: a sum could exceed its range.
     fn tokens(&self) -> Option<u64> {
         let given = self.total_tokens.map(i64::unsigned_abs);
@@ -115,7 +115,7 @@ perpend_db::record! {
 ///
 /// Adjacent rows are read in storage order. SQLite would look each up by its id, which takes three times as
 /// long.
-pub(super) fn packed_steps(is_postgres: bool, is_together: bool) -> String {
+pub(super) fn packed_observations(is_postgres: bool, is_together: bool) -> String {
     let (list, row, cost) = match is_postgres {
         true => ("json_agg", "json_build_array", "CAST(o.total_cost AS TEXT)"),
         false => ("json_group_array", "json_array", "format('%!.17g', o.total_cost)"),
@@ -155,8 +155,8 @@ impl Telemetry {
              WHERE t.tenant = {number} AND t.trace_id = {id} AND {IS_STEP} \
              ORDER BY o.started_at, o.id LIMIT {limit}"
         ));
-        let rows: Vec<BoneRow> = self.pool.select(&sql.text, &sql.args).await?;
-        rows.into_iter().map(BoneRow::bone).collect()
+        let rows: Vec<SkeletonRow> = self.pool.select(&sql.text, &sql.args).await?;
+        rows.into_iter().map(SkeletonRow::bone).collect()
     }
 
     /// The stored version of a trace; `None` if the project has no such trace.
@@ -183,7 +183,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn steps_of_trace(
+    pub async fn outline_observations(
         &self,
         project: &ProjectId,
         trace: &TraceId,
@@ -199,17 +199,17 @@ impl Telemetry {
         let Some((number, first, last, n)) = ends.into_iter().next() else {
             return Ok(Vec::new());
         };
-        let parts: Vec<Stretch> = match last - first < AMONG * n {
+        let parts: Vec<RowRange> = match last - first < AMONG * n {
             true => {
                 let n_parts = 1 + n / PER_PART;
                 let width = 1 + (last - first) / n_parts;
                 let starts = (0..n_parts).map(|at| first + at * width);
-                let stretch = |from| Stretch { from, to: from + width, is_together: true };
+                let stretch = |from| RowRange { from, to: from + width, is_together: true };
                 starts.map(stretch).collect()
             }
             false => self.stretches(number).await?,
         };
-        let parts = parts.into_iter().map(|part| self.packed_steps(number, part));
+        let parts = parts.into_iter().map(|part| self.packed_observations(number, part));
         let parts: Vec<Vec<ObservationSummary>> =
             stream::iter(parts).buffer_unordered(AT_ONCE).try_collect().await?;
         Ok(parts.into_iter().flatten().collect())
@@ -217,14 +217,14 @@ impl Telemetry {
 
     /// The ranges of the rows of a trace that are not adjacent: some may be, and a few may have arrived much
     /// later.
-    async fn stretches(&self, trace: i64) -> Result<Vec<Stretch>, Error> {
+    async fn stretches(&self, trace: i64) -> Result<Vec<RowRange>, Error> {
         let sql = format!(
             "SELECT MIN(x.seq), MAX(x.seq), COUNT(*) FROM (SELECT o.seq, \
              (ROW_NUMBER() OVER (ORDER BY o.seq) - 1) / {PER_PART} AS part \
              FROM observations o WHERE o.trace = $1) x GROUP BY x.part"
         );
         let found: Vec<(i64, i64, i64)> = self.pool.select(&sql, &[trace.into()]).await?;
-        let stretch = |(first, last, n): (i64, i64, i64)| Stretch {
+        let stretch = |(first, last, n): (i64, i64, i64)| RowRange {
             from: first,
             to: last + 1,
             is_together: last - first < AMONG * n,
@@ -233,21 +233,21 @@ impl Telemetry {
     }
 
     /// The observations of a trace that are stored in a range.
-    async fn packed_steps(
+    async fn packed_observations(
         &self,
         trace: i64,
-        stretch: Stretch,
+        stretch: RowRange,
     ) -> Result<Vec<ObservationSummary>, Error> {
-        let sql = packed_steps(self.pool.is_postgres(), stretch.is_together);
+        let sql = packed_observations(self.pool.is_postgres(), stretch.is_together);
         let args = [trace.into(), stretch.from.into(), stretch.to.into()];
         let packed: Vec<(Option<String>,)> = self.pool.select(&sql, &args).await?;
         let Some((Some(packed),)) = packed.into_iter().next() else {
             return Ok(Vec::new());
         };
         let unpack = move || {
-            let rows: Vec<BoneRow> =
+            let rows: Vec<SkeletonRow> =
                 serde_json::from_str(&packed).map_err(|error| wrong("observation", error))?;
-            rows.into_iter().map(BoneRow::bone).collect()
+            rows.into_iter().map(SkeletonRow::bone).collect()
         };
         tokio::task::spawn_blocking(unpack).await.map_err(|error| wrong("observation", error))?
     }

@@ -16,13 +16,13 @@ const WITHIN_MS: i64 = 10 * 60_000;
 const MAX_RULES: usize = 10_000;
 
 /// The last outcomes of one rule: the time, and whether it was a failure that counts.
-type Ends = VecDeque<(Timestamp, bool)>;
+type Outcomes = VecDeque<(Timestamp, bool)>;
 
 /// The last outcomes of all rules.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(HashMap<(ProjectId, RuleId), Ends>);
+pub(crate) struct RecentOutcomes(HashMap<(ProjectId, RuleId), Outcomes>);
 
-impl Recent {
+impl RecentOutcomes {
     /// Records an outcome. Returns the number of failures among the last [`N`] if the rule fails more often
     /// than it succeeds; then the outcomes are cleared.
     pub(crate) fn note(
@@ -33,7 +33,7 @@ impl Recent {
     ) -> Option<usize> {
         let since = now.plus_millis(-WITHIN_MS);
         if MAX_RULES <= self.0.len() {
-            let is_alive = |ends: &Ends| ends.back().is_some_and(|(at, _)| since <= *at);
+            let is_alive = |ends: &Outcomes| ends.back().is_some_and(|(at, _)| since <= *at);
             self.0.retain(|_, ends| is_alive(ends));
         }
         let key = (project.clone(), rule.clone());
@@ -63,7 +63,7 @@ mod tests {
     /// The number of failures at which the rule is found broken, per outcome; `step_ms` lie between two
     /// outcomes.
     fn found(ends: impl Iterator<Item = bool>, step_ms: i64) -> Vec<usize> {
-        let mut recent = Recent::default();
+        let mut recent = RecentOutcomes::default();
         let (project, rule) = ("p".parse().unwrap(), "r".parse().unwrap());
         let mut now = Timestamp::from_millis(0);
         let note = |has_failed| {

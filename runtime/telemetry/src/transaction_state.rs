@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
 
-use super::prepare::{Prepared, PreparedTrace};
+use super::prepare::{PreparedBatch, PreparedTrace};
 use super::rollup::Changes;
 use super::row;
 use crate::Error;
@@ -53,7 +53,7 @@ pub(super) struct Number {
 
 /// Changes of an existing trace.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Touch {
+pub(super) struct TraceChange {
     pub(super) number: i64,
     pub(super) at: Timestamp,
     pub(super) root_ended: bool,
@@ -63,7 +63,7 @@ pub(super) struct Touch {
 }
 
 /// A trace of a batch that gets a number.
-struct Part<'b> {
+struct TracePart<'b> {
     tenant: i64,
     trace: &'b PreparedTrace,
     batch: usize,
@@ -72,33 +72,38 @@ struct Part<'b> {
 
 /// State that a transaction collects from its batches.
 #[derive(Debug, Default)]
-pub(super) struct Gathered<'b> {
+pub(super) struct TransactionState<'b> {
     numbers: HashMap<(i64, &'b str), Number>,
-    touched: BTreeMap<(i64, TraceId), Touch>,
+    touched: BTreeMap<(i64, TraceId), TraceChange>,
     pub(super) rollups: Changes<'b>,
     pub(super) fresh: Numbers,
     /// By tenant, for tenants that were checked: whether it has stored log records.
     pub(super) has_logs: HashMap<i64, bool>,
 }
 
-impl<'b> Gathered<'b> {
+impl<'b> TransactionState<'b> {
     /// Assigns a number to every trace of all batches, each given with its tenant and its time. A new trace
     /// is inserted completely, as folded from the first batch that has it.
     pub(super) async fn number(
         &mut self,
         tx: &mut Tx,
-        batches: impl Iterator<Item = (i64, &'b Prepared, Timestamp)>,
+        batches: impl Iterator<Item = (i64, &'b PreparedBatch, Timestamp)>,
     ) -> Result<(), Error> {
-        let mut parts: Vec<Part<'b>> = Vec::new();
+        let mut parts: Vec<TracePart<'b>> = Vec::new();
         for (batch, (tenant, prepared, now)) in batches.enumerate() {
-            parts.extend(prepared.traces.iter().map(|trace| Part { tenant, trace, batch, now }));
+            parts.extend(prepared.traces.iter().map(|trace| TracePart {
+                tenant,
+                trace,
+                batch,
+                now,
+            }));
         }
         parts.sort_by(|a, b| (a.tenant, &a.trace.id).cmp(&(b.tenant, &b.trace.id)));
         parts.dedup_by(|later, first| {
             (later.tenant, &later.trace.id) == (first.tenant, &first.trace.id)
         });
         self.insert(tx, &parts).await?;
-        let old: Vec<&Part<'b>> = parts
+        let old: Vec<&TracePart<'b>> = parts
             .iter()
             .filter(|part| self.number_of(part.tenant, &part.trace.id).is_none())
             .collect();
@@ -108,12 +113,12 @@ impl<'b> Gathered<'b> {
         Ok(())
     }
 
-    async fn insert(&mut self, tx: &mut Tx, parts: &[Part<'b>]) -> Result<(), Error> {
+    async fn insert(&mut self, tx: &mut Tx, parts: &[TracePart<'b>]) -> Result<(), Error> {
         let numbers = self.fresh.take(tx, Table::Traces, parts.len()).await?;
-        let rows: Vec<(i64, &Part<'b>)> = numbers.iter().copied().zip(parts).collect();
+        let rows: Vec<(i64, &TracePart<'b>)> = numbers.iter().copied().zip(parts).collect();
         let n_made = tx
             .execute_for(&INSERT_TRACES, &rows, |args, (number, part)| {
-                let Part { tenant, trace, now, .. } = *part;
+                let TracePart { tenant, trace, now, .. } = *part;
                 args.extend([
                     (*number).into(),
                     (*tenant).into(),
@@ -145,7 +150,7 @@ impl<'b> Gathered<'b> {
     }
 
     /// The numbers of existing traces, all of one tenant.
-    async fn find(&mut self, tx: &mut Tx, parts: &[&Part<'b>]) -> Result<(), Error> {
+    async fn find(&mut self, tx: &mut Tx, parts: &[&TracePart<'b>]) -> Result<(), Error> {
         let mut rest = parts;
         while let Some(first) = rest.first() {
             let (sql, n) = FIND_TRACES.for_up_to(rest.len());
@@ -159,7 +164,7 @@ impl<'b> Gathered<'b> {
             }
             for cells in found {
                 let id = cells[1].text()?;
-                let key = |part: &&Part<'b>| part.trace.id.as_str().cmp(id);
+                let key = |part: &&TracePart<'b>| part.trace.id.as_str().cmp(id);
                 let Ok(at) = chunk.binary_search_by(key) else {
                     continue;
                 };
@@ -184,8 +189,8 @@ impl<'b> Gathered<'b> {
     }
 
     /// Records that a trace has changed.
-    pub(super) fn touch(&mut self, tenant: i64, id: TraceId, touch: Touch) {
-        let known = self.touched.entry((tenant, id)).or_insert(Touch { n_open: 0, ..touch });
+    pub(super) fn touch(&mut self, tenant: i64, id: TraceId, touch: TraceChange) {
+        let known = self.touched.entry((tenant, id)).or_insert(TraceChange { n_open: 0, ..touch });
         known.at = known.at.max(touch.at);
         known.root_ended |= touch.root_ended;
         known.has_marker |= touch.has_marker;

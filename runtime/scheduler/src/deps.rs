@@ -16,11 +16,11 @@ use perpend_memory::MemoryBudget;
 use perpend_storage::Store;
 use tokio::sync::Notify;
 
-use crate::catalog::Cached;
+use crate::catalog::CatalogCache;
+use crate::fair_queue::Turns;
 use crate::holder::Holder;
 use crate::open_calls::OpenCalls;
-use crate::recent::Recent;
-use crate::turns::Turns;
+use crate::recent_outcomes::RecentOutcomes;
 
 /// Runs evaluators. The server implements it with worker processes.
 pub trait Evaluate: Send + Sync + fmt::Debug {
@@ -138,18 +138,18 @@ pub enum Error {
 pub(crate) struct Inner {
     pub(crate) deps: Deps,
     pub(crate) woken: Notify,
-    pub(crate) catalog: Cached,
+    pub(crate) catalog: CatalogCache,
     pub(crate) turns: Turns,
     /// Memory of evaluations.
     pub(crate) memory: MemoryBudget<Holder>,
     /// Leases of running batches, to be released at shutdown.
     pub(crate) leases: Mutex<HashMap<i64, Vec<i64>>>,
     /// The revision of the catalog under which held executions were last resumed.
-    pub(crate) let_go_at: AtomicI64,
+    pub(crate) resumed_at: AtomicI64,
     /// When held executions were last checked, microseconds.
-    pub(crate) looked_at: AtomicI64,
+    pub(crate) held_checked_at: AtomicI64,
     /// Recent outcomes of executions.
-    pub(crate) recent: Mutex<Recent>,
+    pub(crate) recent: Mutex<RecentOutcomes>,
     /// Calls in progress.
     pub(crate) open_calls: OpenCalls,
     /// Consecutive passes that were discarded because the catalog changed before their commit.
@@ -172,8 +172,8 @@ impl Inner {
     }
 
     /// Wakes the scheduler if executions wait for the places that were returned.
-    pub(crate) fn wake_who_waits(&self) {
-        if self.turns.was_short() {
+    pub(crate) fn wake_if_short(&self) {
+        if self.turns.take_shortage() {
             self.woken.notify_one();
         }
     }

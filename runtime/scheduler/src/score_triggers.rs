@@ -15,8 +15,8 @@ use perpend_domain::time::Timestamp;
 use perpend_executions::{NewWatch, Watch};
 
 use crate::catalog::PreparedRule;
+use crate::deps::{Error, Inner};
 use crate::matcher::Pass;
-use crate::parts::{Error, Inner};
 
 /// Earlier than any change: a watch with this change is complete for every rule, and no other rule is
 /// decided.
@@ -24,11 +24,11 @@ const LONG_AGO: Timestamp = Timestamp::from_micros(0);
 
 /// The rules for such targets that were made before the target.
 fn reading(rules: &[&Arc<PreparedRule>], target: &Target, last_seen: Timestamp) -> Vec<RuleId> {
-    let is_asked = |rule: &&&Arc<PreparedRule>| {
+    let is_affected = |rule: &&&Arc<PreparedRule>| {
         rule.rule.target.is_for(target) && rule.rule.created_at <= last_seen
     };
-    let asked = rules.iter().filter(is_asked);
-    asked.map(|rule| rule.rule.id.clone()).collect()
+    let affected = rules.iter().filter(is_affected);
+    affected.map(|rule| rule.rule.id.clone()).collect()
 }
 
 /// The scored targets of each project, including the trace of a scored observation, without targets written
@@ -94,8 +94,8 @@ impl Inner {
                 };
                 let rules = reading(&rules, &target, *last_seen);
                 if !rules.is_empty() {
-                    let standing = store.ledger.watch(project, &target).await?;
-                    pass.set_watch(watch_for(project, target, standing, rules, pass.now));
+                    let existing = store.ledger.watch(project, &target).await?;
+                    pass.set_watch(watch_for(project, target, existing, rules, pass.now));
                 }
             }
         }
@@ -107,12 +107,12 @@ impl Inner {
 fn watch_for(
     project: &ProjectId,
     target: Target,
-    standing: Option<Watch>,
+    existing: Option<Watch>,
     mut rules: Vec<RuleId>,
     now: Timestamp,
 ) -> NewWatch {
-    let was_due_at = standing.as_ref().map(|watch| watch.due_at);
-    let mut watch = standing.unwrap_or(Watch {
+    let was_due_at = existing.as_ref().map(|watch| watch.due_at);
+    let mut watch = existing.unwrap_or(Watch {
         project: project.clone(),
         target,
         began_at: LONG_AGO,

@@ -1,7 +1,7 @@
 //! Finds traces by their scores.
 
 use crate::rows::leads::bound;
-use crate::rows::scored::{named, needed};
+use crate::rows::score_names::{named, needed};
 use perpend_db::Sql;
 use perpend_domain::filter::{Condition, SetOp};
 
@@ -11,7 +11,7 @@ pub(super) const OWN_NUMBERS: &str =
 
 /// How the scores of a trace are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Through {
+pub(super) enum ScoreLookup {
     /// All scores with the name, before the first trace.
     Names,
     /// The scores of each trace.
@@ -26,7 +26,7 @@ pub(super) fn push_named(
     sql: &mut Sql,
     condition: &Condition,
     project: &str,
-    through: Through,
+    through: ScoreLookup,
 ) -> bool {
     let Some((op, names)) = named(condition) else {
         return false;
@@ -41,7 +41,7 @@ pub(super) fn push_named(
         let names = names.join(", ");
         let own = format!("s.project_id = {project} AND s.observation_id IS NULL");
         sql.push(&match (op, through) {
-            (SetOp::AnyOf | SetOp::AllOf, Through::Names) => format!(
+            (SetOp::AnyOf | SetOp::AllOf, ScoreLookup::Names) => format!(
                 " AND t.trace_id IN (SELECT s.trace_id FROM scores s WHERE {own} \
                  AND s.name IN ({names}) AND s.trace_id IS NOT NULL)"
             ),
@@ -62,7 +62,7 @@ pub(super) fn push_scored(
     sql: &mut Sql,
     condition: &Condition,
     project: &str,
-    through: Through,
+    through: ScoreLookup,
 ) -> bool {
     let [name] = needed(condition)[..] else {
         return false;
@@ -77,11 +77,11 @@ pub(super) fn push_scored(
     };
     let named = format!("s.project_id = {project} AND s.name = {name}{number}");
     sql.push(&match through {
-        Through::IndexOfTraces => format!(
+        ScoreLookup::IndexOfTraces => format!(
             " AND EXISTS (SELECT 1 FROM scores s INDEXED BY scores_by_trace \
              WHERE s.trace_id = t.trace_id AND {named})"
         ),
-        Through::Names | Through::Traces => {
+        ScoreLookup::Names | ScoreLookup::Traces => {
             format!(" AND t.trace_id IN (SELECT s.trace_id FROM scores s WHERE {named})")
         }
     });

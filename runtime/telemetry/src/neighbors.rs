@@ -5,8 +5,8 @@ use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::trace_list::TraceQuery;
 
 use super::refresh;
-use super::trace_order::{Ordered, Part};
-use super::trace_shape::{Shape, Way};
+use super::trace_order::{ListRange, OrderedList};
+use super::trace_shape::{AccessPath, ListShape};
 use crate::{Error, Telemetry, TraceCursor, TracesFrom};
 
 impl Telemetry {
@@ -16,7 +16,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn traces_beside(
+    pub async fn neighboring_traces(
         &self,
         project: &ProjectId,
         query: &TraceQuery,
@@ -38,31 +38,31 @@ impl Telemetry {
             return Ok([None, None]);
         };
         let is_postgres = self.pool.is_postgres();
-        let led = Shape::new(project, tenant, query, is_postgres, Way::Any);
+        let led = ListShape::new(project, tenant, query, is_postgres, AccessPath::Any);
         // Without a suitable index the list is scanned in its own order from the cursor.
         let shape = match led.has_lead {
             true => led,
-            false => Shape::new(project, tenant, query, is_postgres, Way::InTime),
+            false => ListShape::new(project, tenant, query, is_postgres, AccessPath::InTime),
         };
-        let list = Ordered::new(&shape, project, query, false);
-        let mut beside = [None, None];
-        for (found, backwards) in beside.iter_mut().zip([true, false]) {
+        let list = OrderedList::new(&shape, project, query, false);
+        let mut neighbors = [None, None];
+        for (found, backwards) in neighbors.iter_mut().zip([true, false]) {
             *found =
                 self.next_of(project, (&list, &shape), &cursor, (backwards, max_tested)).await?;
         }
-        Ok(beside)
+        Ok(neighbors)
     }
 
     async fn next_of(
         &self,
         project: &ProjectId,
-        (list, shape): (&Ordered, &Shape),
+        (list, shape): (&OrderedList, &ListShape),
         cursor: &TraceCursor,
         (backwards, max_tested): (bool, u64),
     ) -> Result<Option<TraceId>, Error> {
         let mut numbers = match shape.is_told_by_columns() {
             true => {
-                let part = Part { from: Some(cursor), backwards, skip: 0, limit: Some(1) };
+                let part = ListRange { from: Some(cursor), backwards, skip: 0, limit: Some(1) };
                 self.numbers_of(list, part).await?
             }
             false => {

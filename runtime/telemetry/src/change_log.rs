@@ -143,7 +143,7 @@ pub(super) async fn note_scored(
 ///
 /// # Errors
 /// When the database fails.
-pub async fn take_touched(tx: &mut Tx, seqs: &[i64]) -> Result<bool, Error> {
+pub async fn take_changes(tx: &mut Tx, seqs: &[i64]) -> Result<bool, Error> {
     let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
     Ok(tx.execute_for(&DELETE_TOUCHED, seqs, push).await? == seqs.len() as u64)
 }

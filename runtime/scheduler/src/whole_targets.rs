@@ -13,12 +13,12 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_executions::{NewWatch, Watch};
 
-use crate::after::{Open, is_open, look_again};
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion};
-use crate::decide::{Complete, Refusal};
+use crate::decide::{CompleteTarget, Refusal};
+use crate::deps::{Error, Inner};
 use crate::matcher::{Pass, earliest, of_rule};
-use crate::parts::{Error, Inner};
+use crate::rule_dependencies::{OpenRules, is_open, next_poll};
 use crate::target::{SessionRow, TraceRow};
 
 /// A trace or a session to be decided, with its scores.
@@ -45,8 +45,8 @@ impl Whole {
         row: &'a dyn Row,
         (completion, progress): (Completion, &Progress),
         now: Timestamp,
-    ) -> Complete<'a> {
-        Complete {
+    ) -> CompleteTarget<'a> {
+        CompleteTarget {
             project,
             target,
             environment: match self {
@@ -67,16 +67,16 @@ impl Whole {
 pub(crate) fn began_at(
     progress: &Progress,
     watch: Option<&Watch>,
-    standing: &[&Execution],
+    existing: &[&Execution],
 ) -> Timestamp {
     let watched = watch.map_or(progress.first_seen, |watch| watch.began_at);
-    let made_at = standing.iter().map(|each| each.created_at);
+    let made_at = existing.iter().map(|each| each.created_at);
     made_at.fold(progress.first_seen.max(watched), Timestamp::max)
 }
 
 /// Whether nothing has arrived since the rule made its newest executions.
-fn is_up_to_date(progress: &Progress, standing: &[&Execution]) -> bool {
-    let newest = standing.iter().max_by_key(|each| each.created_at);
+fn is_up_to_date(progress: &Progress, existing: &[&Execution]) -> bool {
+    let newest = existing.iter().max_by_key(|each| each.created_at);
     newest.is_some_and(|newest| {
         progress.last_seen <= newest.created_at
             && progress.n_observations <= newest.made.n_observations
@@ -84,42 +84,42 @@ fn is_up_to_date(progress: &Progress, standing: &[&Execution]) -> bool {
 }
 
 /// Whether a rule is due to decide a trace or a session.
-enum Ripeness {
+enum Readiness {
     /// The rule has decided, and nothing has arrived since.
-    Asked,
+    Decided,
     /// When the target is complete for the rule.
     Later(Timestamp),
     /// The target is complete now.
-    Ripe(Completion),
+    Ready(Completion),
 }
 
-fn ripeness(
+fn readiness(
     rule: &PreparedRule,
     progress: &Progress,
     watch: &Watch,
-    standing: &[&Execution],
+    existing: &[&Execution],
     now: Timestamp,
-) -> Ripeness {
+) -> Readiness {
     // Targets that arrived before the rule was made are not taken, even if they become complete only now.
-    let is_older = standing.is_empty() && progress.last_seen < rule.rule.created_at;
-    if is_older || is_up_to_date(progress, standing) {
-        return Ripeness::Asked;
+    let is_older = existing.is_empty() && progress.last_seen < rule.rule.created_at;
+    if is_older || is_up_to_date(progress, existing) {
+        return Readiness::Decided;
     }
-    let began_at = began_at(progress, Some(watch), standing);
+    let began_at = began_at(progress, Some(watch), existing);
     let completion = completion(rule.rule.target, progress, &rule.rule.timing, began_at);
     if now < completion.at {
-        return Ripeness::Later(completion.at);
+        return Readiness::Later(completion.at);
     }
-    let was_asked = completion.at <= watch.looked_at && progress.last_seen <= watch.looked_at;
-    match was_asked && !watch.waiting.contains(&rule.rule.id) {
-        true => Ripeness::Asked,
-        false => Ripeness::Ripe(completion),
+    let was_decided = completion.at <= watch.looked_at && progress.last_seen <= watch.looked_at;
+    match was_decided && !watch.waiting.contains(&rule.rule.id) {
+        true => Readiness::Decided,
+        false => Readiness::Ready(completion),
     }
 }
 
 /// The latest time at which a waiting target is examined: an execution that ends wakes its trace, but not the
 /// session.
-fn longest_look(now: Timestamp, target: &Target) -> Timestamp {
+fn latest_poll(now: Timestamp, target: &Target) -> Timestamp {
     /// For a session, milliseconds.
     const LONGEST_MS: i64 = 30_000;
     match target {
@@ -171,9 +171,9 @@ impl Inner {
         }
         for (session, at) in sessions {
             let target = Target::Session(session);
-            let standing = store.ledger.watch(project, &target).await?;
+            let existing = store.ledger.watch(project, &target).await?;
             let progress = Progress {
-                first_seen: standing.map_or(at, |watch| watch.began_at),
+                first_seen: existing.map_or(at, |watch| watch.began_at),
                 last_seen: at,
                 has_root: false,
                 root_ended_at: None,
@@ -203,13 +203,13 @@ impl Inner {
         let (mut next, mut waiting) = (None, Vec::new());
         let mut seen: Option<Whole> = None;
         for rule in &rules {
-            let standing = of_rule(&all, &rule.rule.id, target);
-            if is_open(&standing) {
+            let existing = of_rule(&all, &rule.rule.id, target);
+            if is_open(&existing) {
                 open.note(&rule.rule);
             }
-            let completion = match ripeness(rule, &progress, watch, &standing, pass.now) {
-                Ripeness::Asked => continue,
-                Ripeness::Later(at) => {
+            let completion = match readiness(rule, &progress, watch, &existing, pass.now) {
+                Readiness::Decided => continue,
+                Readiness::Later(at) => {
                     open.note(&rule.rule);
                     next = earliest(next, at);
                     if pass.catalog.awaited().contains(&rule.rule.id) {
@@ -217,12 +217,12 @@ impl Inner {
                     }
                     continue;
                 }
-                Ripeness::Ripe(completion) => completion,
+                Readiness::Ready(completion) => completion,
             };
             if open.keep_waiting(&rule.rule) {
                 open.note(&rule.rule);
-                let soon = look_again(pass.now, completion.at);
-                next = earliest(next, soon.min(longest_look(pass.now, target)));
+                let soon = next_poll(pass.now, completion.at);
+                next = earliest(next, soon.min(latest_poll(pass.now, target)));
                 waiting.push(rule.rule.id.clone());
                 continue;
             }
@@ -242,7 +242,7 @@ impl Inner {
             let row = whole.row(completion);
             let (about, at) = ((project, target), (completion, &progress));
             let complete = whole.complete(about, &*row, at, pass.now);
-            if pass.take(rule, &complete, &standing) {
+            if pass.take(rule, &complete, &existing) {
                 open.note(&rule.rule);
             }
         }
@@ -313,8 +313,8 @@ impl Inner {
         project: &ProjectId,
         target: &Target,
         rules: &[&'r Arc<PreparedRule>],
-    ) -> Result<Open<'r>, Error> {
-        let mut open = Open::default();
+    ) -> Result<OpenRules<'r>, Error> {
+        let mut open = OpenRules::default();
         let is_named = |part: &&Arc<PreparedRule>| {
             let mut rules = rules.iter();
             rules.any(|rule| rule.rule.after.contains(&part.rule.id))

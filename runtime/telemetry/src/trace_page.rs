@@ -9,7 +9,7 @@ use perpend_domain::trace_list::TraceOrder;
 
 /// A page of traces, some of which may not have been tested.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TestedTraces {
+pub struct TraceSearchResult {
     /// The traces of the page.
     pub traces: Vec<StoredTrace>,
     /// Number of matches among the tested traces; absent if the list was read only up to the page.
@@ -19,12 +19,12 @@ pub struct TestedTraces {
     /// Number of untested traces: the last ones in the direction of the search.
     pub n_left: u64,
     /// The position of this page, if it was read by [`traces_from`](crate::Telemetry::traces_from).
-    pub places: Places,
+    pub places: PagePosition,
 }
 
 /// The position of a page in its list.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Places {
+pub struct PagePosition {
     /// Number of traces before the page; absent if they are tested in memory, and if there are more than are
     /// counted.
     pub n_before: Option<u64>,
