@@ -14,6 +14,7 @@ use crate::ids::{
 use crate::model::{AttributeSource, TierOperator};
 use crate::observation::{Level, ObservationKind};
 use crate::plugin::Digest;
+use crate::prompt::PromptKind;
 use crate::score::{ScoreDataType, ScoreSource};
 use crate::time::Timestamp;
 
@@ -62,7 +63,7 @@ macro_rules! names {
 names! {
     ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, LatePolicy, ExecutionState,
     CompletionReason, BudgetScope, BudgetWindow, OnReached, ItemStatus, TierOperator,
-    AttributeSource,
+    AttributeSource, PromptKind,
 }
 
 impl PartialSchema for Timestamp {

@@ -1,18 +1,18 @@
 //! The list of prompts.
 
-use axum::Json;
 use axum::extract::State;
+use perpend_api_types::list::NumberedList;
 use perpend_catalog::prompts::PromptQuery;
 use perpend_domain::filter::Filter;
 use perpend_domain::list::Paging;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::filters::filter_problem;
 use perpend_http_kit::page;
 use perpend_http_kit::problem::Problem;
-use serde_json::Value;
 
-use super::view;
+use super::view::{self, PromptInList};
 use crate::state::App;
 
 pub(super) const LIST: &[Param] = &[
@@ -34,7 +34,7 @@ pub(super) async fn list_prompts(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<PromptInList>>, Problem> {
     let paging = Paging {
         page: params.int("page", 1, u32::MAX, 1)?,
         limit: params.int("limit", 1, 100, 10)?,
@@ -50,5 +50,5 @@ pub(super) async fn list_prompts(
         filter,
     };
     let found = app.store.catalog.prompts(&caller.project, &query, paging).await?;
-    Ok(page::answer(paging, &found, view::summary))
+    Ok(page::list(paging, &found, view::summary))
 }

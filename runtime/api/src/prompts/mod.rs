@@ -7,27 +7,27 @@ mod write;
 
 pub(super) use compose::resolve;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use perpend_catalog::prompts::{LabelChange, Prompt, PromptDeletion};
 use perpend_domain::access::Permission::{PromptRead, PromptRelease, PromptWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, PromptName};
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::{Act, OrganizationAct};
 use perpend_http_kit::extract::{Body, MISSING, Param, Params, param};
 use perpend_http_kit::otlp;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
-use super::etag;
+use super::etag::{self, Tagged};
 use crate::state::{App, Routes};
+use view::PromptView;
 
 const ALL: &str = "/api/public/v2/prompts";
 const ONE: &str = "/api/public/v2/prompts/{promptName}";
@@ -55,8 +55,7 @@ const DELETE: &[Param] = &[
 
 pub(super) fn routes(routes: &mut Routes) {
     let create =
-        Operation::post("createPrompt", ALL, "Create the next version of a prompt", PromptWrite)
-            .status(201);
+        Operation::post("createPrompt", ALL, "Create the next version of a prompt", PromptWrite);
     routes.add(create.body::<write::PromptInput>(), write::create_prompt);
     let list = Operation::get("listPrompts", ALL, "List prompts, newest first", PromptRead)
         .query(list::LIST);
@@ -145,13 +144,13 @@ async fn get_prompt(
     Path(name): Path<String>,
     params: Params,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Tagged<PromptView>, Problem> {
     let selector = selector(&params)?;
     let selector = selector.unwrap_or_else(|| VersionSelector::Label(PRODUCTION.to_owned()));
     let resolve = params.flag("resolve")?.unwrap_or(true);
     let prompt = find(&app, &caller, &parse_name(&name)?, &selector).await?;
     let view = prompt_view(&app, &caller, &prompt, resolve).await?;
-    Ok(etag::answer(&headers, &view))
+    etag::answer(&headers, &view)
 }
 
 /// The response for a prompt.
@@ -160,7 +159,7 @@ async fn prompt_view(
     caller: &Act,
     prompt: &Prompt,
     resolve: bool,
-) -> Result<Value, Problem> {
+) -> Result<PromptView, Problem> {
     let composed = match resolve {
         true => compose::resolve(app, &caller.project, &prompt.part()).await?,
         false => None,
@@ -173,13 +172,13 @@ async fn get_old_prompt(
     caller: Act,
     params: Params,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Tagged<PromptView>, Problem> {
     let name = params.text("name").ok_or_else(|| Problem::query("name", MISSING))?;
     let selector = selector(&params)?;
     let selector = selector.unwrap_or_else(|| VersionSelector::Label(PRODUCTION.to_owned()));
     let prompt = find(&app, &caller, &parse_name(name)?, &selector).await?;
     let view = prompt_view(&app, &caller, &prompt, true).await?;
-    Ok(etag::answer(&headers, &view))
+    etag::answer(&headers, &view)
 }
 
 /// Changes of the labels of a version.
@@ -200,7 +199,7 @@ async fn update_labels(
     Path((name, version)): Path<(String, String)>,
     headers: HeaderMap,
     Body(input): Body<Labels>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<PromptView>, Problem> {
     let name = parse_name(&name)?;
     let missing = || Problem::not_found("prompt version");
     let version: i64 = version.parse().map_err(|_| missing())?;
@@ -237,7 +236,7 @@ async fn update_labels(
         perpend_db::Error::NotFound => missing(),
         error => error.into(),
     })?;
-    Ok(Json(view::prompt(&caller.project, &prompt, None)))
+    Ok(Answer(view::prompt(&caller.project, &prompt, None)))
 }
 
 async fn delete_prompt(
@@ -277,7 +276,7 @@ async fn delete_prompt(
 }
 
 /// Labels that key pairs of the project can neither move nor delete.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 struct ProtectedLabels {
     labels: Vec<String>,
 }
@@ -303,9 +302,12 @@ async fn project_in_header(
     Ok(found.ok_or_else(missing)?.id)
 }
 
-async fn get_protected(State(app): State<App>, caller: Act) -> Result<Json<Value>, Problem> {
+async fn get_protected(
+    State(app): State<App>,
+    caller: Act,
+) -> Result<Answer<ProtectedLabels>, Problem> {
     let labels = app.store.catalog.protected_labels(&caller.project).await?;
-    Ok(Json(json!({ "labels": labels })))
+    Ok(Answer(ProtectedLabels { labels }))
 }
 
 async fn set_protected(
@@ -313,7 +315,7 @@ async fn set_protected(
     caller: OrganizationAct,
     headers: HeaderMap,
     Body(mut input): Body<ProtectedLabels>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ProtectedLabels>, Problem> {
     write::check_labels("labels", &input.labels)?;
     if let Some(at) = input.labels.iter().position(|label| label == LATEST) {
         let message = "must not be latest, which moves with each new version";
@@ -323,5 +325,5 @@ async fn set_protected(
     input.labels.sort_unstable();
     input.labels.dedup();
     app.store.catalog.protect_labels(&project, &input.labels).await?;
-    Ok(Json(json!({ "labels": input.labels })))
+    Ok(Answer(input))
 }

@@ -1,14 +1,13 @@
 //! New versions of prompts.
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use perpend_catalog::prompts::{NewPrompt, Prompt};
 use perpend_domain::prompt::compose::IncludedPrompt;
 use perpend_domain::prompt::{
     InvalidPrompt, LATEST, MAX_COMMIT_MESSAGE_CHARS, PRODUCTION, PromptBody, PromptKind,
     PromptName, check_label,
 };
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, must_be_one_of};
 use perpend_http_kit::problem::Problem;
@@ -16,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::view::PromptView;
 use super::{compose, view};
 use crate::state::App;
 
@@ -144,16 +144,16 @@ pub(super) async fn create_prompt(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<PromptInput>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+) -> Result<Answer<PromptView, 201>, Problem> {
     let prompt = create(&app, &caller, input).await?;
-    Ok((StatusCode::CREATED, Json(view::prompt(&caller.project, &prompt, None))))
+    Ok(Answer(view::prompt(&caller.project, &prompt, None)))
 }
 
 pub(super) async fn create_old_prompt(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<OldPromptInput>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<PromptView>, Problem> {
     let mut labels = input.labels.unwrap_or_default();
     if input.is_active == Some(true) && labels.iter().all(|label| label != PRODUCTION) {
         labels.push(PRODUCTION.to_owned());
@@ -168,5 +168,5 @@ pub(super) async fn create_old_prompt(
         commit_message: None,
     };
     let prompt = create(&app, &caller, input).await?;
-    Ok(Json(view::prompt(&caller.project, &prompt, None)))
+    Ok(Answer(view::prompt(&caller.project, &prompt, None)))
 }

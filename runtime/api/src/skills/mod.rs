@@ -3,19 +3,22 @@
 mod files;
 mod front_matter;
 
-use axum::Json;
 use axum::extract::{Path, State};
+use perpend_api_types::any_json::AnyJson;
+use perpend_api_types::list::PageMeta;
 use perpend_catalog::skills::{Skill, SkillFile, SkillQuery, SkillSummary};
 use perpend_domain::access::Permission::{PromptRead, PromptWrite};
+use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, check_label};
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Param, Params, param};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::state::{App, Routes};
@@ -105,45 +108,135 @@ struct Labels {
     labels: Vec<String>,
 }
 
-fn file_view(file: &SkillFile) -> Value {
-    json!({
-        "id": file.id,
-        "path": file.path,
-        "blobId": file.sha256,
-        "sha256Hash": file.sha256,
-        "contentType": content_type(&file.path),
-        "contentLength": file.size,
-    })
+/// A file of a skill.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SkillFile)]
+struct FileView {
+    id: String,
+    path: String,
+    /// Equal to `sha256Hash`.
+    blob_id: String,
+    /// SHA-256 of the content in base64.
+    sha256_hash: String,
+    /// MIME type.
+    content_type: &'static str,
+    /// Number of bytes.
+    content_length: u64,
 }
 
-fn view(caller: &perpend_domain::ids::ProjectId, skill: &Skill) -> Value {
-    json!({
-        "id": skill.id,
-        "createdAt": skill.created_at,
-        "updatedAt": skill.updated_at,
-        "projectId": caller,
-        "createdBy": skill.created_by,
-        "name": skill.name,
-        "description": skill.description,
-        "frontmatter": skill.frontmatter,
-        "version": skill.version,
-        "tags": skill.tags,
-        "labels": skill.labels,
-        "commitMessage": skill.commit_message,
-        "files": skill.files.iter().map(file_view).collect::<Vec<_>>(),
-    })
+/// A version of a skill.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Skill)]
+struct SkillView {
+    id: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    project_id: ProjectId,
+    created_by: String,
+    name: String,
+    description: String,
+    /// Front matter of the main file.
+    frontmatter: AnyJson,
+    version: i64,
+    /// Tags of the skill.
+    tags: Vec<String>,
+    labels: Vec<String>,
+    commit_message: Option<String>,
+    files: Vec<FileView>,
 }
 
-fn summary(skill: &SkillSummary) -> Value {
-    json!({
-        "name": skill.name,
-        "description": skill.description,
-        "tags": skill.tags,
-        "latestVersion": skill.latest,
-        "latestVersionCreatedAt": skill.created_at,
-        "latestVersionLastUpdatedAt": skill.updated_at,
-        "productionVersion": skill.production,
-    })
+/// A skill in a list.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct SkillInList {
+    name: String,
+    description: String,
+    tags: Vec<String>,
+    latest_version: i64,
+    latest_version_created_at: Timestamp,
+    latest_version_last_updated_at: Timestamp,
+    /// The version with the label `production`.
+    production_version: Option<i64>,
+}
+
+/// A page of skills.
+#[derive(Debug, Serialize, ToSchema)]
+struct SkillList {
+    data: Vec<SkillInList>,
+    meta: SkillListMeta,
+}
+
+/// The position of a page of skills.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct SkillListMeta {
+    #[serde(flatten)]
+    page: PageMeta,
+    has_next_page: bool,
+}
+
+/// A deleted version of a skill.
+#[derive(Debug, Serialize, ToSchema)]
+struct DeletedSkillVersion {
+    /// Always true.
+    deleted: bool,
+}
+
+/// Contents of files in the order of the request.
+#[derive(Debug, Serialize, ToSchema)]
+struct SkillContents {
+    data: Vec<SkillContent>,
+}
+
+/// The content of a file.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct SkillContent {
+    sha256_hash: String,
+    content: String,
+}
+
+fn file_view(file: &SkillFile) -> FileView {
+    FileView {
+        id: file.id.clone(),
+        path: file.path.clone(),
+        blob_id: file.sha256.clone(),
+        sha256_hash: file.sha256.clone(),
+        content_type: content_type(&file.path),
+        content_length: file.size,
+    }
+}
+
+fn view(project: &ProjectId, skill: &Skill) -> SkillView {
+    SkillView {
+        id: skill.id.clone(),
+        created_at: skill.created_at,
+        updated_at: skill.updated_at,
+        project_id: project.clone(),
+        created_by: skill.created_by.clone(),
+        name: skill.name.clone(),
+        description: skill.description.clone(),
+        frontmatter: (&skill.frontmatter).into(),
+        version: skill.version,
+        tags: skill.tags.clone(),
+        labels: skill.labels.clone(),
+        commit_message: skill.commit_message.clone(),
+        files: skill.files.iter().map(file_view).collect(),
+    }
+}
+
+fn summary(skill: &SkillSummary) -> SkillInList {
+    SkillInList {
+        name: skill.name.clone(),
+        description: skill.description.clone(),
+        tags: skill.tags.clone(),
+        latest_version: skill.latest,
+        latest_version_created_at: skill.created_at,
+        latest_version_last_updated_at: skill.updated_at,
+        production_version: skill.production,
+    }
 }
 
 fn missing() -> Problem {
@@ -166,7 +259,7 @@ async fn list_skills(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<SkillList>, Problem> {
     let paging = page::paging(&params)?;
     let text = |name| params.text(name).map(str::to_owned);
     let query = SkillQuery {
@@ -177,20 +270,22 @@ async fn list_skills(
         to: params.time("toUpdatedAt")?,
     };
     let found = app.store.catalog.skills(&caller.project, &query, paging).await?;
-    let Json(mut answer) = page::answer(paging, &found, summary);
     let seen = paging.offset().saturating_add(paging.limit.into());
-    answer["meta"]["hasNextPage"] = (seen < found.n_total).into();
-    Ok(Json(answer))
+    let meta = SkillListMeta {
+        page: PageMeta::new(paging, found.n_total),
+        has_next_page: seen < found.n_total,
+    };
+    Ok(Answer(SkillList { data: found.items.iter().map(summary).collect(), meta }))
 }
 
 async fn create_version(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<NewVersion>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<SkillView>, Problem> {
     let new = input.read(&app, &caller.project).await?;
     let made = app.store.catalog.create_skill(&caller.project, &new, app.web.clock.now()).await?;
-    Ok(Json(view(&caller.project, &made)))
+    Ok(Answer(view(&caller.project, &made)))
 }
 
 async fn get_skill(
@@ -198,7 +293,7 @@ async fn get_skill(
     caller: Act,
     Path(name): Path<String>,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<SkillView>, Problem> {
     let version = params.int("version", 1, i32::MAX.cast_unsigned(), 0)?;
     let which = match (version, params.text("label")) {
         (0, label) => VersionSelector::Label(label.unwrap_or(PRODUCTION).to_owned()),
@@ -209,7 +304,7 @@ async fn get_skill(
         }
     };
     let found = app.store.catalog.skill(&caller.project, &name, &which).await?;
-    Ok(Json(view(&caller.project, &found.ok_or_else(missing)?)))
+    Ok(Answer(view(&caller.project, &found.ok_or_else(missing)?)))
 }
 
 async fn update_tags(
@@ -217,7 +312,7 @@ async fn update_tags(
     caller: Act,
     Path(name): Path<String>,
     Body(mut input): Body<Tags>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<SkillView>, Problem> {
     let fits = |tag: &String| {
         (1..=MAX_TAG_CHARS).contains(&tag.chars().count()) && !tag.chars().any(char::is_control)
     };
@@ -231,7 +326,7 @@ async fn update_tags(
     input.tags.retain(|tag| seen.insert(tag.clone()));
     let now = app.web.clock.now();
     let tagged = app.store.catalog.tag_skill(&caller.project, &name, &input.tags, now);
-    Ok(Json(view(&caller.project, &tagged.await.map_err(or_missing)?)))
+    Ok(Answer(view(&caller.project, &tagged.await.map_err(or_missing)?)))
 }
 
 async fn set_labels(
@@ -239,7 +334,7 @@ async fn set_labels(
     caller: Act,
     Path((name, version)): Path<(String, String)>,
     Body(input): Body<Labels>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<SkillView>, Problem> {
     let version = parse_version(&version)?;
     if input.labels.len() > MAX_LABELS {
         let message =
@@ -264,26 +359,26 @@ async fn set_labels(
     let labels: Vec<String> = labels.collect();
     let now = app.web.clock.now();
     let labelled = app.store.catalog.label_skill(&caller.project, &name, version, &labels, now);
-    Ok(Json(view(&caller.project, &labelled.await.map_err(or_missing)?)))
+    Ok(Answer(view(&caller.project, &labelled.await.map_err(or_missing)?)))
 }
 
 async fn delete_version(
     State(app): State<App>,
     caller: Act,
     Path((name, version)): Path<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DeletedSkillVersion>, Problem> {
     let version = parse_version(&version)?;
     let now = app.web.clock.now();
     let deleted = app.store.catalog.delete_skill(&caller.project, &name, version, now);
     deleted.await.map_err(or_missing)?;
-    Ok(Json(json!({ "deleted": true })))
+    Ok(Answer(DeletedSkillVersion { deleted: true }))
 }
 
 async fn get_contents(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<SkillContents>, Problem> {
     let refuse = |message: String| Err(Problem::query("sha256Hashes", message));
     let hashes = params.list("sha256Hashes");
     if hashes.is_empty() || hashes.len() > MAX_HASHES {
@@ -310,7 +405,7 @@ async fn get_contents(
     for hash in &hashes {
         let text = found.iter().find(|(known, _)| known == hash);
         let (_, text) = text.ok_or_else(|| Problem::not_found("content of a skill"))?;
-        data.push(json!({ "sha256Hash": hash, "content": text }));
+        data.push(SkillContent { sha256_hash: hash.clone(), content: text.clone() });
     }
-    Ok(Json(json!({ "data": data })))
+    Ok(Answer(SkillContents { data }))
 }

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::reference::{pieces, reference};
 use super::{PromptBody, PromptKind};
@@ -198,23 +198,10 @@ impl Composer<'_> {
     }
 }
 
-/// The dependency graph for the API; `None` if nothing is included.
-#[must_use]
-pub fn graph(root: &IncludedPrompt, composed: &ComposedPrompt) -> Option<Value> {
-    if composed.included.is_empty() {
-        return None;
-    }
-    let node = |part: &IncludedPrompt| json!({ "id": part.id, "name": part.name, "version": part.version });
-    let dependencies: Map<String, Value> = composed
-        .included
-        .iter()
-        .map(|(id, parts)| (id.clone(), parts.iter().map(node).collect()))
-        .collect();
-    Some(json!({ "root": node(root), "dependencies": dependencies }))
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn part(name: &str, text: &str) -> IncludedPrompt {
@@ -274,10 +261,9 @@ mod tests {
         let parts = [part("a", &include("b")), part("b", "B")];
         let composed = compose(&root, &known(&parts)).unwrap();
         assert_eq!(text(&composed), "B and B");
-        let graph = graph(&root, &composed).unwrap();
-        assert_eq!(graph["root"]["id"], "id-root");
-        assert_eq!(graph["dependencies"]["id-root"].as_array().unwrap().len(), 2);
-        assert_eq!(graph["dependencies"]["id-a"][0]["name"], "b");
+        let included: HashMap<_, _> = composed.included.iter().cloned().collect();
+        assert_eq!(included["id-root"].len(), 2);
+        assert_eq!(included["id-a"][0].name, "b");
     }
 
     #[test]
