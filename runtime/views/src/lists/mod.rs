@@ -12,6 +12,6 @@ pub(crate) mod search;
 pub(crate) mod suggest;
 pub(crate) mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod trace_line;
 pub(crate) mod traces;

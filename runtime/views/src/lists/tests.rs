@@ -564,7 +564,7 @@ fn a_user_and_a_session_are_inert() {
         rules: RuleRange { from: 0, n: 50, n_all: 60 },
         turns: Turn::all(1, None, vec![turn], "/project/p"),
         n_turns: 30,
-        wanted: 1,
+        current_turn: 1,
         is_jump: true,
         typed_turn: typed(),
         fault: Some("The turn is not understood: it is a number."),

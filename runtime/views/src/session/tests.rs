@@ -24,7 +24,7 @@ fn page(turns: Vec<Turn>) -> String {
         rules: RuleRange::default(),
         turns,
         n_turns: 30,
-        wanted: 1,
+        current_turn: 1,
         is_jump: false,
         typed_turn: String::new(),
         fault: None,
