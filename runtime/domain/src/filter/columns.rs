@@ -144,7 +144,7 @@ const OUTPUT_COST: Column = Column::new("outputCost", Number).aka(&["Output Cost
 const TOTAL_COST: Column = Column::new("totalCost", Number).aka(&["cost", "Total Cost ($)"]);
 const ERRORS: Column = Column::new("errorCount", Number).aka(&["errors", "Error Level Count"]);
 const N_OBSERVATIONS: Column =
-    Column::new("observationCount", Number).aka(&["steps", "Observation Count"]);
+    Column::new("observationCount", Number).aka(&["observations", "steps", "Observation Count"]);
 const BOOKMARKED: Column = Column::new("bookmarked", Bool).aka(&["⭐️"]);
 const METADATA: Column = Column::new("metadata", Members).aka(&["Metadata"]);
 const QUERY_METADATA: Column = Column::new("metadata", QueryMembers).aka(&["Metadata"]);
@@ -251,7 +251,9 @@ pub static TRACES: &[Column] = &[
     RELEASE,
     LEVEL,
     TAGS,
-    Column::new("kinds", List).aka(&["kind", "type", "Type", "Kinds of steps"]).of(KINDS),
+    Column::new("kinds", List)
+        .aka(&["kind", "type", "Type", "Observation kinds", "Kinds of steps"])
+        .of(KINDS),
     Column::new("models", List).aka(&["model", "providedModelName", "Model"]),
     Column::new("prompts", List).aka(&["promptName", "Prompt Name"]),
     BOOKMARKED,

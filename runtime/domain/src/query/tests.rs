@@ -50,7 +50,7 @@ fn columns_are_found_by_the_headings_of_their_lists_in_any_case() {
         let tests = tests_of(text, columns).into_iter();
         tests.map(|(id, _)| id).collect::<Vec<_>>()
     };
-    let text = "user:a session:a cost:>1 Errors:>0 steps:>9 STARTED:>2026-03-01 Warnings:0 \"Kinds of steps\":TOOL";
+    let text = "user:a session:a cost:>1 Errors:>0 Observations:>9 STARTED:>2026-03-01 Warnings:0 \"Observation kinds\":TOOL";
     let ids = [
         "userId",
         "sessionId",
