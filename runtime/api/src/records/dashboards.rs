@@ -2,22 +2,25 @@
 
 use std::collections::HashSet;
 
-use axum::Json;
 use axum::extract::{Path, State};
+use perpend_api_types::filter::Condition;
+use perpend_api_types::list::{Confirmation, NumberedList};
 use perpend_catalog::dashboards::{
     Content, Dashboard, DashboardPatch, NewPlacement, Placement, Tile,
 };
 use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use perpend_domain::filter::Filter;
 use perpend_domain::metrics::MetricView;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Params, must_be_one_of, object};
 use perpend_http_kit::filters::filter_problem_at;
 use perpend_http_kit::page;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::widgets::{check_length, checked_description, checked_name};
@@ -91,7 +94,7 @@ struct NewDashboard {
     #[serde(default, deserialize_with = "object")]
     definition: Option<Definition>,
     /// Conditions on all widgets.
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<Condition>>)]
     filters: Option<Vec<Value>>,
 }
 
@@ -104,7 +107,7 @@ struct DashboardChange {
     /// Replaces all placements.
     #[serde(default, deserialize_with = "object")]
     definition: Option<Definition>,
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<Condition>>)]
     filters: Option<Vec<Value>>,
 }
 
@@ -252,38 +255,81 @@ fn checked_filters(filters: &[Value]) -> Result<(), Problem> {
     Ok(())
 }
 
-fn placement_view(placement: &Placement) -> Value {
-    let tile = placement.tile;
-    let mut view = json!({ "id": placement.id });
-    match &placement.content {
-        Content::Widget(id) => {
-            view["type"] = "widget".into();
-            view["widgetId"] = id.as_str().into();
-        }
-        Content::Preset(id) => {
-            view["type"] = "preset".into();
-            view["presetId"] = id.as_str().into();
-        }
-    }
-    for (name, value) in
-        [("x", tile.x), ("y", tile.y), ("width", tile.width), ("height", tile.height)]
-    {
-        view[name] = value.into();
-    }
-    view
+/// A placement of a widget or a preset on a dashboard.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DashboardPlacement)]
+struct PlacementView {
+    id: String,
+    #[serde(flatten)]
+    content: PlacementContent,
+    /// First column, starting at 0.
+    x: i64,
+    /// First row, starting at 0.
+    y: i64,
+    /// Columns.
+    width: i64,
+    /// Rows.
+    height: i64,
 }
 
-fn view(dashboard: &Dashboard) -> Value {
-    let placements = dashboard.placements.iter().map(placement_view);
-    json!({
-        "id": dashboard.id,
-        "createdAt": dashboard.created_at,
-        "updatedAt": dashboard.updated_at,
-        "name": dashboard.name,
-        "description": dashboard.description,
-        "definition": { "widgets": placements.collect::<Vec<_>>() },
-        "filters": dashboard.filters,
-    })
+/// The content of a placement.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+enum PlacementContent {
+    Widget { widget_id: String },
+    Preset { preset_id: String },
+}
+
+/// A dashboard.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Dashboard)]
+struct DashboardView {
+    id: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    name: String,
+    description: String,
+    definition: PlacementList,
+    /// Conditions on all widgets.
+    #[schema(value_type = Vec<Condition>)]
+    filters: Vec<Value>,
+}
+
+/// The placements of a dashboard.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DashboardPlacements)]
+struct PlacementList {
+    widgets: Vec<PlacementView>,
+}
+
+fn placement_view(placement: &Placement) -> PlacementView {
+    let tile = placement.tile;
+    PlacementView {
+        id: placement.id.clone(),
+        content: match &placement.content {
+            Content::Widget(id) => PlacementContent::Widget { widget_id: id.clone() },
+            Content::Preset(id) => PlacementContent::Preset { preset_id: id.clone() },
+        },
+        x: tile.x,
+        y: tile.y,
+        width: tile.width,
+        height: tile.height,
+    }
+}
+
+fn view(dashboard: &Dashboard) -> DashboardView {
+    DashboardView {
+        id: dashboard.id.clone(),
+        created_at: dashboard.created_at,
+        updated_at: dashboard.updated_at,
+        name: dashboard.name.clone(),
+        description: dashboard.description.clone(),
+        definition: PlacementList {
+            widgets: dashboard.placements.iter().map(placement_view).collect(),
+        },
+        filters: dashboard.filters.clone(),
+    }
 }
 
 fn missing() -> Problem {
@@ -307,17 +353,17 @@ async fn list_dashboards(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<DashboardView>>, Problem> {
     let paging = page::paging(&params)?;
     let found = app.store.catalog.dashboards(&caller.project, paging).await?;
-    Ok(page::answer(paging, &found, view))
+    Ok(page::list(paging, &found, view))
 }
 
 async fn create_dashboard(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<NewDashboard>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DashboardView>, Problem> {
     checked_name(&input.name)?;
     let description = input.description.unwrap_or_default();
     checked_description(&description)?;
@@ -336,16 +382,16 @@ async fn create_dashboard(
     };
     let made = app.store.catalog.create_dashboard(&caller.project, &dashboard);
     made.await.map_err(no_widget)?;
-    Ok(Json(view(&dashboard)))
+    Ok(Answer(view(&dashboard)))
 }
 
 async fn get_dashboard(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DashboardView>, Problem> {
     let found = app.store.catalog.dashboard(&caller.project, &id).await?;
-    Ok(Json(view(&found.ok_or_else(missing)?)))
+    Ok(Answer(view(&found.ok_or_else(missing)?)))
 }
 
 async fn update_dashboard(
@@ -353,7 +399,7 @@ async fn update_dashboard(
     caller: Act,
     Path(id): Path<String>,
     Body(input): Body<DashboardChange>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DashboardView>, Problem> {
     find(&app, &caller, &id).await?;
     input.name.as_deref().map_or(Ok(()), checked_name)?;
     let description = input.description.as_deref();
@@ -371,20 +417,20 @@ async fn update_dashboard(
     }
     let now = app.web.clock.now();
     let changed = app.store.catalog.update_dashboard(&caller.project, &id, &patch, now);
-    Ok(Json(view(&changed.await.map_err(no_widget)?)))
+    Ok(Answer(view(&changed.await.map_err(no_widget)?)))
 }
 
 async fn delete_dashboard(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     let deleted = app.store.catalog.delete_dashboard(&caller.project, &id).await;
     deleted.map_err(|error| match error {
         perpend_db::Error::NotFound => missing(),
         error => error.into(),
     })?;
-    Ok(Json(json!({ "message": "Dashboard successfully deleted" })))
+    Ok(Answer(Confirmation::new("Dashboard successfully deleted")))
 }
 
 async fn add_placement(
@@ -392,13 +438,13 @@ async fn add_placement(
     caller: Act,
     Path(id): Path<String>,
     Body(input): Body<PlacementInput>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<PlacementView>, Problem> {
     find(&app, &caller, &id).await?;
     let new = input.checked("", app.web.ids.uuid().to_string())?;
     let max = i64::try_from(MAX_PLACEMENTS).unwrap_or(i64::MAX);
     let now = app.web.clock.now();
     let added = app.store.catalog.add_placement(&caller.project, &id, &new, max, now);
-    Ok(Json(placement_view(&added.await.map_err(no_widget)?)))
+    Ok(Answer(placement_view(&added.await.map_err(no_widget)?)))
 }
 
 fn no_placement() -> Problem {
@@ -410,7 +456,7 @@ async fn move_placement(
     caller: Act,
     Path((id, placement)): Path<(String, String)>,
     Body(patch): Body<TilePatch>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<PlacementView>, Problem> {
     let dashboard = find(&app, &caller, &id).await?;
     let mut all = dashboard.placements.into_iter();
     let found = all.find(|one| one.id == placement);
@@ -434,14 +480,14 @@ async fn move_placement(
         perpend_db::Error::NotFound => no_placement(),
         error => Problem::from(error),
     })?;
-    Ok(Json(placement_view(&found)))
+    Ok(Answer(placement_view(&found)))
 }
 
 async fn delete_placement(
     State(app): State<App>,
     caller: Act,
     Path((id, placement)): Path<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     let now = app.web.clock.now();
     let deleted = app.store.catalog.delete_placement(&caller.project, &id, &placement, now).await;
     deleted.map_err(|error| match error {
@@ -450,5 +496,5 @@ async fn delete_placement(
         }
         error => error.into(),
     })?;
-    Ok(Json(json!({ "message": "Dashboard placement successfully deleted" })))
+    Ok(Answer(Confirmation::new("Dashboard placement successfully deleted")))
 }

@@ -5,16 +5,19 @@ pub(super) mod names;
 mod query;
 mod time;
 
-use axum::Json;
 use axum::extract::State;
+use perpend_api_types::any_json::AnyJson;
 use perpend_domain::access::Permission::MetricRead;
 use perpend_domain::metrics::MetricGroup;
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use crate::records::metrics::time::TIME;
 use crate::records::metrics::time::metrics_problem;
@@ -44,12 +47,20 @@ pub(super) fn routes(routes: &mut Routes) {
     daily::routes(routes);
 }
 
+/// Rows of a metric query. Each has a member per dimension and metric of the query, and
+/// `time_dimension` if requested.
+#[derive(Debug, Serialize, ToSchema)]
+struct MetricRows {
+    #[schema(value_type = Vec<BTreeMap<String, AnyJson>>)]
+    data: Vec<Value>,
+}
+
 async fn metrics(
     State(app): State<App>,
     caller: Act,
     params: Params,
     version: Version,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<MetricRows>, Problem> {
     let request = MetricParams::read(&params, version)?;
     let groups = app.store.telemetry.metrics(&caller.project, &request.query).await;
     let groups = groups.map_err(metrics_problem)?;
@@ -59,7 +70,7 @@ async fn metrics(
     }
     sort(&request, &mut rows);
     rows.truncate(request.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS));
-    Ok(Json(json!({ "data": rows })))
+    Ok(Answer(MetricRows { data: rows }))
 }
 
 fn row(request: &MetricParams, group: &MetricGroup) -> Value {

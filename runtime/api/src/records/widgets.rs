@@ -1,12 +1,14 @@
 //! Dashboard widgets: charts of metrics.
 
-use axum::Json;
 use axum::extract::{Path, State};
+use perpend_api_types::filter::Condition;
+use perpend_api_types::list::{Confirmation, NumberedList};
 use perpend_catalog::dashboards::Widget;
 use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use perpend_domain::filter::Filter;
 use perpend_domain::metrics::MetricView;
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, Params};
 use perpend_http_kit::filters::filter_problem_at;
@@ -14,7 +16,7 @@ use perpend_http_kit::page;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::metrics::names;
@@ -69,7 +71,7 @@ struct NewWidget {
     dimensions: Vec<WidgetDimension>,
     metrics: Vec<WidgetMetric>,
     /// Conditions, all of which must hold.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<Condition>)]
     filters: Vec<Value>,
     chart_type: ChartType,
     chart_config: Option<ChartConfig>,
@@ -84,7 +86,7 @@ struct WidgetPatch {
     view: Option<String>,
     dimensions: Option<Vec<WidgetDimension>>,
     metrics: Option<Vec<WidgetMetric>>,
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<Condition>>)]
     filters: Option<Vec<Value>>,
     /// Without `chartConfig`, a new type resets it.
     chart_type: Option<ChartType>,
@@ -155,12 +157,15 @@ enum SortOrder {
 }
 
 /// The stored definition of a chart.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = WidgetChart)]
 struct Chart {
     view: String,
     dimensions: Vec<WidgetDimension>,
     metrics: Vec<WidgetMetric>,
+    /// Conditions, all of which must hold.
+    #[schema(value_type = Vec<Condition>)]
     filters: Vec<Value>,
     chart_type: ChartType,
     chart_config: ChartConfig,
@@ -316,18 +321,30 @@ impl WidgetPatch {
     }
 }
 
-fn view(widget: &Widget) -> Value {
-    let mut view = json!({
-        "id": widget.id,
-        "createdAt": widget.created_at,
-        "updatedAt": widget.updated_at,
-        "name": widget.name,
-        "description": widget.description,
-    });
-    if let (Value::Object(view), Value::Object(chart)) = (&mut view, widget.chart.clone()) {
-        view.extend(chart);
+/// A dashboard widget.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Widget)]
+struct WidgetView {
+    id: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    name: String,
+    description: String,
+    #[serde(flatten)]
+    #[schema(value_type = Chart)]
+    chart: Value,
+}
+
+fn view(widget: &Widget) -> WidgetView {
+    WidgetView {
+        id: widget.id.clone(),
+        created_at: widget.created_at,
+        updated_at: widget.updated_at,
+        name: widget.name.clone(),
+        description: widget.description.clone(),
+        chart: widget.chart.clone(),
     }
-    view
 }
 
 fn missing() -> Problem {
@@ -338,29 +355,29 @@ async fn list_widgets(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<WidgetView>>, Problem> {
     let paging = page::paging(&params)?;
     let found = app.store.catalog.widgets(&caller.project, paging).await?;
-    Ok(page::answer(paging, &found, view))
+    Ok(page::list(paging, &found, view))
 }
 
 async fn create_widget(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<NewWidget>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<WidgetView>, Problem> {
     let widget = input.checked(app.web.ids.uuid().to_string(), app.web.clock.now())?;
     app.store.catalog.create_widget(&caller.project, &widget).await?;
-    Ok(Json(view(&widget)))
+    Ok(Answer(view(&widget)))
 }
 
 async fn get_widget(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<WidgetView>, Problem> {
     let widget = app.store.catalog.widget(&caller.project, &id).await?;
-    Ok(Json(view(&widget.ok_or_else(missing)?)))
+    Ok(Answer(view(&widget.ok_or_else(missing)?)))
 }
 
 async fn update_widget(
@@ -368,7 +385,7 @@ async fn update_widget(
     caller: Act,
     Path(id): Path<String>,
     Body(patch): Body<WidgetPatch>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<WidgetView>, Problem> {
     let widget = app.store.catalog.widget(&caller.project, &id).await?;
     let mut widget = widget.ok_or_else(missing)?;
     if patch.is_empty() {
@@ -378,18 +395,18 @@ async fn update_widget(
     patch.apply(&mut widget)?;
     widget.updated_at = app.web.clock.now().max(seen);
     app.store.catalog.update_widget(&caller.project, &widget, seen).await?;
-    Ok(Json(view(&widget)))
+    Ok(Answer(view(&widget)))
 }
 
 async fn delete_widget(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<Confirmation>, Problem> {
     let deleted = app.store.catalog.delete_widget(&caller.project, &id).await;
     deleted.map_err(|error| match error {
         perpend_db::Error::NotFound => missing(),
         error => error.into(),
     })?;
-    Ok(Json(json!({ "message": "Dashboard widget successfully deleted" })))
+    Ok(Answer(Confirmation::new("Dashboard widget successfully deleted")))
 }

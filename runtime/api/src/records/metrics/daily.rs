@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
 use axum::extract::State;
-use perpend_api_types::list::PageMeta;
+use perpend_api_types::list::{NumberedList, PageMeta};
 use perpend_domain::access::Permission::MetricRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS, TRACES};
 use perpend_domain::metrics::{
     Aggregation, Granularity, Metric, MetricGroup, MetricQuery, MetricView,
 };
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::page;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
+use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use super::time::metrics_problem;
 use crate::records::conditions::Conditions;
@@ -106,14 +108,50 @@ struct Day {
     n_traces: Value,
     n_observations: u64,
     total_cost: f64,
-    usage: Vec<Value>,
+    usage: Vec<DailyUsage>,
+}
+
+/// Metrics of a day.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct DailyMetrics {
+    /// `YYYY-MM-DD` in UTC.
+    #[schema(format = Date)]
+    date: String,
+    #[schema(value_type = u64)]
+    count_traces: Value,
+    count_observations: u64,
+    /// US dollars.
+    total_cost: f64,
+    usage: Vec<DailyUsage>,
+}
+
+/// Metrics of a model on a day.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct DailyUsage {
+    /// Null for observations without a model.
+    model: Option<String>,
+    #[schema(value_type = f64)]
+    input_usage: Value,
+    #[schema(value_type = f64)]
+    output_usage: Value,
+    #[schema(value_type = f64)]
+    total_usage: Value,
+    /// US dollars.
+    #[schema(value_type = f64)]
+    total_cost: Value,
+    #[schema(value_type = u64)]
+    count_observations: Value,
+    #[schema(value_type = u64)]
+    count_traces: Value,
 }
 
 async fn by_day(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<NumberedList<DailyMetrics>>, Problem> {
     let paging = page::paging(&params)?;
     let count = [(Aggregation::Count, "count")];
     let traces = metric_query(&params, MetricView::Traces, &[], &count)?;
@@ -129,39 +167,35 @@ async fn by_day(
     for group in found.map_err(metrics_problem)? {
         let Some(at) = group.at else { continue };
         let day = days.entry(at).or_default();
-        let values = results(&models, &group);
-        day.n_observations += values[0].as_u64().unwrap_or(0);
-        day.total_cost += values[4].as_f64().unwrap_or(0.0);
-        day.usage.push(json!({
-            "model": group.dimensions.first(),
-            "inputUsage": values[1],
-            "outputUsage": values[2],
-            "totalUsage": values[3],
-            "totalCost": values[4],
-            "countObservations": values[0],
-            "countTraces": 0,
-        }));
+        let mut values = results(&models, &group).into_iter();
+        let mut next = || values.next().unwrap_or_default();
+        let (n_observations, input, output, total, cost) = (next(), next(), next(), next(), next());
+        day.n_observations += n_observations.as_u64().unwrap_or(0);
+        day.total_cost += cost.as_f64().unwrap_or(0.0);
+        day.usage.push(DailyUsage {
+            model: group.dimensions.first().cloned().flatten(),
+            input_usage: input,
+            output_usage: output,
+            total_usage: total,
+            total_cost: cost,
+            count_observations: n_observations,
+            count_traces: json!(0),
+        });
     }
     let n_total = days.len() as u64;
     let offset = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
     let page = days.into_iter().rev().skip(offset).take(paging.limit as usize);
     let mut page: Vec<(Timestamp, Day)> = page.collect();
     add_traces(&app, &caller, &params, &mut page).await?;
-    let data: Vec<Value> = page
-        .into_iter()
-        .map(|(at, day)| {
-            let n_traces = if day.n_traces.is_null() { json!(0) } else { day.n_traces };
-            json!({
-                "date": at.to_string().chars().take(10).collect::<String>(),
-                "countTraces": n_traces,
-                "countObservations": day.n_observations,
-                "totalCost": day.total_cost,
-                "usage": day.usage,
-            })
-        })
-        .collect();
+    let view = |(at, day): (Timestamp, Day)| DailyMetrics {
+        date: at.to_string().chars().take(10).collect(),
+        count_traces: if day.n_traces.is_null() { json!(0) } else { day.n_traces },
+        count_observations: day.n_observations,
+        total_cost: day.total_cost,
+        usage: day.usage,
+    };
     let meta = PageMeta::new(paging, n_total);
-    Ok(Json(json!({ "data": data, "meta": meta })))
+    Ok(Answer(NumberedList { data: page.into_iter().map(view).collect(), meta }))
 }
 
 /// Adds the number of traces of each model to the days of a page.
@@ -182,10 +216,10 @@ async fn add_traces(
     for group in found.map_err(metrics_problem)? {
         let day = page.iter_mut().find(|(at, _)| Some(*at) == group.at);
         let Some((_, day)) = day else { continue };
-        let model = json!(group.dimensions.first());
-        let used = day.usage.iter_mut().find(|used| used["model"] == model);
+        let model = group.dimensions.first().cloned().flatten();
+        let used = day.usage.iter_mut().find(|used| used.model == model);
         if let Some(used) = used {
-            used["countTraces"] = results(&traces, &group).swap_remove(0);
+            used.count_traces = results(&traces, &group).swap_remove(0);
         }
     }
     Ok(())
