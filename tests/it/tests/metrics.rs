@@ -248,9 +248,9 @@ async fn figures_of_a_time_stand_with_their_change_against_the_same_time_before(
         overview.contains("<b>1</b> <span class=\"muted change\">unchanged</span>"),
         "{overview}"
     );
-    assert!(overview.contains("Changes are against"), "{overview}");
+    assert!(overview.contains("Changes are relative to the previous period"), "{overview}");
     let first = visitor.page("?from=2026-03-02&to=2026-03-03").await;
-    assert!(first.contains("no change is shown"), "{first}");
+    assert!(first.contains("No data in the previous period"), "{first}");
 }
 
 /// The overview adds up what the metrics add up: each figure of its slower part is the answer to a question.

@@ -267,7 +267,7 @@ async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
     assert!(odd.contains("100 observations"), "{odd}");
 
     let of_step = visitor.page(&format!("{path}{step}")).await;
-    assert!(of_step.contains("data-hits=\"") && of_step.contains("End the search"), "{of_step}");
+    assert!(of_step.contains("data-hits=\"") && of_step.contains("Clear search"), "{of_step}");
     let seek = format!("/_{path}/seek?what=step&from={}", Trace::span_id(200));
     let window = visitor.page(&seek).await;
     assert!(window.contains("data-selected=\"199\""), "{window}");

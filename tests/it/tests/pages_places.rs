@@ -108,13 +108,13 @@ async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named()
         assert!(made.unwrap().status.is_success());
     }
     let page = visitor.page("/traces?q=name%3Aticket&from=2026-04-01").await;
-    assert!(page.contains("began from"), "{page}");
+    assert!(page.contains("Matches at other times, from"), "{page}");
     assert!(
         page.contains(&format!("href=\"{}/traces?q=name%3Aticket\">show them", visitor.base)),
         "{page}"
     );
     let none = visitor.page("/traces?q=name%3Aother&from=2026-04-01").await;
-    assert!(!none.contains("began from"), "{none}");
+    assert!(!none.contains("Matches at other times, from"), "{none}");
     for path in ["", "/traces", "/sessions"] {
         let page = visitor.page(&format!("{path}?from=yesterday")).await;
         assert!(page.contains("`from` must be a time"), "{path}: {page}");
@@ -314,6 +314,6 @@ async fn the_overview_says_which_share_of_traces_has_errors_and_what_it_hides() 
     assert!(part.contains(last), "{part}");
     let alone = visitor.client.get(&link).await.unwrap().text();
     assert!(alone.contains("<b>100.0 %</b> <span class=\"muted\">1 of 1</span>"), "{alone}");
-    assert!(!alone.contains("experiments hidden"), "{alone}");
+    assert!(!alone.contains("experiment traces are hidden"), "{alone}");
     app.stop().await.unwrap();
 }

@@ -178,7 +178,8 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
     assert!(pages.contains("<bdi>Sessions</bdi>"), "{pages}");
     let commands = visitor.page("/search?q=%3Esess").await;
     assert!(
-        !commands.contains("<bdi>Sessions</bdi>") && commands.contains("what can be done"),
+        !commands.contains("<bdi>Sessions</bdi>")
+            && commands.contains("actions of the current page"),
         "{commands}"
     );
     assert!(visitor.page("/search?q=%3F").await.contains("Exact ids only"));
@@ -422,7 +423,7 @@ async fn the_reference_has_a_small_page_for_each_group_and_finds_operations_by_w
         "{found}"
     );
     let none = anybody.get("/api/reference?q=%3Cb%3E").await.unwrap().text();
-    assert!(none.contains("No operation has all these words"), "{none}");
+    assert!(none.contains("No operation contains all these words"), "{none}");
     let long = format!("/api/reference?q={}", "x".repeat(201));
     assert_eq!(anybody.get(&long).await.unwrap().status, 400);
     assert_eq!(anybody.get("/api/reference/none").await.unwrap().status, 404);
