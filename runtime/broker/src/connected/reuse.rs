@@ -189,20 +189,20 @@ mod tests {
     #[test]
     fn the_run_sets_the_reply_policy_and_the_guest_can_only_restrict_it() {
         use CacheMode::{Bypass, Refresh, Standard};
-        use ReplyPolicy::{Any, Apart, Fresh, Steady};
+        use ReplyPolicy::{Any, Deterministic, Isolated};
         // Whether the reply is read; `None` when it is not stored either.
         for (replies, cache, temperature, reads) in [
-            (Steady, Standard, Some(0.0), Some(true)),
-            (Steady, Standard, Some(0.1), Some(false)),
-            (Steady, Standard, None, Some(false)),
+            (Deterministic, Standard, Some(0.0), Some(true)),
+            (Deterministic, Standard, Some(0.1), Some(false)),
+            (Deterministic, Standard, None, Some(false)),
             (Any, Standard, None, Some(true)),
             (Any, Standard, Some(1.0), Some(true)),
-            (Fresh, Standard, Some(0.0), Some(false)),
-            (Apart, Standard, Some(0.0), None),
-            (Apart, Refresh, Some(0.0), None),
+            (ReplyPolicy::Refresh, Standard, Some(0.0), Some(false)),
+            (Isolated, Standard, Some(0.0), None),
+            (Isolated, Refresh, Some(0.0), None),
             (Any, Refresh, Some(0.0), Some(false)),
             (Any, Bypass, Some(0.0), None),
-            (Fresh, Bypass, None, None),
+            (ReplyPolicy::Refresh, Bypass, None, None),
         ] {
             let found = reuse_request(&origin(replies, 0), &request(cache, temperature));
             let found = found.map(|reuse_request| reuse_request.reads);

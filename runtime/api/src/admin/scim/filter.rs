@@ -40,7 +40,7 @@ mod tests {
             assert_eq!(UserFilter::parse(text), ada, "{text}");
         }
         let quoted = UserFilter::parse(r#"id eq "a \"b\" c""#);
-        assert_eq!(quoted, Ok(Wanted::Id("a \"b\" c".to_owned())));
+        assert_eq!(quoted, Ok(UserFilter::Id("a \"b\" c".to_owned())));
     }
 
     #[test]
