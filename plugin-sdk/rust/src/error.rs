@@ -1,43 +1,43 @@
-//! Why an evaluator gives no score.
+//! The errors of evaluators.
 
 use std::fmt;
 
-/// Why no score could be given. The case decides what the host does next; the text is for people.
+/// The reason why there is no score. The case determines how the host continues; the text is for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvalError {
-    /// The configuration passed its schema and still cannot be used; the evaluator is flagged.
+    /// The configuration satisfies its schema and is invalid nevertheless; the evaluator is flagged.
     InvalidConfig(String),
-    /// A needed part of the item is absent or has a wrong shape.
+    /// A needed part of the item is absent or has an invalid shape.
     InvalidInput(String),
-    /// There is nothing to measure for this item: recorded as skipped, never as a failure or as 0.
+    /// There is nothing to measure for this item: recorded as skipped, not as a failure or 0.
     NotApplicable(String),
-    /// A call to the host failed and the evaluator cannot go on without it.
+    /// A call to the host failed and the evaluator cannot continue without it.
     Upstream(String),
-    /// Another attempt may work.
+    /// A transient failure: another attempt may succeed.
     Transient(String),
-    /// Anything else.
+    /// Any other failure.
     Internal(String),
 }
 
 impl EvalError {
-    /// A configuration that cannot be used.
+    /// The error for an invalid configuration.
     pub fn invalid_config(text: impl Into<String>) -> Self {
         Self::InvalidConfig(text.into())
     }
 
-    /// An item that cannot be scored.
+    /// The error for an item that cannot be scored.
     pub fn invalid_input(text: impl Into<String>) -> Self {
         Self::InvalidInput(text.into())
     }
 
-    /// An item with nothing to measure.
+    /// The error for an item with nothing to measure.
     pub fn not_applicable(text: impl Into<String>) -> Self {
         Self::NotApplicable(text.into())
     }
 }
 
 impl EvalError {
-    /// The text alone, without what kind of error it is.
+    /// The text without the kind of the error.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {

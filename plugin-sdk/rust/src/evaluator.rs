@@ -1,4 +1,4 @@
-//! What an author implements.
+//! The evaluator trait and its types.
 
 use crate::model::Slot;
 use crate::{EvalError, Item, Score, ScoreSpec};
@@ -6,58 +6,58 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// One scoring function. The type itself is never built: everything hangs on associated items.
+/// One scoring function. The type is never instantiated: the trait has associated items only.
 pub trait Evaluator {
     /// Unique within the plug-in: 1 to 64 of `a-z`, `0-9` and `-`, starting with a letter.
     const ID: &'static str;
     /// For lists and menus.
     const TITLE: &'static str;
-    /// What it measures, one or more paragraphs of plain text.
+    /// The description, one or more paragraphs of plain text.
     const DESCRIPTION: &'static str;
-    /// The parts of an item it reads. What is not named is not loaded.
+    /// The parts of an item it reads. Other parts are not loaded.
     const NEEDS: Parts = Parts::OUTPUT;
     /// The scores it may give.
     const SCORES: &'static [ScoreSpec];
-    /// The models it calls; the first of a kind is the one that requests without a slot mean.
+    /// The slots of the models it calls; the first of a kind is the default slot.
     const SLOTS: &'static [Slot] = &[];
     /// True when score names depend on the configuration or the data, so that they are not all declared.
     const DYNAMIC_SCORES: bool = false;
-    /// True when equal items and configurations always give equal scores.
+    /// True when equal items and configurations always have equal scores.
     const DETERMINISTIC: bool = true;
 
-    /// The configuration. Its JSON Schema is what the host checks and fills defaults from.
+    /// The configuration. The host validates it against its JSON Schema and fills in defaults.
     type Config: DeserializeOwned + JsonSchema;
 
     /// Scores one item. An empty list means that there is nothing to report.
     ///
     /// # Errors
-    /// Whatever keeps the evaluator from giving a score; see [`EvalError`].
+    /// When there is no score; see [`EvalError`].
     fn evaluate(item: &Item, config: &Self::Config) -> Result<Vec<Score>, EvalError>;
 
-    /// Scores many items, where work can be shared between them: one answer per item, in order, each the
-    /// one that [`Self::evaluate`] would give. Called only when `plugin!` exports `batch`.
+    /// Scores many items that can share work: one result per item, in order, each equal to that of
+    /// [`Self::evaluate`]. Called only when `plugin!` exports `batch`.
     fn evaluate_batch(items: &[Item], config: &Self::Config) -> Vec<Result<Vec<Score>, EvalError>> {
         items.iter().map(|item| Self::evaluate(item, config)).collect()
     }
 
-    /// What is wrong with a configuration that satisfies its schema. Called only when `plugin!` exports
-    /// `config_check`.
+    /// The problems of a configuration that its JSON Schema cannot express. Called only when `plugin!`
+    /// exports `config_check`.
     fn check_config(_config: &Self::Config) -> Vec<ConfigProblem> {
         Vec::new()
     }
 }
 
-/// Something wrong with a configuration.
+/// A problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblem {
     /// JSON Pointer into the configuration; empty for the whole of it.
     pub pointer: String,
-    /// What is wrong, for people.
+    /// The message for users.
     pub message: String,
 }
 
 impl ConfigProblem {
-    /// A problem at a place, such as `/max_chars`.
+    /// A problem at a JSON Pointer, such as `/max_chars`.
     pub fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), message: message.into() }
     }
@@ -84,7 +84,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Nothing.
+    /// No parts.
     pub const NONE: Self =
         Self { input: false, output: false, expected_output: false, metadata: false, trace: false };
     /// The output only.
@@ -93,7 +93,7 @@ impl Parts {
     pub const OUTPUT_AND_EXPECTED: Self = Self { expected_output: true, ..Self::OUTPUT };
 }
 
-/// How an evaluator describes itself to the host.
+/// The description of an evaluator for the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvaluatorInfo {
     /// [`Evaluator::ID`].
@@ -134,7 +134,7 @@ impl EvaluatorInfo {
     }
 }
 
-/// Subschemas stand inline, so that a form can be drawn without following references.
+/// The JSON Schema with inline subschemas, so that forms need not resolve references.
 pub(crate) fn schema<C: JsonSchema>() -> String {
     let mut settings = schemars::generate::SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;

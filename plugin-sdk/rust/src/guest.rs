@@ -1,6 +1,6 @@
-//! The component's side: bindings generated from `wit/`, and the step between their types and ours.
-//! Exists in components only. Authors find what they use of it in [`host`](crate::host),
-//! [`model`](crate::model) and [`trace`](crate::trace).
+//! The bindings generated from `wit/`, and the conversions between their types and those of the SDK.
+//! It exists in components only. Plug-ins use [`host`](crate::host), [`model`](crate::model) and
+//! [`trace`](crate::trace) instead.
 
 pub(crate) mod calls;
 mod print;
@@ -10,7 +10,7 @@ use crate::{Domain, EvalError, Item, Json, Parts, Payload, Plugin, Score, ScoreV
 use bindings::exports::perpend::evaluator::evaluator::Guest;
 use bindings::perpend::evaluator::types;
 
-/// Generated from the contract by `cargo xtask generate`. A component imports only what is called: the linker leaves out the rest.
+/// Generated from the contract by `cargo xtask generate`. A component imports only the functions it calls: the linker removes the others.
 #[expect(
     missing_docs,
     unreachable_pub,
@@ -21,7 +21,7 @@ pub mod bindings {
     include!("../bindings/bindings.rs");
 }
 
-/// The optional exports have worlds of their own, so that a plug-in opts in to each.
+/// Each optional export has its own world, so that a plug-in opts in to each.
 #[expect(
     missing_docs,
     unreachable_pub,

@@ -1,5 +1,5 @@
-//! What an evaluator asks of the host besides models and traces, and who answers: in a component the
-//! bindings, in a native test what the test says.
+//! Functions of the host besides models and traces. The bindings implement them in a component, and the test
+//! in a native test.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native;
@@ -21,16 +21,16 @@ pub(crate) use native::{
 
 use crate::Json;
 
-/// How much a log line matters.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// For whoever works on the plug-in.
+    /// Details for the development of the plug-in.
     Debug,
-    /// What happened.
+    /// An event.
     Info,
-    /// Something to look at.
+    /// A possible problem.
     Warn,
-    /// Something is wrong.
+    /// A failure.
     Error,
 }
 
@@ -54,7 +54,7 @@ pub fn log_with<'a>(
     native::log(level, message, fields.as_deref());
 }
 
-/// A number that is equal for equal calls: seed random generators with it.
+/// A number that is the same for equal calls. Use it to seed random generators.
 #[must_use]
 pub fn seed() -> u64 {
     #[cfg(target_arch = "wasm32")]
@@ -63,7 +63,7 @@ pub fn seed() -> u64 {
     native::seed()
 }
 
-/// When the run started, in milliseconds since 1970; the same for each of its items.
+/// The start time of the run in milliseconds since 1970, the same for each item.
 #[must_use]
 pub fn run_time_ms() -> u64 {
     #[cfg(target_arch = "wasm32")]

@@ -1,31 +1,31 @@
-//! What is being scored.
+//! The item that is scored.
 
 use crate::{EvalError, Json};
 
-/// What is being scored. Only the parts named in [`Evaluator::NEEDS`](crate::Evaluator::NEEDS) are
-/// filled in; a part that the data does not have is `None` as well.
+/// The item that is scored. Only the parts in [`Evaluator::NEEDS`](crate::Evaluator::NEEDS) are present; a
+/// part that the data does not have is `None` as well.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Item {
     /// Unique inside one run. For log lines only: a score must not depend on it.
     pub id: String,
-    /// What went into the subject.
+    /// The input of the subject.
     pub input: Option<Payload>,
-    /// What came out of it.
+    /// The output of the subject.
     pub output: Option<Payload>,
-    /// What should have come out.
+    /// The expected output.
     pub expected_output: Option<Payload>,
     /// The text of a JSON object.
     pub metadata: Option<String>,
-    /// Where the recorded execution can be read from.
+    /// The reference to the recorded execution.
     pub trace: Option<TraceRef>,
-    /// The session that is scored, for [`session`](crate::session).
+    /// The id of the scored session, for [`session`](crate::session).
     pub session: Option<String>,
-    /// The run that is scored, for [`run`](crate::run).
+    /// The id of the scored run, for [`run`](crate::run).
     pub run: Option<String>,
 }
 
 /// A value of any JSON kind. A JSON string arrives as `Text`, unescaped and without quotes; every other
-/// kind arrives as JSON text, so that what nobody looks at costs nothing.
+/// kind arrives as JSON text, which is parsed on demand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// A string.
@@ -34,12 +34,12 @@ pub enum Payload {
     Json(String),
 }
 
-/// Where the recorded execution behind an item can be read from.
+/// A reference to the recorded execution of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceRef {
     /// The trace.
     pub trace_id: String,
-    /// The observation that is scored; absent when the whole trace is.
+    /// The scored observation; absent when the whole trace is scored.
     pub observation_id: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl Payload {
     /// The value as a tree.
     ///
     /// # Errors
-    /// `invalid-input` when the text is not JSON, which the host never sends.
+    /// `invalid-input` when the text is not JSON. The host only sends valid JSON.
     pub fn to_json(&self) -> Result<Json, EvalError> {
         match self {
             Self::Text(text) => Ok(Json::Text(text.clone())),
@@ -128,7 +128,7 @@ impl Item {
         self.output.as_ref().ok_or_else(|| EvalError::invalid_input("the item has no output"))
     }
 
-    /// The output as text: a string itself, any other value as its JSON text.
+    /// The output as text: a string unchanged, any other value as its JSON text.
     ///
     /// # Errors
     /// `invalid-input` when it is absent.
@@ -147,7 +147,7 @@ impl Item {
             .ok_or_else(|| EvalError::invalid_input("the item has no expected output"))
     }
 
-    /// The expected output as a list of acceptable texts: the elements of an array, else the one value.
+    /// The expected output as a list of acceptable texts: the elements of an array, or the value itself.
     ///
     /// # Errors
     /// `invalid-input` when it is absent or null.

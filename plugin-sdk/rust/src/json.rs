@@ -1,4 +1,4 @@
-//! A JSON tree that keeps how numbers were written and accepts every text RFC 8259 calls valid.
+//! A JSON tree that preserves the notation of numbers and accepts every text that is valid according to RFC 8259.
 //!
 //! Not serde_json: `1.0` and `1` must stay different, a number beyond `f64` and a lone surrogate escape
 //! are valid JSON, and a component that only compares texts should not carry a second parser's features.
@@ -15,26 +15,26 @@ pub enum Json {
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// A number, as it was written.
+    /// A number in its original notation.
     Number(Number),
     /// A string. A lone surrogate escape is kept as U+FFFD.
     Text(String),
     /// An array.
     Array(Vec<Json>),
-    /// An object in written order; of members with equal names the last value counts.
+    /// An object in its original order; of members with equal names the last value is kept.
     Object(Vec<(String, Json)>),
 }
 
-/// A JSON number as it was written.
+/// A JSON number in its original notation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Number(String);
 
-/// Why a text is not JSON.
+/// The error for a text that is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidJson {
-    /// What is wrong.
+    /// The reason.
     pub reason: &'static str,
-    /// Where, in bytes from the start.
+    /// The byte offset.
     pub offset: usize,
 }
 
@@ -53,7 +53,7 @@ impl Number {
         &self.0
     }
 
-    /// True when it was written without fraction and exponent.
+    /// True when it has neither fraction nor exponent.
     #[must_use]
     pub fn is_integer(&self) -> bool {
         !self.0.contains(['.', 'e', 'E'])
@@ -65,7 +65,7 @@ impl Number {
         self.0.parse().unwrap_or(f64::NAN)
     }
 
-    /// The integer, when it was written as one and fits.
+    /// The integer, if it is one and in range.
     #[must_use]
     pub fn as_i128(&self) -> Option<i128> {
         self.0.parse().ok()
@@ -73,7 +73,7 @@ impl Number {
 }
 
 impl Json {
-    /// Nesting beyond this many levels is refused, so that a hostile text cannot exhaust the stack.
+    /// The maximum nesting depth, so that a hostile text cannot exhaust the stack.
     pub const MAX_DEPTH: usize = 512;
 
     /// Reads one complete JSON text.
@@ -84,7 +84,7 @@ impl Json {
         parse::document(text)
     }
 
-    /// The string itself, or the JSON text of any other value.
+    /// The string, or the JSON text of any other value.
     #[must_use]
     pub fn into_text(self) -> String {
         match self {
@@ -108,7 +108,7 @@ impl Json {
         if last.len() == members.len() {
             return Self::Object(members);
         }
-        // The first place of a repeated name, with its last value.
+        // The position of the first member of a name, with the value of the last one.
         let mut place: BTreeMap<String, usize> = BTreeMap::new();
         let mut kept: Vec<(String, Self)> = Vec::new();
         for (name, value) in members {
@@ -124,7 +124,7 @@ impl Json {
     }
 }
 
-/// Compact JSON, members in their order, only what must be escaped is.
+/// Compact JSON with members in their order and minimal escaping.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -201,7 +201,7 @@ impl From<usize> for Json {
     }
 }
 
-/// Null when the number is not finite: JSON has no such number.
+/// Null when the number is not finite.
 impl From<f64> for Json {
     fn from(number: f64) -> Self {
         if !number.is_finite() {

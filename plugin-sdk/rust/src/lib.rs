@@ -1,7 +1,7 @@
 //! The SDK for Perpend plug-ins written in Rust.
 //!
 //! An evaluator is a type with an identifier, a configuration and one function from an item to scores;
-//! [`plugin!`] makes a component out of some of them:
+//! [`plugin!`] combines some of them to a component:
 //!
 //! ```
 //! use perpend_plugin::prelude::*;
@@ -36,23 +36,22 @@
 //!     evaluators: [MaxLength],
 //! }
 //!
-//! // An evaluator is a plain function: no sandbox is needed to test it.
+//! // An evaluator is a function: a test needs no sandbox.
 //! let item = Item::with_output("four");
 //! let scores = MaxLength::evaluate(&item, &MaxLengthConfig { max_chars: 3 }).unwrap();
 //! assert_eq!(scores[0].value, ScoreValue::Boolean(false));
 //! ```
 //!
-//! The crate of a plug-in depends on `perpend-plugin`, `serde` and `schemars` (the derive macros name
-//! them). Built with `cargo build --release --target wasm32-wasip2` from a crate of type `cdylib`, the output
-//! file is the plug-in. Native builds leave the bindings out; everything else is the same code.
+//! The crate of a plug-in depends on `perpend-plugin`, `serde` and `schemars` (required by the derive
+//! macros). Built with `cargo build --release --target wasm32-wasip2` from a crate of type `cdylib`, the output
+//! file is the plug-in. Native builds do not contain the bindings; all other code is the same.
 //!
-//! Evaluators that ask models declare slots ([`Evaluator::SLOTS`]) and call [`model::complete`]; those that
-//! look into traces name [`Parts::trace`] and use [`trace`]. In native tests [`host::with_host`] answers. A
-//! component imports only what it calls, so that nobody has to grant what is not used.
+//! Evaluators that call models declare slots ([`Evaluator::SLOTS`]) and use [`model::complete`]; those that
+//! read traces need [`Parts::trace`] and use [`trace`]. Native tests implement the host with
+//! [`host::with_host`]. A component imports only the functions it calls, so that unused capabilities need no grant.
 //!
-//! What is deliberately absent: state between calls (every call gets a fresh instance), files, clocks
-//! and environment (the sandbox has none), and a JSON tree that forgets how a number was written
-//! ([`Json`] keeps it).
+//! Not supported: state between calls (every call has a fresh instance); files, clocks and environment,
+//! which the sandbox does not have. [`Json`] preserves the notation of numbers.
 #![warn(missing_docs)]
 
 mod error;
@@ -78,7 +77,7 @@ pub use plugin::{
 };
 pub use score::{Domain, Score, ScoreSpec, ScoreValue};
 
-/// What an evaluator's file needs: `use perpend_plugin::prelude::*;`.
+/// The common imports of an evaluator: `use perpend_plugin::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         ConfigProblem, EvalError, Evaluator, Item, Json, NoConfig, Parts, Payload, Score,

@@ -1,14 +1,14 @@
 //! Language models, which the host calls on behalf of the plug-in.
 //!
-//! A plug-in names a slot that it declared, never a provider, an address or a key. What comes back as an
-//! error is what was left after the host's own retries; `?` makes it [`EvalError::Upstream`].
+//! A plug-in names a declared slot, never a provider, an address or a key. The host retries transient failures
+//! before it returns an error; `?` converts it to [`EvalError::Upstream`].
 
 use std::fmt;
 
 use crate::EvalError;
 use crate::host;
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotKind {
     /// [`complete`] and [`complete_all`].
@@ -17,79 +17,79 @@ pub enum SlotKind {
     Embedding,
 }
 
-/// A place where whoever configures the evaluator puts a model.
+/// A slot for a model, which the configuration of an evaluator assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// What requests name: 1 to 64 of `a-z`, `0-9` and `-`.
+    /// The name in requests: 1 to 64 of `a-z`, `0-9` and `-`.
     pub name: &'static str,
-    /// For people.
+    /// The description for users.
     pub description: &'static str,
-    /// What it is used for.
+    /// The use of the slot.
     pub kind: SlotKind,
-    /// Set when there is no evaluator without a model here.
+    /// True when the evaluator cannot be saved without a model.
     pub required: bool,
 }
 
 impl Slot {
-    /// A model that has to be there.
+    /// A required slot.
     #[must_use]
     pub const fn required(name: &'static str, kind: SlotKind, description: &'static str) -> Self {
         Self { name, description, kind, required: true }
     }
 
-    /// A model that may be there.
+    /// An optional slot.
     #[must_use]
     pub const fn optional(name: &'static str, kind: SlotKind, description: &'static str) -> Self {
         Self { required: false, ..Self::required(name, kind, description) }
     }
 }
 
-/// Who says a message.
+/// The role of the author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// What holds for the whole conversation.
+    /// Instructions for the whole conversation.
     System,
-    /// Who asks.
+    /// The user.
     User,
     /// The model.
     Assistant,
-    /// The plug-in, with what came of tool calls.
+    /// The plug-in, for results of tool calls.
     Tool,
 }
 
-/// A piece of a message. Media are named by their ids in the project; the host loads them.
+/// A part of a message. Media are ids of stored media of the project; the host loads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Text.
     Text(String),
     /// A stored image.
     Image(String),
-    /// A stored sound.
+    /// Stored audio.
     Audio(String),
     /// A stored file of another kind.
     File(String),
-    /// The model asks for a tool to be used; in messages of the assistant.
+    /// A call of a tool; in messages of the assistant.
     ToolCall(ToolCall),
-    /// What came of it; in messages of the role [`Role::Tool`].
+    /// The result of a call; in messages of the role [`Role::Tool`].
     ToolResult(ToolResult),
 }
 
-/// Something that was said.
+/// Something that was reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Who says it.
+    /// The role of the author.
     pub role: Role,
-    /// At least one.
+    /// The parts, at least one.
     pub parts: Vec<Part>,
 }
 
 impl Message {
-    /// A message of one text.
+    /// A message with one text.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
         Self { role, parts: vec![Part::Text(text.into())] }
     }
 
-    /// Its text parts, an empty line between them.
+    /// The text parts, separated by empty lines.
     #[must_use]
     pub fn texts(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
@@ -99,7 +99,7 @@ impl Message {
         texts.collect::<Vec<_>>().join("\n\n")
     }
 
-    /// The same message with one more part.
+    /// Adds a part.
     #[must_use]
     pub fn and(mut self, part: Part) -> Self {
         self.parts.push(part);
@@ -113,14 +113,14 @@ impl<T: Into<String>> From<(Role, T)> for Message {
     }
 }
 
-/// A function that the model may ask the plug-in to carry out.
+/// A function of the plug-in that the model may call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tool {
     /// 1 to 64 of letters, digits, `_` and `-`, unique in the request.
     pub name: String,
-    /// Tells the model when and how to use it.
+    /// The description for the model: when and how to use the tool.
     pub description: String,
-    /// JSON Schema of the arguments, an object at its top.
+    /// JSON Schema of the arguments, whose type is object.
     pub parameters: String,
 }
 
@@ -139,28 +139,28 @@ impl Tool {
     }
 }
 
-/// Whether the model has to use a tool.
+/// Whether the model must call a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// It decides.
+    /// The model decides.
     #[default]
     Auto,
-    /// It has to call one.
+    /// The model must call a tool.
     Required,
-    /// It must not call any.
+    /// The model must not call a tool.
     None,
-    /// It has to call the one of this name.
+    /// The model must call the tool of this name.
     Named(String),
 }
 
-/// The model asks for a tool to be used.
+/// A call of a tool by the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The result names it.
+    /// The identifier that the result refers to.
     pub id: String,
     /// Name of the tool.
     pub name: String,
-    /// The text of a JSON object, which need not fit the schema of the tool.
+    /// The text of a JSON object, which may violate the schema of the tool.
     pub arguments: String,
 }
 
@@ -168,13 +168,13 @@ impl ToolCall {
     /// The arguments as a `T`.
     ///
     /// # Errors
-    /// Why they are none: good as the content of a failed result, so that the model can do better.
+    /// The reason why the arguments are invalid, suitable as the content of a failed result.
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
         serde_json::from_str(&self.arguments)
             .map_err(|why| format!("the arguments of {} cannot be read: {why}", self.name))
     }
 
-    /// What came of it: what the model is to read, or why the tool failed.
+    /// The result of the call: the content for the model, or the reason why the tool failed.
     #[must_use]
     pub fn result(&self, outcome: Result<String, String>) -> ToolResult {
         let is_error = outcome.is_err();
@@ -186,30 +186,30 @@ impl ToolCall {
     }
 }
 
-/// What came of a tool call.
+/// The result of a tool call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolResult {
     /// [`ToolCall::id`].
     pub call_id: String,
-    /// What the model is to read.
+    /// The content for the model.
     pub content: String,
-    /// The tool failed, and `content` says why.
+    /// True when the tool failed; `content` is the reason.
     pub is_error: bool,
 }
 
-/// How the host's cache of answers takes part.
+/// The use of the response cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheMode {
-    /// As the run is set up.
+    /// As configured for the run.
     #[default]
     Standard,
-    /// Asks again and replaces what is stored.
+    /// Calls the model and replaces the cached response.
     Refresh,
-    /// Neither reads nor writes.
+    /// Neither reads nor writes the cache.
     Bypass,
 }
 
-/// A chat completion that is wanted.
+/// A request for a chat completion.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// The slot; `None` for the first one of its kind.
@@ -222,50 +222,50 @@ pub struct Request {
     pub temperature: Option<f32>,
     /// Nucleus sampling.
     pub top_p: Option<f32>,
-    /// The longest answer.
+    /// The maximum length of the answer, in tokens.
     pub max_output_tokens: Option<u32>,
-    /// Passed on where the provider has such a thing; [`host::seed`] is a stable one.
+    /// Sent if the provider supports seeds; [`host::seed`] is a stable one.
     pub seed: Option<u64>,
     /// Texts that end the answer.
     pub stop: Vec<String>,
-    /// Alternatives per token whose probability is wanted.
+    /// The number of alternatives per token with log-probabilities.
     pub top_logprobs: Option<u8>,
-    /// How the cache takes part.
+    /// The use of the response cache.
     pub cache: CacheMode,
     /// A JSON object with settings of the provider.
     pub extra: Option<String>,
-    /// What the model may ask for.
+    /// The tools that the model may call.
     pub tools: Vec<Tool>,
-    /// Whether it has to.
+    /// Whether the model must call a tool.
     pub tool_choice: ToolChoice,
 }
 
 impl Request {
-    /// A question of the user.
+    /// A request with one message of the user.
     pub fn user(content: impl Into<String>) -> Self {
         Self::default().and(Role::User, content)
     }
 
-    /// What holds for the whole conversation; what follows is added with [`Self::and`].
+    /// A request with a system message; further messages are added with [`Self::and`].
     pub fn system(content: impl Into<String>) -> Self {
         Self::default().and(Role::System, content)
     }
 
-    /// The same request with one more message.
+    /// Adds a message with one text.
     #[must_use]
     pub fn and(mut self, role: Role, content: impl Into<String>) -> Self {
         self.messages.push(Message::text(role, content));
         self
     }
 
-    /// The same request with one more message, of any parts.
+    /// Adds a message.
     #[must_use]
     pub fn message(mut self, message: Message) -> Self {
         self.messages.push(message);
         self
     }
 
-    /// The same request with one more part in its last message, which is that of the user where there is none.
+    /// Adds a part to the last message, or a message of the user to an empty request.
     #[must_use]
     pub fn part(mut self, part: Part) -> Self {
         match self.messages.last_mut() {
@@ -275,18 +275,18 @@ impl Request {
         self
     }
 
-    /// The same request with one more tool.
+    /// Adds a tool.
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// The next request of a conversation with tools: what the model said, and what came of each of its calls.
+    /// The next request of a conversation with tools, with the reply of the model and the results of its calls.
     #[must_use]
-    pub fn results(mut self, said: &Completion, results: Vec<ToolResult>) -> Self {
-        let text = Some(said.text.clone()).filter(|text| !text.is_empty());
-        let calls = said.tool_calls.iter().cloned().map(Part::ToolCall);
+    pub fn results(mut self, reply: &Completion, results: Vec<ToolResult>) -> Self {
+        let text = Some(reply.text.clone()).filter(|text| !text.is_empty());
+        let calls = reply.tool_calls.iter().cloned().map(Part::ToolCall);
         self.messages.push(Message {
             role: Role::Assistant,
             parts: text.into_iter().map(Part::Text).chain(calls).collect(),
@@ -298,21 +298,21 @@ impl Request {
         self
     }
 
-    /// The same request for the model in this slot.
+    /// Sets the slot.
     #[must_use]
     pub fn slot(mut self, name: &str) -> Self {
         self.slot = Some(name.to_owned());
         self
     }
 
-    /// The same request at this temperature.
+    /// Sets the temperature.
     #[must_use]
     pub fn temperature(mut self, temperature: f32) -> Self {
         self.temperature = Some(temperature);
         self
     }
 
-    /// The same request for an answer that [`Completion::read`] reads as a `T`.
+    /// Sets the response schema to that of `T`, for [`Completion::read`].
     #[must_use]
     pub fn answering<T: schemars::JsonSchema>(mut self) -> Self {
         self.response_schema = Some(crate::evaluator::schema::<T>());
@@ -320,15 +320,15 @@ impl Request {
     }
 }
 
-/// How an answer ended.
+/// The reason for the end of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FinishReason {
-    /// The model was done.
+    /// The model ended the answer.
     #[default]
     Stop,
-    /// It reached the longest answer.
+    /// The answer reached its maximum length.
     Length,
-    /// The provider cut it for reasons of content.
+    /// The provider cut the answer because of its content.
     ContentFilter,
     /// The model waits for the results of its tool calls.
     ToolCalls,
@@ -336,49 +336,49 @@ pub enum FinishReason {
     Other,
 }
 
-/// One token and how probable it was.
+/// One token with its log-probability.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenLogprob {
     /// The token.
     pub token: String,
-    /// Natural logarithm of its probability.
+    /// The natural logarithm of its probability.
     pub logprob: f32,
-    /// Other tokens with theirs, the most probable first.
+    /// Alternatives with their log-probabilities, ordered by descending probability.
     pub alternatives: Vec<(String, f32)>,
 }
 
-/// What a model answered.
+/// The answer of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Completion {
     /// The text.
     pub text: String,
-    /// JSON that fits the response schema; present exactly when there was one.
+    /// JSON that satisfies the response schema, present if one was set and no tool was called.
     pub structured: Option<String>,
-    /// How it ended.
+    /// The reason for its end.
     pub finish: FinishReason,
     /// Tokens of the request.
     pub input_tokens: u64,
     /// Tokens of the answer.
     pub output_tokens: u64,
-    /// Empty unless asked for and offered.
+    /// Empty unless requested and supported by the provider.
     pub logprobs: Vec<TokenLogprob>,
-    /// Tools that the model asks for.
+    /// The calls of tools.
     pub tool_calls: Vec<ToolCall>,
-    /// Who answered.
+    /// The model that answered.
     pub model: String,
-    /// No provider was called.
+    /// True when no provider was called.
     pub from_cache: bool,
     /// The answer in the host, which computes [`Self::probabilities`].
     #[doc(hidden)]
     pub handle: Handle,
 }
 
-/// An answer that the host holds. It says nothing of itself: two of them are equal.
+/// A completion in the host. Two handles are always equal.
 #[doc(hidden)]
 #[derive(Clone, Default)]
 pub struct Handle {
     #[cfg(target_arch = "wasm32")]
-    pub(crate) held: Option<std::rc::Rc<crate::guest::calls::Held>>,
+    pub(crate) held: Option<std::rc::Rc<crate::guest::calls::HostCompletion>>,
 }
 
 impl fmt::Debug for Handle {
@@ -393,25 +393,25 @@ impl PartialEq for Handle {
     }
 }
 
-/// Where in an answer a choice stands.
+/// The position of a choice in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'p> {
-    /// The answer is the choice, and white space around it.
+    /// The answer is the choice, with optional white space around it.
     Whole,
-    /// In the member of this name of a JSON object: a string, a boolean or a number.
+    /// The member of this name of a JSON object: a string, a boolean or a number.
     Member(&'p str),
-    /// From this byte of [`Completion::text`] on.
+    /// The choice begins at this byte of [`Completion::text`].
     Offset(usize),
 }
 
-/// How probable each choice was.
+/// The probabilities of the choices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
-    /// Each choice with its share, in order; the shares sum up to 1.
+    /// Each choice with its probability, in order; the sum is 1.
     pub shares: Vec<(String, f64)>,
-    /// How far the most probable choice is ahead of the next one.
+    /// The probability of the first choice minus that of the second.
     pub margin: f64,
-    /// The probability of all that was seen to begin a choice. Below about 0.9 the shares say little.
+    /// The total probability of the tokens that begin a choice. Below about 0.9 the shares are not reliable.
     pub coverage: f64,
 }
 
@@ -421,14 +421,14 @@ impl Completion {
         Self { text: text.into(), model: "test".to_owned(), ..Self::default() }
     }
 
-    /// An answer that asks for tools, for tests.
+    /// An answer that calls tools, for tests.
     #[must_use]
     pub fn calling(tool_calls: Vec<ToolCall>) -> Self {
         Self { finish: FinishReason::ToolCalls, tool_calls, ..Self::of("") }
     }
 
-    /// How probable each of the choices was that could have stood at the place, from the log-probabilities of the tokens
-    /// that tell them apart. `None` when there are none, or when none of the choices was begun there.
+    /// The probability of each of the choices at the place, from the log-probabilities of the tokens that distinguish
+    /// them. `None` without log-probabilities, or when no choice begins at the place.
     ///
     /// Choices are plain text: `yes` and not `"yes"`, `true` for a boolean.
     #[must_use]
@@ -439,34 +439,35 @@ impl Completion {
     /// The structured answer as a `T`.
     ///
     /// # Errors
-    /// `internal` when the request had no schema, or another one.
+    /// `internal` when the request had no schema, or the schema of another type.
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, EvalError> {
         let text = self.structured.as_deref().ok_or_else(|| {
-            EvalError::Internal("the request to the model had no response schema".to_owned())
+            EvalError::Internal("the request to the model must have a response schema".to_owned())
         })?;
-        serde_json::from_str(text)
-            .map_err(|why| EvalError::Internal(format!("the answer of the model: {why}")))
+        serde_json::from_str(text).map_err(|why| {
+            EvalError::Internal(format!("invalid structured answer of the model: {why}"))
+        })
     }
 }
 
-/// Why a model did not answer.
+/// The failure of a request to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelError {
     /// The slot is unknown, or not granted.
     NotGranted(String),
-    /// The request is wrong.
+    /// The request is invalid.
     InvalidRequest(String),
     /// The budget of the run or of the call is spent.
     BudgetExhausted(String),
-    /// No answer in time.
+    /// No answer within the time limit.
     Timeout(String),
-    /// The provider takes no more requests.
+    /// The provider refuses further requests.
     RateLimited(String),
-    /// The provider declined for reasons of content.
+    /// The provider declined to answer because of the content.
     Refused(String),
-    /// The answer never fitted the response schema.
+    /// The answer never satisfied the response schema.
     InvalidResponse(String),
-    /// Any other failure on the way.
+    /// Any other failure of the request.
     Unavailable(String),
     /// The run is being cancelled: return soon.
     Cancelled,
@@ -496,24 +497,24 @@ impl From<ModelError> for EvalError {
     }
 }
 
-/// Asks a model. The evaluation waits; that time does not count as CPU time.
+/// Calls a model and blocks until the answer arrives. The wait does not count as CPU time.
 ///
 /// # Errors
-/// What was left after the host's retries.
+/// When the request fails, after the retries of the host.
 pub fn complete(request: &Request) -> Result<Completion, ModelError> {
     host::complete(request)
 }
 
-/// Asks several questions at once, at most 64; answers stand in the order of the requests.
+/// Sends at most 64 requests concurrently; the answers are in the order of the requests.
 #[must_use]
 pub fn complete_all(requests: &[Request]) -> Vec<Result<Completion, ModelError>> {
     host::complete_all(requests)
 }
 
-/// One vector per text, in order; at most 256 texts. Without a slot: the first one for embeddings.
+/// One vector per text, in order; at most 256 texts. The default slot is the first one for embeddings.
 ///
 /// # Errors
-/// What was left after the host's retries.
+/// When the request fails, after the retries of the host.
 pub fn embed(slot: Option<&str>, texts: &[String]) -> Result<Vec<Vec<f32>>, ModelError> {
     host::embed(slot, texts)
 }

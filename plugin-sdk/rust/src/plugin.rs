@@ -1,52 +1,52 @@
-//! From some evaluators to one plug-in.
+//! The combination of evaluators to a plug-in.
 
 use crate::{ConfigProblem, EvalError, Evaluator, EvaluatorInfo, Item, Score};
 
-/// What [`plugin!`](crate::plugin!) implements: a plug-in as the host calls it.
+/// A plug-in as the host calls it, implemented by [`plugin!`](crate::plugin!).
 pub trait Plugin {
-    /// Who this plug-in is and what it offers.
+    /// The description of the plug-in.
     fn describe() -> PluginInfo;
 
     /// Scores one item with one evaluator; `config` is JSON text.
     ///
     /// # Errors
-    /// What the evaluator answers, or `invalid-config` when the plug-in has no such evaluator or the
-    /// configuration does not fit it.
+    /// The error of the evaluator, or `invalid-config` when the evaluator is unknown or the configuration
+    /// is invalid.
     fn evaluate(evaluator_id: &str, item: &Item, config: &str) -> Result<Vec<Score>, EvalError>;
 
-    /// Scores many items with one evaluator: one answer per item, in order.
+    /// Scores many items with one evaluator: one result per item, in order.
     fn evaluate_batch(
         evaluator_id: &str,
         items: &[Item],
         config: &str,
     ) -> Vec<Result<Vec<Score>, EvalError>>;
 
-    /// What is wrong with a configuration that satisfies its schema.
+    /// The problems of a configuration that satisfies its schema.
     fn check_config(evaluator_id: &str, config: &str) -> Vec<ConfigProblem>;
 }
 
-/// How a plug-in describes itself to the host.
+/// The description of a plug-in for the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginInfo {
     /// `vendor/name`.
     pub name: &'static str,
     /// The version of the plug-in's crate.
     pub version: &'static str,
-    /// What it is for.
+    /// The purpose of the plug-in.
     pub description: &'static str,
-    /// What it offers.
+    /// The evaluators.
     pub evaluators: Vec<EvaluatorInfo>,
 }
 
-/// Scores one item with `E`, its configuration given as JSON text.
+/// Scores one item with `E` and a configuration as JSON text.
 ///
 /// # Errors
-/// What the evaluator answers, or `invalid-config` when the configuration does not fit it.
+/// The error of the evaluator, or `invalid-config` when the configuration is invalid.
 pub fn evaluate_as<E: Evaluator>(item: &Item, config: &str) -> Result<Vec<Score>, EvalError> {
     E::evaluate(item, &config_of::<E>(config)?)
 }
 
-/// Scores many items with `E`: the same error for each when the configuration does not fit.
+/// Scores many items with `E`; an invalid configuration is the same error for each.
 pub fn evaluate_batch_as<E: Evaluator>(
     items: &[Item],
     config: &str,
@@ -57,7 +57,7 @@ pub fn evaluate_batch_as<E: Evaluator>(
     }
 }
 
-/// What `E` has against a configuration, given as JSON text.
+/// The problems of a configuration of `E`, as JSON text.
 pub fn check_config_as<E: Evaluator>(config: &str) -> Vec<ConfigProblem> {
     match config_of::<E>(config) {
         Ok(config) => E::check_config(&config),
@@ -70,10 +70,10 @@ fn config_of<E: Evaluator>(config: &str) -> Result<E::Config, EvalError> {
         .map_err(|why| EvalError::InvalidConfig(format!("{}: {why}", E::ID)))
 }
 
-/// Makes a plug-in out of evaluators: the type `ThisPlugin`, and in a component its exports.
-/// The version is the one of the crate that calls it.
+/// Defines a plug-in of evaluators: the type `ThisPlugin`, and in a component its exports. Its version is
+/// that of the calling crate.
 ///
-/// `exports: [batch, config_check]`, or one of them, opts in to
+/// `exports: [batch, config_check]`, or one of them, exports
 /// [`Evaluator::evaluate_batch`](crate::Evaluator::evaluate_batch) and
 /// [`Evaluator::check_config`](crate::Evaluator::check_config).
 #[macro_export]
@@ -154,8 +154,8 @@ macro_rules! export_optional {
     };
 }
 
-/// The answer of a plug-in that lacks the evaluator it was asked for.
+/// The error for an unknown evaluator.
 #[must_use]
 pub fn no_evaluator(id: &str) -> EvalError {
-    EvalError::InvalidConfig(format!("the plug-in has no evaluator {id}"))
+    EvalError::InvalidConfig(format!("unknown evaluator {id}"))
 }

@@ -1,5 +1,5 @@
 //! The run of an experiment under evaluation: [`Item::run`](crate::Item::run). The traces of its items can be read with
-//! [`trace`](crate::trace), by evaluators that named [`Parts::trace`](crate::Parts::trace).
+//! [`trace`](crate::trace), by evaluators that need [`Parts::trace`](crate::Parts::trace).
 
 use crate::trace::TraceError;
 use crate::{Payload, TraceRef, host};
@@ -11,43 +11,43 @@ pub struct RunInfo {
     pub id: String,
     /// Its name.
     pub name: Option<String>,
-    /// The dataset it ran over.
+    /// The id of its dataset.
     pub dataset_id: Option<String>,
     /// JSON.
     pub metadata: Option<String>,
-    /// How many items it has.
+    /// The number of its items.
     pub n_items: u32,
 }
 
-/// What was recorded for one item of the dataset.
+/// The recorded execution of one item of the dataset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunItem {
     /// Its id.
     pub id: String,
     /// The item of the dataset.
     pub dataset_item_id: Option<String>,
-    /// Where the recorded execution can be read from.
+    /// The reference to the recorded execution.
     pub trace: Option<TraceRef>,
-    /// What the dataset says, else what was recorded.
+    /// The input in the dataset; if absent, the recorded one.
     pub input: Option<Payload>,
-    /// What was recorded.
+    /// The recorded output.
     pub output: Option<Payload>,
-    /// What should have come out.
+    /// The expected output.
     pub expected_output: Option<Payload>,
-    /// JSON, of the item of the dataset.
+    /// The metadata of the item of the dataset, as JSON.
     pub metadata: Option<String>,
 }
 
-/// Some items of a run.
+/// A page of items of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
-    /// The newest first.
+    /// The items, ordered by descending creation time.
     pub items: Vec<RunItem>,
-    /// What to ask for next; absent on the last page.
+    /// The cursor of the next page; absent on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// The run itself.
+/// Reads the run.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -55,12 +55,12 @@ pub fn get(run_id: &str) -> Result<RunInfo, TraceError> {
     host::get_run(run_id)
 }
 
-/// All items of a run, read page by page. They are all held: for a large run use [`page`].
+/// Reads all items of a run into memory. For a large run use [`page`].
 ///
 /// # Errors
 /// When one of the pages cannot be read.
 pub fn items(run_id: &str) -> Result<Vec<RunItem>, TraceError> {
-    /// As many as the host gives at a time.
+    /// The maximum page size of the host.
     const LIMIT: u32 = 20;
     let mut found = Vec::new();
     let mut cursor = None;

@@ -1,4 +1,4 @@
-//! What an evaluator gives back, and how it declares it.
+//! Scores and their declarations.
 
 use crate::Json;
 
@@ -11,9 +11,9 @@ pub struct Score {
     pub value: ScoreValue,
     /// Attach the score to this observation; `None` attaches it to the subject of the evaluation.
     pub observation_id: Option<String>,
-    /// A short explanation for people.
+    /// A short explanation for users.
     pub comment: Option<String>,
-    /// What a program may want to read later, in the order it was added.
+    /// Further data for programs, in the order of insertion.
     pub metadata: Vec<(String, Json)>,
 }
 
@@ -22,19 +22,19 @@ pub struct Score {
 pub enum ScoreValue {
     /// A finite number.
     Numeric(f64),
-    /// Yes or no.
+    /// True or false.
     Boolean(bool),
     /// At most 256 bytes.
     Categorical(String),
 }
 
 impl Score {
-    /// A numeric score. The number must be finite: the host refuses anything else.
+    /// A numeric score. The number must be finite: the host refuses others.
     pub fn numeric(name: &str, value: f64) -> Self {
         Self::new(name, ScoreValue::Numeric(value))
     }
 
-    /// A share in 0..1; rounding noise beyond the ends is cut off.
+    /// A share from 0 to 1. Rounding errors beyond the range are clamped.
     pub fn share(name: &str, value: f64) -> Self {
         Self::numeric(name, value.clamp(0.0, 1.0))
     }
@@ -61,7 +61,7 @@ impl Score {
         self
     }
 
-    /// The same score with one more member in its metadata.
+    /// Adds a member to the metadata.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Json>) -> Self {
         self.metadata.push((key.to_owned(), value.into()));
@@ -75,7 +75,7 @@ impl Score {
         self
     }
 
-    /// The number behind the value; booleans are 1 and 0, categories have none.
+    /// The value as a number: booleans are 1 and 0, categories have no number.
     #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         match self.value {
@@ -89,29 +89,29 @@ impl Score {
 /// Declares one score of an evaluator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoreSpec {
-    /// The name a [`Score`] repeats.
+    /// The name of the [`Score`].
     pub name: &'static str,
-    /// What it means, for people.
+    /// The description for users.
     pub description: &'static str,
-    /// The values it may take.
+    /// The possible values.
     pub domain: Domain,
 }
 
-/// The values a score may take.
+/// The possible values of a score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Domain {
     /// A number; both ends belong to the range.
     Numeric {
-        /// The smallest value, if there is one.
+        /// The minimum, if any.
         min: Option<f64>,
-        /// The largest value, if there is one.
+        /// The maximum, if any.
         max: Option<f64>,
         /// True when a larger number is a better result.
         higher_is_better: bool,
     },
-    /// Yes or no.
+    /// True or false.
     Boolean,
-    /// A closed set of categories; an empty set means any.
+    /// A closed set of categories; an empty set allows any category.
     Categorical(&'static [&'static str]),
 }
 
@@ -123,7 +123,7 @@ impl ScoreSpec {
         Self { name, description, domain }
     }
 
-    /// Yes or no.
+    /// True or false.
     #[must_use]
     pub const fn boolean(name: &'static str, description: &'static str) -> Self {
         Self { name, description, domain: Domain::Boolean }

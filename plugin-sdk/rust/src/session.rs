@@ -1,5 +1,5 @@
 //! The session under evaluation: [`Item::session`](crate::Item::session). Its traces can be read with
-//! [`trace`](crate::trace), by evaluators that named [`Parts::trace`](crate::Parts::trace).
+//! [`trace`](crate::trace), by evaluators that need [`Parts::trace`](crate::Parts::trace).
 
 use crate::host;
 use crate::trace::{TraceError, TraceInfo};
@@ -9,26 +9,26 @@ use crate::trace::{TraceError, TraceInfo};
 pub struct SessionInfo {
     /// Its id.
     pub id: String,
-    /// How many traces it has.
+    /// The number of its traces.
     pub n_traces: u32,
-    /// When the first of them began, in milliseconds since 1970.
+    /// Start of the first trace, in milliseconds since 1970.
     pub start_ms: u64,
-    /// When the last of them began.
+    /// Start of the last trace, in milliseconds since 1970.
     pub end_ms: u64,
-    /// Whose it was, sorted; the first 100.
+    /// The users of the session, sorted; the first 100.
     pub user_ids: Vec<String>,
 }
 
-/// Some traces of a session.
+/// A page of traces of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// Ordered by start, then by id.
     pub traces: Vec<TraceInfo>,
-    /// What to ask for next; absent on the last page.
+    /// The cursor of the next page; absent on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// The session itself.
+/// Reads the session.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -36,12 +36,12 @@ pub fn get(session_id: &str) -> Result<SessionInfo, TraceError> {
     host::get_session(session_id)
 }
 
-/// All traces of a session, read page by page.
+/// Reads all traces of a session, page by page.
 ///
 /// # Errors
 /// When one of the pages cannot be read.
 pub fn traces(session_id: &str) -> Result<Vec<TraceInfo>, TraceError> {
-    /// As many as the host gives at a time.
+    /// The maximum page size of the host.
     const LIMIT: u32 = 100;
     let mut found = Vec::new();
     let mut cursor = None;

@@ -1,6 +1,5 @@
-//! The recorded execution behind an item, read piece by piece. Only the trace of the item can be read, and those of
-//! the session or run that the item is, by evaluators that named [`Parts::trace`](crate::Parts::trace) or were granted
-//! `trace` though they work without.
+//! Reading of the recorded execution of an item. Only the trace of the item can be read, or those of the scored session
+//! or run, by evaluators that need [`Parts::trace`](crate::Parts::trace) or have the optional grant `trace`.
 
 use std::fmt;
 
@@ -13,23 +12,23 @@ pub struct TraceInfo {
     pub id: String,
     /// Its name.
     pub name: Option<String>,
-    /// The conversation it belongs to.
+    /// The id of its session.
     pub session_id: Option<String>,
-    /// Whose it was.
+    /// The id of the user.
     pub user_id: Option<String>,
-    /// When it began, in milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     pub start_ms: u64,
     /// Its tags.
     pub tags: Vec<String>,
     /// The text of a JSON object.
     pub metadata: Option<String>,
-    /// How many observations it has.
+    /// The number of its observations.
     pub n_observations: u32,
 }
 
-/// What an observation is of.
+/// The kind of an observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is what it is called")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Kind {
     #[default]
     Span,
@@ -44,9 +43,9 @@ pub enum Kind {
     Guardrail,
 }
 
-/// How bad it was.
+/// The severity of an observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is what it is called")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Severity {
     Debug,
     #[default]
@@ -55,38 +54,38 @@ pub enum Severity {
     Error,
 }
 
-/// An observation without its bulky parts.
+/// An observation without its large parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
     /// Its id.
     pub id: String,
-    /// The observation it happened in.
+    /// The id of the parent observation.
     pub parent_id: Option<String>,
-    /// What it is of.
+    /// The kind.
     pub kind: Kind,
     /// Its name.
     pub name: Option<String>,
-    /// When it began, in milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     pub start_ms: u64,
-    /// When it ended.
+    /// The end, in milliseconds since 1970.
     pub end_ms: Option<u64>,
-    /// How bad it was.
+    /// The severity.
     pub severity: Severity,
-    /// What it said about that.
+    /// The message about the status.
     pub status_message: Option<String>,
     /// The model of a generation.
     pub model: Option<String>,
-    /// Tokens that went in.
+    /// Input tokens.
     pub input_tokens: Option<u64>,
-    /// Tokens that came out.
+    /// Output tokens.
     pub output_tokens: Option<u64>,
-    /// Bytes that [`read_input`] would read.
+    /// The size of the input in bytes.
     pub input_size: u64,
-    /// Bytes that [`read_output`] would read.
+    /// The size of the output in bytes.
     pub output_size: u64,
 }
 
-/// Which observations are wanted; the default is all.
+/// A filter of observations. The default selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Direct children of this observation only.
@@ -97,23 +96,23 @@ pub struct Filter {
     pub name: Option<String>,
 }
 
-/// Some observations.
+/// A page of observations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// Ordered by start, then by id.
     pub observations: Vec<Observation>,
-    /// What to ask for next; absent on the last page.
+    /// The cursor of the next page; absent on the last page.
     pub next_cursor: Option<String>,
 }
 
 /// Part of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What went in.
+    /// The input.
     Input,
-    /// What came out.
+    /// The output.
     Output,
-    /// A JSON object.
+    /// The metadata, a JSON object.
     Metadata,
 }
 
@@ -122,47 +121,47 @@ pub enum Part {
 pub struct OutlineEntry {
     /// Id of the observation.
     pub id: String,
-    /// The observation it happened in.
+    /// The id of the parent observation.
     pub parent_id: Option<String>,
-    /// 0 at the top of what was asked for.
+    /// 0 at the top of the requested tree.
     pub depth: u32,
-    /// What it is of.
+    /// The kind.
     pub kind: Kind,
     /// Its name.
     pub name: Option<String>,
-    /// How bad it was.
+    /// The severity.
     pub severity: Severity,
-    /// When it began, in milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     pub start_ms: u64,
-    /// How long it took; absent while it has no end.
+    /// The duration; absent for an observation without end.
     pub duration_ms: Option<u64>,
-    /// Bytes that [`read_input`] would read.
+    /// The size of the input in bytes.
     pub input_size: u64,
-    /// Bytes that [`read_output`] would read.
+    /// The size of the output in bytes.
     pub output_size: u64,
-    /// Its direct children.
+    /// The number of direct children.
     pub n_children: u32,
 }
 
-/// A part of an outline.
+/// A page of an outline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// Depth first; children of one parent by start, then by id.
     pub entries: Vec<OutlineEntry>,
-    /// What to ask for next; absent on the last page.
+    /// The cursor of the next page; absent on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// A place where a text was found.
+/// An occurrence of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// The observation.
     pub observation_id: String,
-    /// Where in it.
+    /// The part.
     pub part: Part,
-    /// Byte of the part, good for [`read_range`].
+    /// The byte offset in the part, as for [`read_range`].
     pub offset: u64,
-    /// The place with about 100 bytes on each side.
+    /// The occurrence with about 100 bytes on each side.
     pub excerpt: String,
 }
 
@@ -171,16 +170,16 @@ pub struct Hit {
 pub struct Slice {
     /// The text.
     pub text: String,
-    /// Where it begins, moved back to the beginning of a character.
+    /// The start, moved back to the beginning of a character.
     pub offset: u64,
-    /// Bytes of the whole part.
+    /// The size of the whole part in bytes.
     pub total: u64,
-    /// The whole part is JSON, and not the text of a JSON string.
+    /// True when the whole part is JSON, and not the text of a JSON string.
     pub is_json: bool,
 }
 
 impl Slice {
-    /// The range of a payload as the host gives it, for tests.
+    /// The range of a payload as the host returns it, for tests.
     #[must_use]
     pub fn of(whole: &Payload, offset: u64, length: u32) -> Self {
         let text = whole.as_text();
@@ -197,16 +196,16 @@ impl Slice {
     }
 }
 
-/// Why a trace cannot be read.
+/// The failure to read a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceError {
-    /// No trace of this call, or the capability was not granted.
+    /// The trace does not belong to this call, or the capability was not granted.
     NotGranted(String),
-    /// There is no such thing.
+    /// The trace or observation does not exist.
     NotFound(String),
-    /// The call has read as much as it may.
+    /// The call has spent its allowance of bytes to read.
     TooLarge(String),
-    /// The server cannot read it now.
+    /// The server cannot read the trace at present.
     Unavailable(String),
     /// The run is being cancelled: return soon.
     Cancelled,
@@ -232,7 +231,7 @@ impl From<TraceError> for EvalError {
     }
 }
 
-/// The trace itself.
+/// Reads the head of a trace.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -240,12 +239,12 @@ pub fn get(trace_id: &str) -> Result<TraceInfo, TraceError> {
     host::get_trace(trace_id)
 }
 
-/// All observations that fit the filter, read page by page.
+/// Reads all observations that match the filter, page by page.
 ///
 /// # Errors
 /// When one of the pages cannot be read.
 pub fn observations(trace_id: &str, filter: &Filter) -> Result<Vec<Observation>, TraceError> {
-    /// As many as the host gives at a time.
+    /// The maximum page size of the host.
     const LIMIT: u32 = 500;
     let mut found = Vec::new();
     let mut cursor = None;
@@ -272,7 +271,7 @@ pub fn page(
     host::list_observations(trace_id, filter, cursor, limit)
 }
 
-/// What went into an observation; `None` when it has no input.
+/// The input of an observation, if any.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -280,7 +279,7 @@ pub fn read_input(trace_id: &str, observation_id: &str) -> Result<Option<Payload
     host::read_input(trace_id, observation_id)
 }
 
-/// What came out of an observation; `None` when it has no output.
+/// The output of an observation, if any.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -296,12 +295,12 @@ pub fn read_metadata(trace_id: &str, observation_id: &str) -> Result<Option<Payl
     host::read_metadata(trace_id, observation_id)
 }
 
-/// The tree of a trace, or what is below one observation of it, read page by page.
+/// The tree of a trace, or the subtree below one observation, read page by page.
 ///
 /// # Errors
 /// When one of the pages cannot be read: a trace of more than 50,000 observations has no outline.
 pub fn outline(trace_id: &str, parent_id: Option<&str>) -> Result<Vec<OutlineEntry>, TraceError> {
-    /// As many as the host gives at a time.
+    /// The maximum page size of the host.
     const LIMIT: u32 = 500;
     let mut found = Vec::new();
     let mut cursor = None;
@@ -328,10 +327,10 @@ pub fn outline_page(
     host::outline(trace_id, parent_id, cursor, limit)
 }
 
-/// Where a text stands in the inputs, outputs and metadata of a trace, in any case; at most 100 places.
+/// The occurrences of a text in the inputs, outputs and metadata of a trace, ignoring case; at most 100.
 ///
 /// # Errors
-/// When it cannot be read, and when the text is empty or longer than 1,000 bytes.
+/// When the trace cannot be read, and when the text is empty or longer than 1,000 bytes.
 pub fn search(trace_id: &str, text: &str, limit: u32) -> Result<Vec<Hit>, TraceError> {
     host::search(trace_id, text, limit)
 }

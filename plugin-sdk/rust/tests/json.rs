@@ -1,4 +1,4 @@
-//! The JSON tree against an independent reader.
+//! The JSON tree compared with an independent reader.
 #![expect(clippy::unwrap_used, reason = "in a test a failure here is the message")]
 
 use perpend_plugin::Json;
@@ -29,7 +29,7 @@ proptest! {
         prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
     }
 
-    /// Texts that are nearly JSON: one place changed in a valid one.
+    /// Texts that are nearly JSON: a valid text with one change.
     #[test]
     fn accepts_exactly_what_an_independent_reader_accepts(
         value in any_json(),
@@ -42,7 +42,7 @@ proptest! {
         let text: String = characters.into_iter().collect();
         let theirs = serde_json::from_str::<serde_json::Value>(&text);
         match (Json::parse(&text), theirs) {
-            // Numbers beyond a float and half surrogate pairs are valid texts that a typed reader refuses.
+            // Numbers beyond a float and lone surrogates are valid texts that a typed reader refuses.
             (Ok(_), Err(why)) => {
                 let why = why.to_string();
                 let is_typed = why.contains("out of range") || why.contains("surrogate");
@@ -59,7 +59,7 @@ proptest! {
 }
 
 #[test]
-fn numbers_keep_how_they_were_written() {
+fn numbers_keep_their_notation() {
     for text in ["1", "1.0", "1e5", "-0", "123456789012345678901234567890", "1e400"] {
         assert_eq!(Json::parse(text).unwrap().to_string(), text);
     }
@@ -67,13 +67,13 @@ fn numbers_keep_how_they_were_written() {
 }
 
 #[test]
-fn of_repeated_members_the_last_value_counts_at_the_first_place() {
+fn repeated_members_have_the_first_position_and_the_last_value() {
     let value = Json::parse(r#"{"a":1,"b":2,"a":3}"#).unwrap();
     assert_eq!(value.to_string(), r#"{"a":3,"b":2}"#);
 }
 
 #[test]
-fn half_a_surrogate_pair_is_valid() {
+fn a_lone_surrogate_is_valid() {
     assert_eq!(Json::parse(r#""\ud83d""#), Ok(Json::from("\u{fffd}")));
     assert_eq!(Json::parse(r#""\ud83d\ude00""#), Ok(Json::from("😀")));
 }
@@ -81,10 +81,10 @@ fn half_a_surrogate_pair_is_valid() {
 #[test]
 fn hostile_nesting_is_refused_and_not_a_stack_overflow() {
     let deep = "[".repeat(1_000_000);
-    assert_eq!(Json::parse(&deep).unwrap_err().reason, "nested too deep");
+    assert_eq!(Json::parse(&deep).unwrap_err().reason, "nested too deeply");
 }
 
 #[test]
-fn an_error_says_what_and_where() {
-    assert_eq!(Json::parse("[1,]").unwrap_err().to_string(), "no JSON value at byte 3");
+fn an_error_has_a_reason_and_an_offset() {
+    assert_eq!(Json::parse("[1,]").unwrap_err().to_string(), "expected a JSON value at byte 3");
 }

@@ -1,4 +1,4 @@
-//! What `plugin!` makes of some evaluators, without a sandbox.
+//! Plug-ins defined by `plugin!`, without a sandbox.
 
 use perpend_plugin::prelude::*;
 use perpend_plugin::{Plugin, plugin};
@@ -9,7 +9,7 @@ struct Count;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CountConfig {
-    /// What to count.
+    /// The text to count.
     #[serde(default = "comma")]
     what: String,
 }
@@ -44,13 +44,13 @@ fn it_describes_its_evaluators_with_the_schema_of_their_configuration() {
 }
 
 #[test]
-fn it_calls_the_evaluator_that_is_named() {
+fn it_calls_the_evaluator_of_the_id() {
     let scores = ThisPlugin::evaluate("count", &Item::with_output("a,b,c"), "{}").unwrap();
     assert_eq!(scores[0].metadata, [("count".to_owned(), Json::from(2))]);
 }
 
 #[test]
-fn a_configuration_that_does_not_fit_names_the_member() {
+fn an_invalid_configuration_is_an_error_with_the_member() {
     let answer = ThisPlugin::evaluate("count", &Item::with_output(""), r#"{"wat":1}"#);
     let Err(EvalError::InvalidConfig(text)) = answer else { panic!("{answer:?}") };
     assert!(text.contains("count: unknown field `wat`"), "{text}");
@@ -62,5 +62,5 @@ fn an_unknown_evaluator_and_an_absent_output_are_errors() {
     let absent = ThisPlugin::evaluate("count", &item, "{}");
     assert_eq!(absent, Err(EvalError::invalid_input("the item has no output")));
     let unknown = ThisPlugin::evaluate("cuont", &item, "{}");
-    assert_eq!(unknown, Err(EvalError::invalid_config("the plug-in has no evaluator cuont")));
+    assert_eq!(unknown, Err(EvalError::invalid_config("unknown evaluator cuont")));
 }

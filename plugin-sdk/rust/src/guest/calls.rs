@@ -1,4 +1,4 @@
-//! Calls to the host, in the SDK's types.
+//! Calls to the host with the types of the SDK.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use crate::trace::{
 };
 
 /// An answer that the host holds.
-pub(crate) type Held = model::Completion;
+pub(crate) type HostCompletion = model::Completion;
 
 pub(crate) fn seed() -> u64 {
     context::seed()
@@ -132,7 +132,7 @@ fn message(message: &crate::model::Message) -> model::Message {
     }
 }
 
-fn answered(answer: Result<Held, model::ModelError>) -> Result<Completion, ModelError> {
+fn answered(answer: Result<HostCompletion, model::ModelError>) -> Result<Completion, ModelError> {
     let held = answer.map_err(model_error)?;
     let logprobs = held.logprobs().into_iter().map(|token| TokenLogprob {
         token: token.token,
@@ -169,7 +169,7 @@ fn answered(answer: Result<Held, model::ModelError>) -> Result<Completion, Model
     })
 }
 
-/// Nothing for an answer that the plug-in made itself.
+/// `None` for a completion that the host does not have.
 pub(crate) fn probabilities(
     completion: &Completion,
     choices: &[String],
@@ -268,7 +268,7 @@ fn severity(severity: trace_reader::Severity) -> Severity {
     }
 }
 
-/// The kinds both ways: the two lists cannot differ.
+/// The conversions between the kinds in both directions.
 macro_rules! kinds {
     ($($kind:ident),+ $(,)?) => {
         fn kind_to_wire(kind: Kind) -> trace_reader::ObservationKind {

@@ -1,14 +1,14 @@
-//! What is printed, and the environment.
+//! Standard output, standard error and the environment.
 //!
-//! `std` asks the C library below it, and that brings along tables of descriptors, terminals, polling and
-//! an environment: 19 imports and resources of seven types in every component, a good part of the time of
-//! a small call. The functions here have the names of the library's and are linked in their place. They
-//! do what is left of it in the sandbox: no variable is set, and lines written to standard output and
-//! standard error, a panic's message for one, go to the log of the evaluation.
+//! `std` uses the C library, which adds tables of descriptors, terminals, polling and an environment: 19 imports
+//! and resources of seven types in every component, a considerable part of the time of a small call. The functions
+//! here replace those of the library at link time. They do what the sandbox supports: no variable is set, and
+//! lines written to standard output and standard error, such as the message of a panic, go to the log of the
+//! evaluation.
 #![expect(
     unsafe_code,
-    reason = "functions that C code calls take pointers. Whoever calls them wrongly harms this instance \
-              alone, which lives for one call"
+    reason = "functions for C code have pointer parameters. An invalid call only affects this instance, \
+              which lives for one call"
 )]
 
 use std::cell::RefCell;
@@ -17,18 +17,18 @@ use std::ffi::{c_char, c_int};
 use super::calls;
 use crate::host::Level;
 
-/// A line that is longer is logged in parts: the host cuts what is longer than 8 KiB.
+/// The maximum length of a logged line. Longer lines are logged in parts, because the host cuts lines at 8 KiB.
 const MAX_LINE: usize = 8000;
 const FAILED: isize = -1;
 
 thread_local! {
-    /// Lines that have not ended, of standard output and of standard error.
+    /// The incomplete lines of standard output and standard error.
     static OPEN: RefCell<[Vec<u8>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
-/// A part of what is written, as C lays it out.
+/// A buffer of `writev`, with the layout of C.
 #[repr(C)]
-struct Part {
+struct Buffer {
     at: *const u8,
     n_bytes: usize,
 }
@@ -36,16 +36,16 @@ struct Part {
 /// `write` of the C library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(descriptor: c_int, at: *const u8, n_bytes: usize) -> isize {
-    // SAFETY: the caller says that there are so many bytes.
-    unsafe { print(descriptor, &[Part { at, n_bytes }]) }
+    // SAFETY: the caller guarantees the number of bytes.
+    unsafe { print(descriptor, &[Buffer { at, n_bytes }]) }
 }
 
 /// `writev` of the C library.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn writev(descriptor: c_int, parts: *const Part, n_parts: c_int) -> isize {
+unsafe extern "C" fn writev(descriptor: c_int, parts: *const Buffer, n_parts: c_int) -> isize {
     match usize::try_from(n_parts) {
         Ok(0) => 0,
-        // SAFETY: the caller says that there are so many parts, and of each so many bytes.
+        // SAFETY: the caller guarantees the number of parts and of their bytes.
         Ok(n) => unsafe { print(descriptor, std::slice::from_raw_parts(parts, n)) },
         Err(_) => FAILED,
     }
@@ -57,7 +57,7 @@ extern "C" fn getenv(_name: *const c_char) -> *mut c_char {
     std::ptr::null_mut()
 }
 
-/// The last lines, if they have no end: called when the evaluator is done.
+/// Logs incomplete lines at the end of a call.
 pub(super) fn flush() {
     OPEN.with_borrow_mut(|open| {
         for (at, line) in open.iter_mut().enumerate() {
@@ -69,7 +69,7 @@ pub(super) fn flush() {
     });
 }
 
-unsafe fn print(descriptor: c_int, parts: &[Part]) -> isize {
+unsafe fn print(descriptor: c_int, parts: &[Buffer]) -> isize {
     let stream = match descriptor {
         1 => 0,
         2 => 1,
@@ -79,7 +79,7 @@ unsafe fn print(descriptor: c_int, parts: &[Part]) -> isize {
     let mut n_written = 0;
     OPEN.with_borrow_mut(|open| {
         for part in parts.iter().filter(|part| part.n_bytes != 0) {
-            // SAFETY: the callers of this function say so.
+            // SAFETY: guaranteed by the callers of this function.
             let bytes = unsafe { std::slice::from_raw_parts(part.at, part.n_bytes) };
             add(stream, &mut open[stream], bytes);
             n_written += part.n_bytes;

@@ -1,4 +1,4 @@
-//! Who answers evaluators in a native test.
+//! The host in a native test.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,37 +9,37 @@ use crate::model::{Completion, Distribution, ModelError, Place, Request};
 use crate::trace::{Filter, Hit, Outline, Page, Part, Slice, TraceError, TraceInfo};
 use crate::{run, session};
 
-/// What a test answers in the host's place. What it does not say is refused, as it is for a plug-in that
-/// was granted nothing.
+/// The host of a test. Functions without an implementation refuse calls, as for a plug-in without
+/// capabilities.
 pub trait Host {
-    /// Answers [`complete`](crate::model::complete) and each of [`complete_all`](crate::model::complete_all).
+    /// Implements [`complete`](crate::model::complete) and each of [`complete_all`](crate::model::complete_all).
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn complete(&self, _request: &Request) -> Result<Completion, ModelError> {
         Err(ModelError::NotGranted("the capability `model` was not granted".to_owned()))
     }
 
-    /// Answers [`embed`](crate::model::embed).
+    /// Implements [`embed`](crate::model::embed).
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn embed(&self, _slot: Option<&str>, _texts: &[String]) -> Result<Vec<Vec<f32>>, ModelError> {
         Err(ModelError::NotGranted("the capability `model` was not granted".to_owned()))
     }
 
-    /// Answers [`trace::get`](crate::trace::get).
+    /// Implements [`trace::get`](crate::trace::get).
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn trace(&self, _trace_id: &str) -> Result<TraceInfo, TraceError> {
         Err(no_trace())
     }
 
-    /// Answers [`observations`](crate::trace::observations) and [`page`](crate::trace::page).
+    /// Implements [`observations`](crate::trace::observations) and [`page`](crate::trace::page).
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn observations(
         &self,
         _trace_id: &str,
@@ -49,10 +49,10 @@ pub trait Host {
         Err(no_trace())
     }
 
-    /// Answers [`read_input`](crate::trace::read_input) and its neighbours.
+    /// Implements [`read_input`](crate::trace::read_input) and the functions of the other parts.
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn read(
         &self,
         _trace_id: &str,
@@ -62,10 +62,10 @@ pub trait Host {
         Err(no_trace())
     }
 
-    /// Answers [`trace::outline`](crate::trace::outline) and [`trace::outline_page`](crate::trace::outline_page).
+    /// Implements [`trace::outline`](crate::trace::outline) and [`trace::outline_page`](crate::trace::outline_page).
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn outline(
         &self,
         _trace_id: &str,
@@ -75,18 +75,18 @@ pub trait Host {
         Err(no_trace())
     }
 
-    /// Answers [`trace::search`](crate::trace::search).
+    /// Implements [`trace::search`](crate::trace::search).
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn search(&self, _trace_id: &str, _text: &str, _limit: u32) -> Result<Vec<Hit>, TraceError> {
         Err(no_trace())
     }
 
-    /// Answers [`trace::read_range`](crate::trace::read_range); without it a range of what [`Self::read`] gives.
+    /// Implements [`trace::read_range`](crate::trace::read_range); by default a range of the result of [`Self::read`].
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn read_range(
         &self,
         trace_id: &str,
@@ -99,18 +99,18 @@ pub trait Host {
         Ok(whole.map(|whole| Slice::of(&whole, offset, length)))
     }
 
-    /// Answers [`session::get`](crate::session::get).
+    /// Implements [`session::get`](crate::session::get).
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn session(&self, _session_id: &str) -> Result<session::SessionInfo, TraceError> {
         Err(no_trace())
     }
 
-    /// Answers [`session::traces`](crate::session::traces) and [`session::page`](crate::session::page).
+    /// Implements [`session::traces`](crate::session::traces) and [`session::page`](crate::session::page).
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn session_traces(
         &self,
         _session_id: &str,
@@ -119,18 +119,18 @@ pub trait Host {
         Err(no_trace())
     }
 
-    /// Answers [`run::get`](crate::run::get).
+    /// Implements [`run::get`](crate::run::get).
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn run(&self, _run_id: &str) -> Result<run::RunInfo, TraceError> {
         Err(no_trace())
     }
 
-    /// Answers [`run::items`](crate::run::items) and [`run::page`](crate::run::page).
+    /// Implements [`run::items`](crate::run::items) and [`run::page`](crate::run::page).
     ///
     /// # Errors
-    /// What the evaluator is to see.
+    /// The error for the evaluator.
     fn run_items(&self, _run_id: &str, _cursor: Option<&str>) -> Result<run::Page, TraceError> {
         Err(no_trace())
     }
@@ -138,12 +138,12 @@ pub trait Host {
     /// Takes a log line; `fields` is the text of a JSON object.
     fn log(&self, _level: Level, _message: &str, _fields: Option<&str>) {}
 
-    /// Answers [`seed`](crate::host::seed).
+    /// Implements [`seed`](crate::host::seed).
     fn seed(&self) -> u64 {
         0
     }
 
-    /// Answers [`run_time_ms`](crate::host::run_time_ms).
+    /// Implements [`run_time_ms`](crate::host::run_time_ms).
     fn run_time_ms(&self) -> u64 {
         0
     }
@@ -153,25 +153,25 @@ fn no_trace() -> TraceError {
     TraceError::NotGranted("the capability `trace` was not granted".to_owned())
 }
 
-struct Nobody;
-impl Host for Nobody {}
+struct NoHost;
+impl Host for NoHost {}
 
 thread_local! {
-    static HOST: RefCell<Rc<dyn Host>> = RefCell::new(Rc::new(Nobody));
+    static HOST: RefCell<Rc<dyn Host>> = RefCell::new(Rc::new(NoHost));
 }
 
-/// Runs `test` while `host` answers what evaluators ask on this thread.
+/// Runs `test` with `host` as the host of evaluators on this thread.
 pub fn with_host<T>(host: impl Host + 'static, test: impl FnOnce() -> T) -> T {
-    /// Puts the one before back, also when the test panics.
-    struct Before(Option<Rc<dyn Host>>);
-    impl Drop for Before {
+    /// Restores the previous host, also when the test panics.
+    struct Restore(Option<Rc<dyn Host>>);
+    impl Drop for Restore {
         fn drop(&mut self) {
             if let Some(before) = self.0.take() {
                 HOST.set(before);
             }
         }
     }
-    let _before = Before(Some(HOST.replace(Rc::new(host))));
+    let _restore = Restore(Some(HOST.replace(Rc::new(host))));
     test()
 }
 
@@ -264,7 +264,7 @@ pub(crate) fn list_items(
     host().run_items(run, cursor)
 }
 
-/// As the host computes it.
+/// The same computation as in the host.
 pub(crate) fn probabilities(
     completion: &Completion,
     choices: &[String],

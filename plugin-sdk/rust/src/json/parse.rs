@@ -1,4 +1,4 @@
-//! The reader: RFC 8259, nothing more lenient and nothing stricter.
+//! The parser: exactly RFC 8259.
 
 use super::{InvalidJson, Json, Number};
 
@@ -33,7 +33,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes `byte` if it comes next.
+    /// Consumes `byte` if it is next.
     fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
@@ -42,7 +42,7 @@ impl Reader<'_> {
 
     fn value(&mut self, depth: usize) -> Result<Json, InvalidJson> {
         if depth > Json::MAX_DEPTH {
-            return Err(self.invalid("nested too deep"));
+            return Err(self.invalid("nested too deeply"));
         }
         match self.peek() {
             Some(b'{') => self.object(depth),
@@ -52,14 +52,14 @@ impl Reader<'_> {
             Some(b't') => self.word("true", Json::Bool(true)),
             Some(b'f') => self.word("false", Json::Bool(false)),
             Some(b'n') => self.word("null", Json::Null),
-            Some(_) => Err(self.invalid("no JSON value")),
-            None => Err(self.invalid("the text ends too early")),
+            Some(_) => Err(self.invalid("expected a JSON value")),
+            None => Err(self.invalid("unexpected end of the text")),
         }
     }
 
     fn word(&mut self, word: &str, value: Json) -> Result<Json, InvalidJson> {
         if !self.text[self.at..].starts_with(word) {
-            return Err(self.invalid("no JSON value"));
+            return Err(self.invalid("expected a JSON value"));
         }
         self.at += word.len();
         Ok(value)
@@ -80,7 +80,7 @@ impl Reader<'_> {
                 return Ok(Json::Array(values));
             }
             if !self.take(b',') {
-                return Err(self.invalid("`,` or `]` is missing"));
+                return Err(self.invalid("expected `,` or `]`"));
             }
         }
     }
@@ -95,12 +95,12 @@ impl Reader<'_> {
         loop {
             self.skip_space();
             if self.peek() != Some(b'"') {
-                return Err(self.invalid("a member name is missing"));
+                return Err(self.invalid("expected a member name"));
             }
             let name = self.string()?;
             self.skip_space();
             if !self.take(b':') {
-                return Err(self.invalid("`:` is missing"));
+                return Err(self.invalid("expected `:`"));
             }
             self.skip_space();
             members.push((name, self.value(depth + 1)?));
@@ -109,7 +109,7 @@ impl Reader<'_> {
                 return Ok(Json::object(members));
             }
             if !self.take(b',') {
-                return Err(self.invalid("`,` or `}` is missing"));
+                return Err(self.invalid("expected `,` or `}`"));
             }
         }
     }
@@ -137,7 +137,7 @@ impl Reader<'_> {
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
-        if self.at == start { Err(self.invalid("a digit is missing")) } else { Ok(()) }
+        if self.at == start { Err(self.invalid("expected a digit")) } else { Ok(()) }
     }
 
     fn string(&mut self) -> Result<String, InvalidJson> {
@@ -155,8 +155,8 @@ impl Reader<'_> {
                     return Ok(text);
                 }
                 Some(b'\\') => text.push(self.escape()?),
-                Some(_) => return Err(self.invalid("a control character in a string")),
-                None => return Err(self.invalid("a string without end")),
+                Some(_) => return Err(self.invalid("control character in a string")),
+                None => return Err(self.invalid("unterminated string")),
             }
         }
     }
@@ -175,12 +175,12 @@ impl Reader<'_> {
             Some(b'r') => Ok('\r'),
             Some(b't') => Ok('\t'),
             Some(b'u') => self.code_point(),
-            _ => Err(self.invalid("no such escape")),
+            _ => Err(self.invalid("invalid escape")),
         }
     }
 
-    /// After `\u`: one code point, which may take a second escape. Half a pair is valid JSON and no
-    /// character, so it becomes the replacement character.
+    /// The code point after `\u`, which can require a second escape. A lone surrogate is valid JSON and not a
+    /// character; it becomes the replacement character.
     fn code_point(&mut self) -> Result<char, InvalidJson> {
         let first = self.four_digits()?;
         if !(0xd800..0xdc00).contains(&first) {
@@ -202,7 +202,7 @@ impl Reader<'_> {
         let mut value = 0;
         for _ in 0..4 {
             let digit = self.peek().and_then(|byte| char::from(byte).to_digit(16));
-            let digit = digit.ok_or_else(|| self.invalid("four hexadecimal digits are missing"))?;
+            let digit = digit.ok_or_else(|| self.invalid("expected four hexadecimal digits"))?;
             value = value * 16 + digit;
             self.at += 1;
         }
