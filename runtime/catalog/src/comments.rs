@@ -154,7 +154,7 @@ mod tests {
     use crate::testing::on_each_database;
 
     #[tokio::test]
-    async fn comments_are_found_by_what_they_are_about_and_belong_to_one_project() {
+    async fn comments_are_found_by_their_subject_and_belong_to_one_project() {
         on_each_database(|store| async move {
             let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
             for n in 0..4_i64 {

@@ -210,7 +210,7 @@ impl Catalog {
                 .fetch_optional(&mut tx)
                 .await?;
             if standing.is_none() {
-                return Err(Error::Conflict("this name and version stand for another component"));
+                return Err(Error::Conflict("this name and version refer to another component"));
             }
         });
         Ok(digest)
@@ -329,7 +329,7 @@ impl Catalog {
                 .fetch_one(&mut tx)
                 .await?;
             if 0 < n_users {
-                return Err(Error::Conflict("evaluators are made from this plug-in"));
+                return Err(Error::Conflict("evaluators use this plug-in"));
             }
             query(DELETE_COMPONENT).bind(digest.as_bytes().as_slice()).execute(&mut tx).await?;
         });

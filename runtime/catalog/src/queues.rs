@@ -327,7 +327,7 @@ mod tests {
     use crate::testing::on_each_database;
 
     #[tokio::test]
-    async fn a_queue_is_worked_off_and_knows_one_project_only() {
+    async fn a_queue_is_completed_and_belongs_to_one_project() {
         on_each_database(|store| async move {
             let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
             let at = Timestamp::from_millis(1);

@@ -386,7 +386,7 @@ async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(),
     let links = read_links(tx.into(), project).await?;
     if chain::check(&rule.into(), &links).is_err() {
         return Err(Error::Conflict(
-            "a rule waits for others in short rows without circles: another change was faster",
+            "a concurrent change of rules made the chain of this rule circular or too long",
         ));
     }
     if rule.enabled && rule.assignments.is_empty() {

@@ -61,7 +61,7 @@ impl FromStr for Role {
         let found = Self::ALL.iter().find(|role| role.as_str() == raw);
         found.copied().ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|role| role.as_str()).collect();
-            format!("{raw:?} is none of {}", names.join(", "))
+            format!("must be one of {}; got {raw:?}", names.join(", "))
         })
     }
 }
@@ -298,7 +298,7 @@ impl Catalog {
             let n_known: i64 =
                 query_scalar(COUNT_ALL).bind(organization.as_str()).fetch_one(&mut tx).await?;
             if i64::from(MAX_USERS) <= n_known {
-                return Err(Error::Conflict("the organization knows 10000 people"));
+                return Err(Error::Conflict("the organization has 10000 users"));
             }
             query(INSERT)
                 .bind(organization.as_str())

@@ -16,13 +16,13 @@ pub enum Error {
     #[error("forbidden: {0}")]
     Forbidden(String),
     /// The store cannot accept the write now; the caller may retry later.
-    #[error("the store cannot take the write now: {0}")]
+    #[error("the store cannot accept the write: {0}")]
     Unavailable(String),
     /// The result needs more memory than one request may hold.
-    #[error("the answer needs more memory than one request may hold")]
+    #[error("the result needs more memory than one request may hold")]
     AnswerTooLarge,
     /// Other requests hold the memory for results.
-    #[error("other requests hold the memory for answers")]
+    #[error("other requests hold the memory for results")]
     OutOfMemory,
     /// The request reached its deadline.
     #[error("the request reached its deadline")]
@@ -31,7 +31,7 @@ pub enum Error {
     #[error("a name or an id is too long")]
     TooLong,
     /// Another transaction collided with this one, which was rolled back; the caller may retry at once.
-    #[error("another transaction was in the way: {0}")]
+    #[error("collision with another transaction: {0}")]
     Collision(String),
     /// A breakpoint was reached, in tests only.
     #[error("stopped at {0:?}")]
@@ -70,7 +70,7 @@ pub enum Error {
         name: &'static str,
     },
     /// The database was created by a newer version.
-    #[error("the database has schema version {found}, this program knows up to {known}")]
+    #[error("the database has schema version {found}, this program supports up to {known}")]
     TooNew {
         /// Version of the database.
         found: i64,

@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_engine_is_one_that_may_checkpoint_beside_its_writer() {
+    async fn the_sqlite_version_supports_concurrent_checkpoints() {
         let memory = SqlitePoolOptions::new().connect("sqlite::memory:").await;
         let version: String = sqlx::query_scalar("SELECT sqlite_version()")
             .fetch_one(&memory.unwrap())

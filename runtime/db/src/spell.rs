@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_placeholders_that_stand_in_order_lose_their_names() {
+    fn only_placeholders_in_order_lose_their_names() {
         assert_eq!(with_bare_placeholders("VALUES ($1, $2), ($3, $10)"), None, "a gap");
         assert_eq!(with_bare_placeholders("VALUES ($1, $2)").as_deref(), Some("VALUES (?, ?)"));
         assert_eq!(with_bare_placeholders("a = $1 OR b = $1"), None);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn sqlite_is_told_which_statements_need_not_be_taken_back_alone() {
+    fn sqlite_gets_the_or_fail_clause_for_marked_statements() {
         assert_eq!(
             spelled("INSERT /*or fail*/ INTO t VALUES ($1)").as_deref(),
             Some("INSERT OR FAIL INTO t VALUES (?)")

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_dropped_holds_up_nobody() {
+    fn a_dropped_wait_blocks_no_other_owner() {
         let turns = Turns::new(1);
         let held = poll(pin!(turns.take("a"))).unwrap();
         let mut gone = Box::pin(turns.take("b"));

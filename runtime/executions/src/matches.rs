@@ -263,7 +263,8 @@ async fn insert(
         queue::numbers(tx, executions.iter().map(PlannedExecution::queue).collect()).await?;
     let mut rows: Vec<(i64, [u8; 16], &PlannedExecution)> = Vec::new();
     for (seq, each) in seqs.iter().zip(executions) {
-        let id = id_bytes(&each.execution.id).ok_or(Error::Conflict("no execution id"))?;
+        let id =
+            id_bytes(&each.execution.id).ok_or(Error::Conflict("the id is not an execution id"))?;
         rows.push((*seq, id, each));
     }
     let n_made = tx
@@ -405,7 +406,7 @@ pub async fn make(
     }
     let seqs = insert(tx, &batch.executions, lease, now).await?;
     for (project, id, n_late) in &batch.late {
-        let id = id_bytes(id).ok_or(Error::Conflict("no execution id"))?;
+        let id = id_bytes(id).ok_or(Error::Conflict("the id is not an execution id"))?;
         let n_late = i64::from(*n_late);
         let args = [n_late.into(), project.as_str().into(), id.as_slice().into()];
         tx.execute(NOTE_LATE, &args).await?;

@@ -91,7 +91,7 @@ impl Inner {
             let (project, rule) = (&each.execution.project, &each.execution.made.rule_id);
             let now = self.deps.clock.now();
             if self.deps.store.catalog.end_breaker(project, rule, now).await? {
-                tracing::info!(project.id = %project, rule.id = %rule, "a paused rule works again");
+                tracing::info!(project.id = %project, rule.id = %rule, "paused rule resumed after a successful probe");
             }
         }
         Ok(())

@@ -125,7 +125,7 @@ pub(crate) fn item_of(
     on_missing: OnMissing,
 ) -> Result<Item, NoCall> {
     if is_reserved(loaded.environment()) {
-        let message = "the target is one of the engine's own";
+        let message = "the target belongs to the server itself";
         return Err(NoCall::LoopGuard(AttemptFailure::new(NoCallReason::LoopGuard, message)));
     }
     let plan = plan.as_ref().map_err(|error| {

@@ -460,7 +460,7 @@ fn prepare_rule(
 ) -> PreparedRule {
     let checked = Filter::parse(rule.filter.sent(), rule.target.filter_columns());
     for error in checked.err().into_iter().flatten() {
-        tracing::warn!(rule.id = %rule.id, %error, "stored filter is no longer valid");
+        tracing::warn!(rule.id = %rule.id, %error, "stored filter is invalid");
     }
     let prepare = |assignment: &Assignment, evaluator: Arc<PreparedEvaluator>, shadow| {
         let default = &evaluator.evaluator.version.mapping;

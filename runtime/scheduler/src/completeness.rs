@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_complete_when_it_is_quiet_and_waits_no_longer_than_its_rule_says() {
+    fn a_session_is_complete_when_it_is_quiet_or_after_the_wait_of_its_rule() {
         let of_session = |timing| at_for(TargetKind::Session, &progress(), &timing);
         let quiet = of_session(Timing::default());
         assert_eq!(quiet, (2_100_000, CompletionReason::Quiet));

@@ -685,7 +685,7 @@ fn log_lines(made: &NewExecution, lines: &[LogLine]) {
             target: "perpend::plugin",
             { execution.id = %made.id, evaluator.id = %made.evaluator_id, plugin.level = line.level,
               line = line.message, fields = line.fields },
-            "an evaluator says"
+            "log line of an evaluator"
         );
     }
 }

@@ -187,7 +187,7 @@ impl Inner {
             };
             if self.is_new(paused) {
                 tracing::warn!(project.id = %project, rule.id = %rule, evaluator.id = %evaluator,
-                               scope = %spent.scope, "a budget is spent");
+                               scope = %spent.scope, "budget exhausted");
             }
         }
         Ok(())

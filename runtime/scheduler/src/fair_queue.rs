@@ -362,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_gets_more_than_there_is_and_everything_comes_back(
+        fn grants_never_exceed_the_places_and_all_are_returned(
             n_places in 0_usize..40,
             steps in proptest::collection::vec((0_u8..6, 0_usize..5, 0_usize..20, any::<bool>()), 1..60),
         ) {

@@ -153,7 +153,7 @@ impl Scheduler {
             let release = Release::GivenBack;
             if let Err(error) = store.ledger.release_executions(fence, &seqs, release, now).await {
                 // Harmless: the lease ends.
-                tracing::warn!(error = &error as &dyn std::error::Error, "lease not given back");
+                tracing::warn!(error = &error as &dyn std::error::Error, "lease not released");
             }
         }
     }

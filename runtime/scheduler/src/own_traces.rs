@@ -105,7 +105,7 @@ impl Inner {
         let telemetry = &self.deps.store.telemetry;
         if let Err(error) = telemetry.write_batch(project, batch, now).await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, project.id = %project, "executions are not in their traces");
+            tracing::warn!(error, project.id = %project, "roots of execution traces not written");
         }
     }
 }

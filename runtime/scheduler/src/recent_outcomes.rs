@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_longer_ago_does_not_count() {
+    fn older_outcomes_do_not_count() {
         let all = || (0..100).map(|_| true);
         assert_eq!(found(all(), 6_000), [100]);
         assert!(found(all(), 6_100).is_empty());

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_an_unavailable_provider_asks_for_is_kept_and_a_final_failure_is_not_retried() {
+    fn the_wait_of_an_unavailable_provider_is_kept_and_a_final_failure_is_not_retried() {
         let down = ModelFailure {
             retry_after_ms: Some(600_000),
             ..ModelFailure::new(FailureClass::UpstreamUnavailable, "")
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_budget_holds_or_skips_as_it_says() {
+    fn an_exhausted_budget_holds_or_skips_as_configured() {
         let spent = |on_reached| ModelFailure {
             spent: Some(ExhaustedBudget {
                 scope: perpend_domain::budget::BudgetScope::Rule,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_has_to_put_right_is_held_whatever_was_tried() {
+    fn failures_that_need_a_user_are_held_after_any_number_of_attempts() {
         for class in [FailureClass::AuthInvalid, FailureClass::ConnectionMissing] {
             assert_eq!(after(class, &state(99, 9 * WINDOW_MS)), RetryDecision::Hold);
         }

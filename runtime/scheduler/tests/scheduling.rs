@@ -49,7 +49,7 @@ fn enabled() -> perpend_catalog::RulePatch {
 }
 
 #[tokio::test]
-async fn every_generation_is_scored_once_and_the_score_says_by_what() {
+async fn every_generation_is_scored_once_with_its_origin() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let rule = world.rule("r", OBSERVATION, |rule| rule.filter = generations_only()).await;
@@ -242,7 +242,7 @@ async fn killed_at_any_breakpoint_each_target_ends_with_exactly_one_score() {
 }
 
 #[tokio::test]
-async fn two_schedulers_on_one_database_do_what_one_does() {
+async fn two_schedulers_on_one_database_have_the_effect_of_one() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let rule = world.rule("r", OBSERVATION, |_| {}).await;
@@ -483,7 +483,7 @@ async fn explain_names_the_step_that_left_a_target_without_score() {
 }
 
 #[tokio::test]
-async fn explain_says_of_a_target_that_is_older_than_the_rule_that_it_is() {
+async fn explain_reports_a_target_older_than_the_rule() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let scheduler = world.scheduler(FakeEvaluate::length());

@@ -60,7 +60,7 @@ mod tests {
     const WAIT: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn a_copy_has_what_was_committed_and_is_found_out_when_damaged() {
+    async fn a_copy_contains_all_commits_and_damage_is_detected() {
         let database = TempDatabase::sqlite();
         let store = database.open().await;
         let session = BrowserSession {

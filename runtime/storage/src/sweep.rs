@@ -42,7 +42,7 @@ impl Store {
             // A failure in one project must not keep the others from being swept.
             let n_found = self.empty(&project).await.unwrap_or_else(|error| {
                 let error: &dyn std::error::Error = &error;
-                tracing::error!(error, %project, "a deleted project could not be emptied");
+                tracing::error!(error, %project, "deletion of a project failed");
                 1
             });
             if at.plus_millis(LINGER_MS) <= now && n_found == 0 {
@@ -58,7 +58,7 @@ impl Store {
                 Ok(n) => swept.n_expired += n,
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
-                    tracing::error!(error, %project, "what is past its retention stays for now");
+                    tracing::error!(error, %project, "deletion of expired traces failed");
                 }
             }
         }

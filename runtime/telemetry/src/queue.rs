@@ -174,7 +174,7 @@ async fn commit_groups(
                 }
             }
             Err(Error::Unavailable(reason)) => {
-                tracing::warn!(reason, n_batches, "batches were refused");
+                tracing::warn!(reason, n_batches, "batches refused");
                 for job in group {
                     let _ = job.reply.send(Err(Error::Unavailable(reason.clone())));
                 }
@@ -209,7 +209,7 @@ async fn checkpoint(pool: Pool, mut after_write: watch::Receiver<()>) {
         let moved = pool.checkpoint().await;
         // A failed checkpoint is repeated later, so it is logged once.
         if let (Err(error), false) = (&moved, failed) {
-            tracing::warn!(error = %error, "the database cannot take over its log, which grows");
+            tracing::warn!(error = %error, "checkpoint failed; the log of the database grows");
         }
         failed = moved.is_err();
     }
@@ -227,7 +227,7 @@ async fn refresh_stale(pool: Pool, mut after_write: watch::Receiver<()>) {
         match refresh::quiet_ones(&pool, &before).await {
             Ok(now) => before = now,
             Err(error) => {
-                tracing::warn!(error = %error, "traces could not be brought up to date");
+                tracing::warn!(error = %error, "stale traces not folded");
                 before.clear();
             }
         }

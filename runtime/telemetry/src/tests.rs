@@ -150,7 +150,7 @@ async fn all(store: &Store, project: &ProjectId) -> Vec<StoredObservation> {
 }
 
 #[tokio::test]
-async fn what_was_written_is_read_and_listed_at_once() {
+async fn written_observations_are_read_and_listed_at_once() {
     on_each_database(|store| async move {
         let p = project("p1");
         let spans = vec![span(1, 1, None), span(1, 2, Some(1)), span(2, 3, None)];
@@ -224,7 +224,7 @@ async fn of_two_versions_the_later_end_stays_then_the_richer() {
 }
 
 #[tokio::test]
-async fn scores_and_media_of_a_batch_stand_with_it() {
+async fn scores_and_media_are_written_with_their_batch() {
     on_each_database(|store| async move {
         let p = project("p1");
         let relevant = score("s1", Subject::Trace(trace_id(1)), "relevance", 0.5);

@@ -76,7 +76,7 @@ fn lease(n: u8, fence: i64) -> ExportLease {
 }
 
 #[tokio::test]
-async fn an_export_is_claimed_by_one_and_goes_on_where_it_was_cut_off() {
+async fn an_export_has_one_writer_and_continues_where_it_was_interrupted() {
     on_each_database(|store| async move {
         start(&store).await;
         store.catalog.put_blob_export(&export(1, at(0))).await.unwrap();

@@ -358,7 +358,7 @@ impl Catalog {
             let (end, place, n_tiles): (i64, i64, i64) =
                 query(END).bind_all(&args[..2]).fetch_one(&mut tx).await?;
             if n_tiles >= max {
-                return Err(Error::Conflict("the dashboard has no room for more placements"));
+                return Err(Error::Conflict("the dashboard has the maximum number of placements"));
             }
             let placement = Placement {
                 id: new.id.clone(),

@@ -72,7 +72,7 @@ async fn widgets_are_listed_by_their_last_change_and_of_two_changes_one_is_refus
 }
 
 #[tokio::test]
-async fn tiles_go_below_each_other_and_a_placed_widget_stays() {
+async fn placements_are_stacked_and_a_placed_widget_cannot_be_deleted() {
     on_each_database(|store| async move {
         let (ours, theirs) = projects();
         store.catalog.create_widget(&ours, &widget("w", 1)).await.unwrap();

@@ -70,7 +70,7 @@ async fn ids(store: &Store, query: &ItemQuery) -> String {
 }
 
 #[tokio::test]
-async fn a_dataset_is_found_by_its_name_and_keeps_what_it_ever_said() {
+async fn a_dataset_is_found_by_name_and_keeps_all_its_versions() {
     on_each_database(|store| async move {
         let p = home();
         let first = fresh("a/b", at(0));
@@ -172,7 +172,7 @@ async fn of_two_writers_of_an_item_one_has_to_look_again() {
 }
 
 #[tokio::test]
-async fn what_was_checked_against_another_schema_is_not_written() {
+async fn an_item_checked_against_another_schema_is_not_written() {
     on_each_database(|store| async move {
         let p = home();
         store.catalog.create_dataset(&home(), &fresh("d", at(0))).await.unwrap();
@@ -223,7 +223,7 @@ async fn deep_pages_list_each_item_once_the_newest_first() {
 }
 
 #[tokio::test]
-async fn of_writes_to_one_dataset_at_once_each_keeps_what_it_says() {
+async fn concurrent_writes_to_one_dataset_all_take_effect() {
     on_each_database(|store| async move {
         let made = fresh("d", at(0));
         store.catalog.create_dataset(&home(), &made).await.unwrap();

@@ -48,7 +48,7 @@ async fn labels_of(store: &Store, prompt: &str, version: i64) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_label_stands_on_one_version_and_latest_on_the_newest() {
+async fn a_label_is_on_one_version_and_latest_is_on_the_newest() {
     on_each_database(|store| async move {
         let home = project("home");
         let new = text("a/tone", "one", &["production"]);
@@ -255,7 +255,7 @@ async fn protected_labels_are_a_list_of_the_project() {
 }
 
 #[tokio::test]
-async fn nul_in_what_callers_ask_for_finds_nothing_on_either_database() {
+async fn a_nul_in_a_query_matches_nothing_on_either_database() {
     on_each_database(|store| async move {
         let home = project("home");
         let new = text("a", "@@@langfusePrompt:name=x\0|version=1@@@", &[]);

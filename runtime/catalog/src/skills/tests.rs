@@ -155,7 +155,7 @@ fn queries() -> Vec<(SkillQuery, Vec<&'static str>)> {
 }
 
 #[tokio::test]
-async fn the_list_shows_the_newest_version_of_each_skill_that_fits() {
+async fn the_list_has_the_newest_version_of_each_matching_skill() {
     on_each_database(|store| async move {
         let (ours, theirs) = projects();
         for (name, text, millis) in [("pdf", "forms", 1), ("web", "Pages", 2), ("pdf", "tables", 3)]

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_secret_hash_knows_its_secret_and_survives_text() {
+fn a_secret_hash_matches_its_secret_after_a_round_trip() {
     let hash = SecretHash::new("sk-lf-1", [7; 16]);
     let read: SecretHash = hash.to_string().parse().unwrap();
     assert_eq!(read, hash);
@@ -97,7 +97,7 @@ fn is_refused<T: std::fmt::Debug>(outcome: Result<T, Error>) {
 }
 
 #[tokio::test]
-async fn the_public_key_of_a_deleted_pair_comes_back_nowhere() {
+async fn the_public_key_of_a_deleted_pair_is_never_reused() {
     on_each_database(|store| async move {
         let home = store.catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap();
         let (project, organization) = (home.id, home.organization.id);
@@ -138,7 +138,7 @@ async fn the_public_key_of_a_deleted_pair_comes_back_nowhere() {
 }
 
 #[tokio::test]
-async fn the_public_keys_of_a_deleted_project_come_back_nowhere() {
+async fn the_public_keys_of_a_deleted_project_are_never_reused() {
     on_each_database(|store| async move {
         let home = store.catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap();
         let organization = KeyOwner::Organization(home.organization.id.clone());

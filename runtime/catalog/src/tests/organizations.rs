@@ -117,7 +117,7 @@ async fn keys_of_organizations_and_projects_share_their_public_halves_and_nothin
 }
 
 #[tokio::test]
-async fn people_are_known_to_one_organization_and_keep_their_id_when_they_come_back() {
+async fn users_belong_to_one_organization_and_keep_their_id_when_they_return() {
     on_each_database(|store| async move {
         let catalog = &store.catalog;
         start(&store).await;

@@ -4,7 +4,7 @@ use super::*;
 use perpend_db::{Tx, query};
 
 #[tokio::test]
-async fn a_plugin_version_stands_for_one_component() {
+async fn a_plugin_version_refers_to_one_component() {
     on_each_database(|store| async move {
         let home = project("home");
         let one = info("acme/tone", "1.0.0");
@@ -149,7 +149,7 @@ async fn a_plugin_that_evaluators_are_made_from_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn a_deleted_plugin_is_gone_for_its_project_and_its_bytes_stay_for_others() {
+async fn a_deleted_plugin_is_not_found_in_its_project_and_its_component_stays_for_others() {
     on_each_database(|store| async move {
         let (home, foreign) = (project("home"), project("foreign"));
         let tone = info("acme/tone", "1.0.0");
@@ -252,7 +252,7 @@ async fn successors_follow_the_version_that_was_seen_all_of_them_or_none() {
 }
 
 #[tokio::test]
-async fn the_digests_of_all_components_are_told() {
+async fn the_digests_of_all_components_are_returned() {
     on_each_database(|store| async move {
         let home = project("home");
         assert_eq!(store.catalog.component_digests().await.unwrap(), []);

@@ -137,7 +137,7 @@ async fn lists_run_newest_first_and_a_cursor_loses_nothing_among_equal_times() {
 }
 
 #[tokio::test]
-async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
+async fn a_rule_reads_back_as_made_and_a_patch_changes_only_its_fields() {
     on_each_database(|store| async move {
         let home = project("home");
         evaluator(&store, &home, "e1", at(0)).await;
@@ -228,7 +228,7 @@ async fn a_project_has_at_most_500_active_rules() {
 }
 
 #[tokio::test]
-async fn the_engine_sees_enabled_rules_of_all_projects_with_their_current_versions() {
+async fn the_engine_reads_enabled_rules_of_all_projects_with_their_current_versions() {
     on_each_database(|store| async move {
         let (home, other) = (project("home"), project("other"));
         evaluator(&store, &home, "e1", at(0)).await;
@@ -326,7 +326,7 @@ async fn a_paused_rule_is_counted_until_it_is_switched_off() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_project_is_not_found() {
+async fn objects_of_another_project_are_not_found() {
     on_each_database(|store| async move {
         let catalog = &store.catalog;
         let (home, foreign) = (project("home"), project("foreign"));

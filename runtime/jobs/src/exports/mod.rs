@@ -67,7 +67,7 @@ const LAST_WAIT_MS: i64 = 60 * 60_000;
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     /// Another writer holds the export, or it was deleted.
-    #[error("the export is not held any more")]
+    #[error("the lease of the export was lost")]
     Lost,
     #[error("{0}")]
     Bucket(#[from] object_store::Error),
@@ -79,9 +79,9 @@ enum Failure {
     Secret(#[from] perpend_http_client::Error),
     #[error("the database could not be read")]
     Store(#[from] perpend_db::Error),
-    #[error("the file could not be made")]
+    #[error("the file could not be written")]
     Panicked(#[from] tokio::task::JoinError),
-    #[error("the export met a fault of this program, which its log tells")]
+    #[error("the export failed because of an internal error; see the log of the server")]
     Broken,
 }
 
@@ -167,7 +167,7 @@ async fn next(app: &App, shutdown: &CancellationToken) -> Result<bool, JobError>
     };
     if let Err(error) = settled {
         let error: &dyn std::error::Error = &error;
-        tracing::warn!(error, project.id = %lease.project, "the outcome of an export was not written down");
+        tracing::warn!(error, project.id = %lease.project, "outcome of an export not stored");
     }
     Ok(true)
 }
@@ -201,7 +201,7 @@ async fn settle(
     };
     let reason = bucket::shown(&error.to_string());
     let n_failures = export.state.n_failures;
-    tracing::warn!(project.id = %lease.project, reason, n_failures, "an export failed and is tried again");
+    tracing::warn!(project.id = %lease.project, reason, n_failures, "export failed; it will be retried");
     let wait = FIRST_WAIT_MS << n_failures.min(10);
     let wait = wait.min(LAST_WAIT_MS).min(export.settings.frequency.as_millis());
     let now = app.clock.now();

@@ -68,7 +68,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_rule_waits_until_the_one_before_it_has_ended_and_its_filter_sees_the_scores() {
+async fn a_rule_waits_for_the_rule_before_it_and_its_filter_reads_the_scores() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let cheap = world.rule("cheap", OBSERVATION, |_| {}).await;
@@ -116,7 +116,7 @@ async fn a_rule_waits_until_the_one_before_it_has_ended_and_its_filter_sees_the_
 }
 
 #[tokio::test]
-async fn a_rule_goes_on_whatever_the_one_before_it_came_to() {
+async fn a_rule_continues_after_any_outcome_of_the_rule_before_it() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let fails = world.rule("fails", OBSERVATION, |_| {}).await;
@@ -161,7 +161,7 @@ async fn a_rule_goes_on_whatever_the_one_before_it_came_to() {
 }
 
 #[tokio::test]
-async fn a_rule_of_traces_waits_for_what_is_held_of_their_observations() {
+async fn a_trace_rule_waits_for_held_executions_of_the_observations() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let parts = world
@@ -261,7 +261,7 @@ async fn killed_anywhere_each_rule_of_a_row_scores_a_target_once() {
 }
 
 #[tokio::test]
-async fn what_ends_without_a_word_is_found_by_a_later_look() {
+async fn an_execution_that_ends_without_a_wake_up_is_found_by_the_poll() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let first = world.rule("first", OBSERVATION, |_| {}).await;
@@ -340,7 +340,7 @@ async fn a_score_of_a_person_starts_a_rule_that_reads_scores_once() {
 }
 
 #[tokio::test]
-async fn a_score_that_comes_while_a_rule_waits_is_seen_when_it_is_asked() {
+async fn a_score_that_arrives_while_a_rule_waits_is_read_by_its_decision() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let first = world.rule("first", OBSERVATION, |_| {}).await;
@@ -424,7 +424,7 @@ async fn a_score_starts_no_rule_before_those_that_it_waits_for_have_ended() {
 }
 
 #[tokio::test]
-async fn an_audit_takes_a_share_of_what_scores_alone_refuse_and_marks_it() {
+async fn an_audit_takes_a_share_of_targets_refused_for_scores_and_marks_them() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let cheap = world.rule("cheap", OBSERVATION, |_| {}).await;

@@ -31,7 +31,7 @@ async fn broken(store: Store) -> (World, Rule, Arc<FakeEvaluate>, Scheduler) {
 }
 
 #[tokio::test]
-async fn twenty_failures_in_a_row_pause_the_rule_and_what_is_queued_is_held() {
+async fn twenty_consecutive_failures_pause_the_rule_and_hold_queued_executions() {
     on_each_database(|store| async move {
         let (world, rule, ..) = broken(store).await;
         let now = world.clock.now();
@@ -65,7 +65,7 @@ async fn failures_that_depend_on_the_target_pause_the_rule_too_when_there_is_not
 }
 
 #[tokio::test]
-async fn a_rule_that_kept_failing_is_tried_with_one_execution_and_goes_on_when_it_succeeds() {
+async fn a_rule_with_an_open_breaker_resumes_when_its_probe_succeeds() {
     on_each_database(|store| async move {
         let (world, rule, failing, scheduler) = broken(store).await;
         // Probes after 15 minutes, then after 30 and 60.

@@ -71,7 +71,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
 }
 
 #[tokio::test]
-async fn a_backlog_whose_calls_never_end_leaves_places_for_what_comes_live() {
+async fn a_backlog_of_unanswered_calls_leaves_places_for_live_targets() {
     const N_BACKLOG: u64 = 100;
     on_each_database(|store| async move {
         let world = World::new(store).await;

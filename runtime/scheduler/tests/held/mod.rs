@@ -37,7 +37,7 @@ async fn a_target_touched_while_its_watch_is_due_is_called_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
+async fn executions_held_while_their_rule_resumes_are_resumed_too() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let first = world.rule("runs", OBSERVATION, |_| {}).await;

@@ -165,7 +165,7 @@ async fn ensure_once(world: &World, sent: &[Observation]) {
         score.written.origin.as_ref().unwrap().execution_id.to_string()
     });
     assert_eq!(of.collect::<BTreeSet<_>>(), expected);
-    assert_eq!(scores.len(), expected.len(), "a score stands twice");
+    assert_eq!(scores.len(), expected.len(), "a score exists twice");
 }
 
 async fn kill_and_check(database: TempDatabase, seed: u64) {

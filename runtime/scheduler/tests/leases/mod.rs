@@ -26,7 +26,7 @@ impl Breakpoints for Late {
 }
 
 #[tokio::test]
-async fn a_batch_that_begins_after_its_lease_asks_nobody_and_uses_up_no_attempt() {
+async fn a_batch_that_starts_after_its_lease_makes_no_call_and_uses_no_attempt() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         world.rule("r", TargetKind::Observation, |_| {}).await;
@@ -45,7 +45,7 @@ async fn a_batch_that_begins_after_its_lease_asks_nobody_and_uses_up_no_attempt(
         let (ran, ()) = tokio::join!(first.run_until_idle(), meanwhile);
         ran.unwrap();
         assert!(late.is_done.load(Ordering::SeqCst), "the lease has passed");
-        assert_eq!(gate.n_calls() + other.n_calls(), 1, "asked once");
+        assert_eq!(gate.n_calls() + other.n_calls(), 1, "called once");
         assert_eq!(world.scores().await.len(), 1);
         let ledger = &world.store.ledger;
         let executions = ledger.trace_executions(&world.project, &trace_id(1)).await;

@@ -31,7 +31,7 @@ impl History<'_> {
                 self.note(|| format!("ingest {}", shown(std::slice::from_ref(&own))));
                 self.observations.insert(own.id.clone(), own.clone());
                 self.arrive(vec![own]).await;
-                self.note(|| "the scheduler goes on".to_owned());
+                self.note(|| "the scheduler continues".to_owned());
                 stay.let_go();
                 working.await
             }

@@ -64,7 +64,7 @@ fn more_traces_than(n: u32) -> WrittenFilter {
 }
 
 #[tokio::test]
-async fn a_session_is_scored_once_when_all_its_traces_are_quiet_with_what_was_said_in_it() {
+async fn a_session_is_scored_once_with_its_conversation_when_all_its_traces_are_quiet() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let mapped = |variable: &str, source: &str| Mapping {
@@ -166,7 +166,7 @@ async fn a_turn_after_its_score_is_counted_or_has_the_session_scored_again() {
 }
 
 #[tokio::test]
-async fn a_session_waits_for_rules_of_what_is_in_it_and_for_rules_of_its_own() {
+async fn a_session_waits_for_rules_of_its_traces_and_for_other_session_rules() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let parts = world.rule("parts", OBSERVATION, |_| {}).await;
@@ -246,7 +246,7 @@ async fn a_thumb_on_a_session_starts_the_rule_that_reads_it() {
 }
 
 #[tokio::test]
-async fn a_thumb_that_comes_with_a_turn_is_seen_when_the_session_is_quiet() {
+async fn a_thumb_that_arrives_with_a_turn_is_read_when_the_session_is_quiet() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let rule = world.rule("r", TargetKind::Session, reads_thumbs).await;
@@ -267,7 +267,7 @@ async fn a_thumb_that_comes_with_a_turn_is_seen_when_the_session_is_quiet() {
 }
 
 #[tokio::test]
-async fn a_session_that_lost_a_trace_is_scored_again_when_it_goes_on() {
+async fn a_session_that_lost_a_trace_is_scored_again_when_it_continues() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let rescores = |rule: &mut Rule| rule.late = LatePolicy::Rescore;
@@ -293,8 +293,7 @@ async fn a_session_that_lost_a_trace_is_scored_again_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_session_that_came_before_the_rule_is_scored_when_it_goes_on_and_explain_says_what_is_next()
- {
+async fn a_session_older_than_the_rule_is_scored_when_it_continues_and_explain_shows_that() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         // Without a rule of sessions no session is watched.

@@ -47,8 +47,7 @@ async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_a
 }
 
 #[tokio::test]
-async fn what_is_scored_again_is_answered_by_stored_replies_and_what_is_scored_first_by_steady_ones_alone()
- {
+async fn repeated_evaluations_use_any_stored_reply_and_first_ones_only_steady_replies() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let rescores = |rule: &mut Rule| rule.late = LatePolicy::Rescore;
@@ -79,7 +78,7 @@ async fn what_is_scored_again_is_answered_by_stored_replies_and_what_is_scored_f
 }
 
 #[tokio::test]
-async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
+async fn late_spans_are_counted_or_rescored_as_configured() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         world.rule("ignores", TargetKind::Trace, |_| {}).await;
@@ -140,7 +139,7 @@ impl Evaluate for Pointing {
 }
 
 #[tokio::test]
-async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_scores_point() {
+async fn the_newest_execution_counts_in_any_order_of_ends_and_for_any_pointers() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         world.rule("rescores", TargetKind::Trace, |rule| rule.late = LatePolicy::Rescore).await;
@@ -326,7 +325,7 @@ fn of_the_trace_named(name: &str) -> WrittenFilter {
 }
 
 #[tokio::test]
-async fn a_rule_that_asks_for_the_trace_of_an_observation_waits_for_the_root() {
+async fn a_rule_that_reads_the_trace_of_an_observation_waits_for_the_root() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let rule = world
@@ -384,7 +383,7 @@ async fn a_rule_that_asks_for_the_trace_of_an_observation_waits_for_the_root() {
 }
 
 #[tokio::test]
-async fn a_rule_that_asks_for_the_trace_decides_without_a_root_when_none_comes_or_none_is_needed() {
+async fn a_rule_that_reads_the_trace_decides_without_a_root_if_none_arrives_or_is_needed() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         let named = world
@@ -402,7 +401,7 @@ async fn a_rule_that_asks_for_the_trace_decides_without_a_root_when_none_comes_o
         orphan.user_id = Some("u1".to_owned());
         world.ingest(vec![orphan]).await;
         scheduler.run_until_idle().await.unwrap();
-        assert_eq!(world.counts(&of_user).await["made"], 1, "it says so itself");
+        assert_eq!(world.counts(&of_user).await["made"], 1, "the observation has the value itself");
         for (wait_ms, n_decided) in [(179_999, 0), (1, 1)] {
             world.clock.advance(wait_ms);
             scheduler.run_until_idle().await.unwrap();
@@ -415,7 +414,7 @@ async fn a_rule_that_asks_for_the_trace_decides_without_a_root_when_none_comes_o
 }
 
 #[tokio::test]
-async fn what_came_in_parts_is_scored_when_no_more_parts_came_for_a_while() {
+async fn an_observation_in_parts_is_scored_when_it_is_quiet() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
         world.rule("r", TargetKind::Observation, |_| {}).await;

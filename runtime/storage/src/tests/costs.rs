@@ -17,7 +17,7 @@ const STEP: &str = "
 const COUNTED: &str = "SELECT number, n_priced, n_unpriced FROM traces ORDER BY number";
 
 #[tokio::test]
-async fn steps_with_and_without_a_price_are_counted_in_traces_of_before() {
+async fn observations_with_and_without_a_price_are_counted_in_older_traces() {
     let before = STEPS.iter().position(|step| step.name == "unpriced steps");
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &Options::default()).await;

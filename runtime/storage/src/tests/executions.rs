@@ -122,7 +122,7 @@ async fn an_execution_is_made_once_and_reads_back_as_made() {
 }
 
 #[tokio::test]
-async fn of_a_batch_what_is_new_is_made_and_what_is_held_is_completed() {
+async fn new_executions_of_a_batch_are_made_and_leased_ones_are_completed() {
     on_each_database(|store| async move {
         make(&store, 10, 0).await;
         let made: Vec<bool> = make(&store, 23, 0).await.iter().map(Option::is_some).collect();
@@ -147,7 +147,7 @@ async fn of_a_batch_what_is_new_is_made_and_what_is_held_is_completed() {
 }
 
 #[tokio::test]
-async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
+async fn leased_executions_are_not_claimed_until_the_lease_ends() {
     on_each_database(|store| async move {
         make(&store, 10, 0).await;
         let one = claim(&store, 6, lease(11, 60_000), at(1)).await;
@@ -169,7 +169,7 @@ async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
 }
 
 #[tokio::test]
-async fn what_an_evaluator_logged_is_kept_with_its_execution_for_a_week_or_until_the_trace_goes() {
+async fn log_lines_are_kept_for_a_week_or_until_the_trace_is_deleted() {
     on_each_database(|store| async move {
         make(&store, 3, 0).await;
         let mine = claim(&store, 3, lease(31, 60_000), at(1)).await;
@@ -273,7 +273,7 @@ async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
                 spending.unwrap().reserved
             };
             assert!(reserve(&leased[0], 11, at(1)).await);
-            assert!(!reserve(&leased[1], 11, at(1)).await, "there is no room for two");
+            assert!(!reserve(&leased[1], 11, at(1)).await, "the budget is not enough for two");
             assert!(0.5 < reserved(at(59_999)).await);
             // The process is gone and renews no lease.
             assert!(reserved(at(60_000)).await <= 0.0);
@@ -291,7 +291,7 @@ async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
 }
 
 #[tokio::test]
-async fn a_slow_holder_cannot_end_what_its_successor_holds() {
+async fn a_slow_holder_cannot_end_executions_of_its_successor() {
     on_each_database(|store| async move {
         make(&store, 1, 0).await;
         let slow = claim(&store, 1, lease(21, 60_000), at(0)).await;
@@ -318,7 +318,7 @@ async fn a_slow_holder_cannot_end_what_its_successor_holds() {
 }
 
 #[tokio::test]
-async fn held_executions_wait_go_on_or_are_given_up() {
+async fn held_executions_wait_resume_or_are_given_up() {
     on_each_database(|store| async move {
         make(&store, 2, 2).await;
         let trace: TraceId = "t0".parse().unwrap();

@@ -123,7 +123,7 @@ async fn experiments_are_found_by_their_spans_however_many_there_are_of_each() {
 }
 
 #[tokio::test]
-async fn a_link_to_a_trace_with_a_span_for_the_item_says_nothing_new() {
+async fn a_link_to_a_trace_with_a_span_of_the_item_adds_no_entry() {
     on_each_database(|store| async move {
         let p = home();
         let made = fresh("d", at(0));

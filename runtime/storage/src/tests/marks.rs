@@ -20,7 +20,7 @@ const MARKS: &str =
 const DETAILS: &str = "SELECT detail FROM traces ORDER BY number";
 
 #[tokio::test]
-async fn traces_of_before_are_marked_by_what_their_steps_are_and_use() {
+async fn older_traces_get_the_marks_of_their_observations() {
     let before = STEPS.iter().position(|step| step.name == "marks of steps");
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &Options::default()).await;

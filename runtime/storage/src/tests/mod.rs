@@ -41,7 +41,7 @@ fn noise(n_chars: usize) -> String {
 }
 
 #[tokio::test]
-async fn an_older_schema_beside_a_server_is_refused_and_left_as_it_is() {
+async fn an_older_schema_next_to_a_server_is_refused_and_unchanged() {
     let options = Options::default();
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &options).await.unwrap();
@@ -62,7 +62,7 @@ async fn an_older_schema_beside_a_server_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_database_that_other_steps_made_is_refused() {
+async fn a_database_with_different_steps_is_refused() {
     let options = Options::default();
     for database in TempDatabase::each().await {
         let pool = Pool::open(database.url(), &options).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_database_from_before_checksums_gets_those_of_its_steps() {
 }
 
 #[tokio::test]
-async fn an_empty_database_gets_its_schema_from_whoever_opens_it() {
+async fn an_empty_database_gets_its_schema_when_it_is_opened() {
     for database in TempDatabase::each().await {
         let options = Options::default();
         let store = Store::open_beside_server(database.url(), &options).await;
@@ -113,7 +113,7 @@ async fn an_empty_database_gets_its_schema_from_whoever_opens_it() {
 }
 
 #[tokio::test]
-async fn public_keys_from_before_they_were_noted_are_noted_by_the_step() {
+async fn older_public_keys_are_recorded_by_the_migration() {
     const KEY: &str = "
         INSERT INTO api_keys (public_key, id, organization_id, secret_hash, secret_hint, rights, created_at)
         VALUES ($1, 'k', 'o', '', '', 'full', 0)";

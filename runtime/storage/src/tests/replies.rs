@@ -38,7 +38,7 @@ async fn left(store: &Store, project: &ProjectId) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_goes_beyond_the_size_of_a_project_goes_oldest_first_and_of_no_other_project() {
+async fn replies_beyond_the_limit_of_a_project_are_deleted_oldest_first() {
     on_each_database(|store| async move {
         let (full, other) = (project("full"), project("other"));
         for n in 0..10 {

@@ -153,7 +153,7 @@ async fn a_deleted_project_leaves_no_row_of_telemetry() {
 }
 
 #[tokio::test]
-async fn media_past_their_retention_are_asked_for_again_and_those_that_items_show_stay() {
+async fn expired_media_are_requested_again_and_those_of_items_stay() {
     on_each_database(|store| async move {
         let catalog = &store.catalog;
         let telemetry = &store.telemetry;
@@ -206,7 +206,7 @@ async fn media_past_their_retention_are_asked_for_again_and_those_that_items_sho
         assert_eq!(bytes(2).await.as_deref(), Some(&b"bytes"[..]));
         let first = medium(1);
         let again = telemetry.announce_media(&ours, &first, at(31 * DAY_MS));
-        assert!(!again.await.unwrap(), "its bytes are asked for");
+        assert!(!again.await.unwrap(), "its bytes are requested");
     })
     .await;
 }

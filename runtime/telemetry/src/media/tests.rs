@@ -108,7 +108,7 @@ async fn a_medium_is_as_old_as_the_last_time_it_was_linked() {
 }
 
 #[tokio::test]
-async fn what_is_linked_while_it_is_taken_away_stays() {
+async fn a_medium_linked_during_its_deletion_stays() {
     for database in TempDatabase::each().await {
         let store = database.open().await;
         // SQLite has one writer: one of the two transactions waits for the other from the start.

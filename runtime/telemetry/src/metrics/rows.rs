@@ -20,7 +20,8 @@ const PAGE: u32 = 4_000;
 /// Bytes of contents that are read at a time.
 const PAGE_BYTES: usize = 8 << 20;
 
-const SEARCH: &str = "traces cannot be measured by the column text: ask about observations";
+const SEARCH: &str =
+    "metrics of traces cannot be filtered by the column text; use the view of observations";
 
 /// Columns that exist only in the content of an observation.
 const IN_CONTENT: [&str; 3] = ["toolNames", "toolDefinitions", "toolCalls"];
@@ -234,7 +235,7 @@ impl Telemetry {
             MetricView::Observations => self.add_observations(project, question, groups).await,
             MetricView::Traces => self.add_traces(project, question, groups).await,
             _ => Err(Error::Conflict(
-                "scores cannot be grouped by tags in metrics; ask for the observations or traces",
+                "metrics of scores cannot be grouped by tags; use the view of observations or traces",
             )),
         }
     }

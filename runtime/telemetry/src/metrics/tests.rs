@@ -281,7 +281,7 @@ async fn lists_make_a_group_for_each_member_tags_one_for_all_and_costs_one_for_e
 }
 
 #[tokio::test]
-async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
+async fn score_metrics_filter_by_type_and_by_columns_of_trace_and_observation() {
     on_each_database(|store| async move {
         write(&store, (1..5).map(observation).collect()).await;
         let (t1, t2) = (TraceId::new("t1").unwrap(), TraceId::new("t2").unwrap());
@@ -338,7 +338,7 @@ async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
 }
 
 #[tokio::test]
-async fn traces_are_not_measured_by_what_their_steps_say() {
+async fn trace_metrics_refuse_columns_of_observations() {
     on_each_database(|store| async move {
         let project = project();
         let batch = Batch { observations: (1..=5).map(observation).collect(), ..Batch::default() };

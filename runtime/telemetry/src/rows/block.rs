@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_gives_back_each_text_and_refuses_other_places() {
+    fn a_block_returns_each_text_and_refuses_other_indexes() {
         let block = unpack(&pack(&["{}", "", "{\"input\":1}"]).unwrap()).unwrap();
         assert_eq!(block.text(2).unwrap(), "{\"input\":1}");
         assert_eq!(block.text(1).unwrap(), "");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_a_block_says_how_long_it_is_unpacked() {
+    fn the_head_of_a_block_contains_its_unpacked_size() {
         for n in [0, 10, 300, 100_000, 3 << 20] {
             let packed = pack(&[&"a".repeat(n)]).unwrap();
             let head = &packed[..HEAD_BYTES.min(packed.len())];

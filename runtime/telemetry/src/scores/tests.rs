@@ -128,7 +128,7 @@ async fn a_score_of_every_type_and_target_reads_back_as_written() {
 }
 
 #[tokio::test]
-async fn writing_a_score_again_replaces_what_it_says_and_keeps_what_it_is_about() {
+async fn writing_a_score_again_replaces_its_value_and_keeps_its_subject() {
     on_each_database(|store| async move {
         let home = project("home");
         let first = score("s", ScoreValue::Numeric(0.5));
@@ -206,7 +206,7 @@ fn any_score() -> impl Strategy<Value = NewScore> {
 }
 
 #[tokio::test]
-async fn any_sequence_of_writes_with_repeats_leaves_what_the_model_says() {
+async fn any_sequence_of_writes_with_repetitions_matches_the_model() {
     on_each_database(|store| async move {
         let calls = proptest::collection::vec(proptest::collection::vec(any_score(), 0..150), 1..5);
         let mut runner = TestRunner::default();
@@ -318,7 +318,7 @@ fn query(ask: impl FnOnce(&mut ScoreQuery)) -> ScoreQuery {
 }
 
 #[tokio::test]
-async fn each_condition_of_a_query_finds_what_it_names() {
+async fn each_condition_of_a_query_returns_its_matches() {
     on_each_database(|store| async move {
         let home = project("home");
         store.telemetry.put_scores(&home, &six(), at(9)).await.unwrap();
@@ -381,7 +381,7 @@ async fn conditions_on_values_compare_within_a_type_and_all_must_hold() {
 }
 
 #[tokio::test]
-async fn the_scores_of_many_traces_come_at_once() {
+async fn the_scores_of_many_traces_are_read_at_once() {
     on_each_database(|store| async move {
         let home = project("home");
         store.telemetry.put_scores(&home, &six(), at(9)).await.unwrap();
@@ -395,7 +395,7 @@ async fn the_scores_of_many_traces_come_at_once() {
 }
 
 #[tokio::test]
-async fn a_numbered_page_past_the_end_is_empty_and_tells_the_total() {
+async fn a_numbered_page_past_the_end_is_empty_and_has_the_total() {
     on_each_database(|store| async move {
         let home = project("home");
         let five: Vec<_> = (0..5)

@@ -63,7 +63,7 @@ async fn sessions_and_users_are_found_by_how_their_ids_begin() {
 }
 
 #[tokio::test]
-async fn an_id_that_begins_so_is_read_from_the_index_of_its_column() {
+async fn ids_with_a_prefix_are_read_from_the_index_of_their_column() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
     for (by, index) in

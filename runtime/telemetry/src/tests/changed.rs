@@ -14,7 +14,7 @@ const fn until(to: Timestamp) -> ChangeWindow {
 }
 
 #[tokio::test]
-async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
+async fn each_change_is_in_one_window_and_pages_skip_none() {
     on_each_database(|store| async move {
         let ours = project("a");
         let spans = |ids: std::ops::Range<u32>| ids.map(|id| span(id / 3, id, None)).collect();

@@ -37,7 +37,7 @@ async fn of_traces(store: &Store, project: &ProjectId) -> Vec<CostSum> {
 }
 
 #[tokio::test]
-async fn a_missing_price_is_told_from_a_price_of_zero_and_is_found_when_it_comes_late() {
+async fn a_missing_price_differs_from_zero_and_a_late_price_is_applied() {
     on_each_database(|store| async move {
         let p = project("p1");
         let telemetry = &store.telemetry;

@@ -43,7 +43,7 @@ fn of(environment: &str, mut span: Observation) -> Observation {
 }
 
 #[tokio::test]
-async fn a_list_counts_the_traces_that_come_move_to_another_environment_and_go() {
+async fn the_count_of_a_list_follows_new_moved_and_deleted_traces() {
     on_each_database(|store| async move {
         let (project, other) = (project("p1"), project("p2"));
         let write = async |project: &ProjectId, spans: Vec<Observation>| {

@@ -75,7 +75,7 @@ async fn values_of_the_newest_traces_are_counted_once_for_each_trace() {
 }
 
 #[tokio::test]
-async fn a_count_ends_at_its_bound_and_says_that_there_is_more() {
+async fn a_count_stops_at_its_limit_and_reports_more_rows() {
     on_each_database(|store| async move {
         let p = project("p");
         let steps = (1..=9).map(|n| span(n, 1, None)).collect();

@@ -70,7 +70,7 @@ fn with_text(n: u32, parts: &[SearchField]) -> Observation {
 }
 
 #[tokio::test]
-async fn the_parts_of_a_search_together_find_what_a_full_scan_finds() {
+async fn the_parts_of_a_search_together_equal_a_full_scan() {
     on_each_database(|store| async move {
         let mut runner = TestRunner::deterministic();
         for round in 0..4 {

@@ -62,7 +62,7 @@ fn summaries(page: &GroupPage) -> Vec<GroupSummary> {
 }
 
 #[tokio::test]
-async fn groups_come_by_their_last_trace_and_pages_repeat_and_lose_none_in_either_direction() {
+async fn groups_are_ordered_by_their_last_trace_and_pages_repeat_and_skip_none() {
     on_each_database(|store| async move {
         let project = project("p");
         for n in 1..=N_TRACES {
@@ -259,8 +259,7 @@ fn fitting() -> Vec<(GroupKey, Filter, Vec<GroupSummary>)> {
 }
 
 #[tokio::test]
-async fn groups_that_fit_come_in_the_order_of_all_and_pages_repeat_and_lose_none_in_either_direction()
- {
+async fn matching_groups_keep_the_order_and_pages_repeat_and_skip_none() {
     on_each_database(|store| async move {
         let project = project("p");
         let all = (1..=N_TRACES).map(members).collect();
@@ -296,7 +295,7 @@ async fn groups_that_fit_come_in_the_order_of_all_and_pages_repeat_and_lose_none
 }
 
 #[tokio::test]
-async fn a_search_for_groups_stops_and_goes_on_where_it_stopped_in_either_direction() {
+async fn a_search_for_groups_stops_and_continues_in_either_direction() {
     const N: u32 = 2_450;
     on_each_database(|store| async move {
         let project = project("p");
@@ -338,7 +337,7 @@ async fn a_search_for_groups_stops_and_goes_on_where_it_stopped_in_either_direct
 }
 
 #[tokio::test]
-async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_newest_traces_alone() {
+async fn scores_of_groups_are_ordered_by_name_with_those_of_the_session_first() {
     on_each_database(|store| async move {
         let p = project("p");
         let telemetry = &store.telemetry;
@@ -408,7 +407,7 @@ async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_new
 }
 
 #[tokio::test]
-async fn what_a_user_did_in_a_time_adds_up_over_its_parts_to_the_sums_of_that_time() {
+async fn totals_of_a_user_by_interval_add_up_to_the_totals_of_the_range() {
     on_each_database(|store| async move {
         let p = project("p");
         let telemetry = &store.telemetry;

@@ -121,7 +121,7 @@ async fn a_name_and_an_id_fit_together_and_a_short_id_leaves_the_name_more_room(
 }
 
 #[tokio::test]
-async fn what_no_index_can_hold_is_named_and_no_fault_of_the_database() {
+async fn texts_too_long_for_an_index_are_reported_as_such() {
     let Some(database) = TempDatabase::postgres().await else {
         return;
     };

@@ -6,7 +6,7 @@ use super::*;
 use crate::{EnvironmentFilter, NewTraceFilter};
 
 #[tokio::test]
-async fn what_came_since_is_counted_in_its_time_and_its_environments() {
+async fn new_traces_are_counted_by_time_and_environment() {
     on_each_database(|store| async move {
         let p = project("p");
         let steps = (1..=6).map(|n| Observation {
@@ -44,7 +44,7 @@ async fn what_came_since_is_counted_in_its_time_and_its_environments() {
 }
 
 #[tokio::test]
-async fn what_started_long_before_and_came_later_is_new_and_is_counted_once() {
+async fn a_late_trace_with_an_old_start_is_new_and_counted_once() {
     on_each_database(|store| async move {
         let p = project("p");
         // A trace with a start in the future must not hide later ones.
@@ -89,7 +89,7 @@ async fn what_started_long_before_and_came_later_is_new_and_is_counted_once() {
 }
 
 #[tokio::test]
-async fn sessions_with_traces_that_came_since_are_counted_once_and_so_are_traces_of_one() {
+async fn sessions_with_new_traces_are_counted_once() {
     on_each_database(|store| async move {
         let p = project("p");
         for (n, session, received) in

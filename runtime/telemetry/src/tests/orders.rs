@@ -62,7 +62,7 @@ async fn traces_are_listed_by_tokens_and_errors_and_equal_ones_by_time() {
 }
 
 #[tokio::test]
-async fn a_list_by_a_figure_or_a_score_comes_out_of_an_index_from_any_place() {
+async fn a_list_by_a_figure_or_a_score_is_read_from_an_index_at_any_position() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
     let by_score = TraceOrder::Score("quality".to_owned());
@@ -143,7 +143,7 @@ async fn assert_neighbors(store: &Store, p: &ProjectId, query: &TraceQuery, all:
 }
 
 #[tokio::test]
-async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_one_last() {
+async fn traces_are_ordered_by_their_best_score_and_those_without_one_come_last() {
     on_each_database(|store| async move {
         let p = project("p");
         let steps = (1..=7).map(|n| with_figures(n, None)).collect();
@@ -189,7 +189,7 @@ async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_
 }
 
 #[tokio::test]
-async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
+async fn pages_continue_from_a_position_while_rows_arrive() {
     on_each_database(|store| async move {
         let p = project("p");
         let steps = (1..=9).map(|n| with_figures(n, Some(u64::from(n % 3)))).collect();
@@ -247,7 +247,7 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_list_is_counted_and_read_as_far_as_its_bounds_and_says_so() {
+async fn a_list_is_counted_and_read_up_to_its_bounds_and_reports_them() {
     on_each_database(|store| async move {
         let p = project("p");
         let steps = (1..=9).map(|n| span(n, n, None)).collect();
@@ -280,7 +280,7 @@ async fn a_list_is_counted_and_read_as_far_as_its_bounds_and_says_so() {
             assert_eq!((&ids, has_behind), (&last, false));
         }
         let few = Bounds { max_tested: 4, ..FEW_COUNTED };
-        let any = json!([{"type": "string", "column": "text", "operator": "matches", "value": "no step says this"}]);
+        let any = json!([{"type": "string", "column": "text", "operator": "matches", "value": "no observation has this"}]);
         let (ids, total, n_left, _) = page(any, few, None).await;
         assert_eq!((ids.len(), total, n_left), (0, Some((0, true)), 5));
     })
@@ -288,7 +288,7 @@ async fn a_list_is_counted_and_read_as_far_as_its_bounds_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_search_that_stops_goes_on_behind_the_last_trace_that_it_tested() {
+async fn a_search_that_stops_continues_after_the_last_tested_trace() {
     on_each_database(|store| async move {
         let p = project("p");
         let steps = (1..=9).map(|n| span(n, n, None)).collect();
@@ -382,7 +382,7 @@ async fn a_filter_on_a_score_holds_for_the_mean_of_its_numbers_as_memory_adds_th
 
 /// A page may be filled with traces near its start, or need distant ones: the list is the same.
 #[tokio::test]
-async fn a_list_of_traces_with_a_score_is_whole_wherever_they_stand() {
+async fn a_list_of_traces_with_a_score_is_complete_for_any_positions() {
     on_each_database(|store| async move {
         let p = project("p");
         let steps = (1..=24).map(|n| with_figures(n, None)).collect();
@@ -421,7 +421,7 @@ async fn a_list_of_traces_with_a_score_is_whole_wherever_they_stand() {
 }
 
 #[tokio::test]
-async fn traces_with_and_without_a_score_of_a_name_are_told_whatever_its_value_is() {
+async fn conditions_on_score_names_hold_for_any_value() {
     on_each_database(|store| async move {
         let p = project("p");
         let steps = (1..=4).map(|n| with_figures(n, None)).collect();

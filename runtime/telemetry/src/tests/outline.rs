@@ -22,7 +22,7 @@ fn bone_of(span: &Observation) -> ObservationSummary {
 }
 
 #[tokio::test]
-async fn an_outline_is_made_from_narrow_rows_of_steps() {
+async fn an_outline_is_made_from_narrow_rows_of_observations() {
     on_each_database(|store| async move {
         let (p, trace) = (project("p1"), trace_id(1));
         let telemetry = &store.telemetry;
@@ -51,7 +51,7 @@ async fn an_outline_is_made_from_narrow_rows_of_steps() {
 }
 
 #[tokio::test]
-async fn steps_are_read_whether_or_not_those_of_other_traces_lie_among_them() {
+async fn observations_are_read_whether_or_not_their_rows_are_adjacent() {
     on_each_database(|store| async move {
         let (p, trace) = (project("p1"), trace_id(1));
         let telemetry = &store.telemetry;

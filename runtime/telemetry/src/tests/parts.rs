@@ -54,7 +54,7 @@ async fn of_parts_of_one_time_the_last_in_the_last_request_holds() {
 }
 
 #[tokio::test]
-async fn a_part_changes_of_a_span_only_what_it_says() {
+async fn a_part_changes_only_the_fields_that_it_sets() {
     on_each_database(|store| async move {
         let p = project("p");
         let mut whole = span(1, 1, None);
@@ -89,7 +89,7 @@ async fn a_part_changes_of_a_span_only_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_span_that_came_after_parts_is_kept_when_another_part_comes() {
+async fn a_span_that_arrived_after_parts_is_kept_when_another_part_arrives() {
     on_each_database(|store| async move {
         let p = project("p");
         let whole = span(1, 1, None);

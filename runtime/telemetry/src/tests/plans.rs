@@ -25,7 +25,7 @@ async fn stale_traces_are_found_by_their_own_index() {
 }
 
 #[tokio::test]
-async fn steps_that_lie_together_are_read_in_the_order_in_which_they_are_stored() {
+async fn adjacent_observations_are_read_in_storage_order() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
     for (is_together, way) in [
@@ -105,7 +105,7 @@ async fn traces_of_a_common_kind_are_read_in_the_order_of_a_figure_and_not_sorte
 }
 
 #[tokio::test]
-async fn whether_a_trace_has_a_score_of_a_name_is_told_by_an_index_of_scores() {
+async fn conditions_on_score_names_use_an_index_of_scores() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
     for (operator, way, index) in [

@@ -49,7 +49,7 @@ async fn all_parts_together_are_the_whole_trace_in_its_order() {
 }
 
 #[tokio::test]
-async fn large_contents_come_one_by_one() {
+async fn large_contents_are_returned_one_at_a_time() {
     on_each_database(|store| async move {
         let p = project("p1");
         let large = 3 << 20;
@@ -73,7 +73,7 @@ async fn large_contents_come_one_by_one() {
 }
 
 #[tokio::test]
-async fn what_happens_meanwhile_repeats_nothing_and_leaves_nothing_out_that_is_there() {
+async fn concurrent_changes_neither_repeat_nor_skip_observations() {
     on_each_database(|store| async move {
         let p = project("p1");
         let spans = (1..=600).map(|id| with_output(id, "before".to_owned()));

@@ -22,7 +22,7 @@ async fn ask(store: &Store, project: &ProjectId) {
 }
 
 #[tokio::test]
-async fn the_engine_reads_what_stands_in_whatever_pieces_it_came() {
+async fn the_engine_reads_the_stored_observation_for_any_order_of_parts() {
     on_each_database(|store| async move {
         let mut runner = TestRunner::deterministic();
         for round in 0..25 {
@@ -42,7 +42,7 @@ async fn the_engine_reads_what_stands_in_whatever_pieces_it_came() {
 }
 
 #[tokio::test]
-async fn a_deleted_trace_is_gone_for_the_engine_at_once() {
+async fn a_deleted_trace_is_not_found_by_the_engine_any_more() {
     on_each_database(|store| async move {
         let project = project("p");
         let spans = vec![span(1, 1, None), span(2, 2, None)];
@@ -57,7 +57,7 @@ async fn a_deleted_trace_is_gone_for_the_engine_at_once() {
 }
 
 #[tokio::test]
-async fn another_project_does_not_read_what_was_just_written() {
+async fn another_project_does_not_read_cached_observations() {
     on_each_database(|store| async move {
         let spans = vec![span(1, 1, None)];
         let (own, other) = (project("p"), project("q"));

@@ -4,7 +4,7 @@ use super::*;
 use perpend_domain::trace_list::TraceOrder;
 
 #[tokio::test]
-async fn a_search_that_is_given_up_goes_on_behind_what_it_tested() {
+async fn a_search_that_is_given_up_continues_after_the_tested_rows() {
     on_each_database(|store| async move {
         let p = project("p");
         let mut spans: Vec<Observation> = (1..=20).map(|id| span(1, id, None)).collect();
@@ -323,7 +323,7 @@ async fn a_trace_is_found_by_texts_of_different_parts_and_left_out_by_any() {
 }
 
 #[tokio::test]
-async fn a_list_of_traces_says_how_many_a_search_did_not_test() {
+async fn a_list_of_traces_reports_the_number_of_untested_traces() {
     on_each_database(|store| async move {
         let p = project("p");
         let spans = (1..=9).map(|n| span(n, 1, None)).collect();

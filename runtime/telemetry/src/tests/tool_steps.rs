@@ -25,7 +25,7 @@ async fn calls_of_tools_are_read_for_many_traces_at_once_and_very_long_ones_with
 
         let wanted = [1, 2, 3].map(trace_id);
         let found = telemetry.tool_steps(&p, &wanted, 3).await.unwrap();
-        assert_eq!(found.len(), 2, "neither one without tools nor one not asked for");
+        assert_eq!(found.len(), 2, "neither one without tools nor one not requested");
         let first = &found[&wanted[0]];
         let ids: Vec<_> = first.observations.iter().map(|step| step.id.clone()).collect();
         assert_eq!((ids, first.n), ([9, 2, 3].map(span_id).to_vec(), 6));

@@ -114,7 +114,7 @@ async fn listed(store: &Store, home: &ProjectId, query: &PromptQuery) -> (Vec<St
 }
 
 #[tokio::test]
-async fn a_parameter_means_in_sql_what_its_condition_means_in_memory() {
+async fn a_parameter_in_sql_equals_its_condition_in_memory() {
     let mut runner = TestRunner::deterministic();
     for database in TempDatabase::each().await {
         let store = database.open().await;

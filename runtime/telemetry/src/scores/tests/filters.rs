@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{OpenStore as _, TempDatabase};
 
 #[tokio::test]
-async fn conditions_on_metadata_mean_in_sql_what_they_mean_in_memory() {
+async fn conditions_on_metadata_are_equal_in_sql_and_in_memory() {
     on_each_database(|store| async move {
         let telemetry = &store.telemetry;
         let home = project("home");

@@ -90,7 +90,7 @@ async fn the_list_is_the_same_forth_and_back_over_equal_times() {
 }
 
 #[tokio::test]
-async fn a_search_stops_after_so_many_scores_and_says_where_it_goes_on() {
+async fn a_search_for_scores_stops_at_its_limit_and_returns_the_position() {
     on_each_database(|store| async move {
         let home = project("home");
         let mut all: Vec<NewScore> = (0..30)
@@ -167,7 +167,7 @@ async fn each_column_of_a_filter_is_tested() {
 }
 
 #[tokio::test]
-async fn older_scores_stand_beside_what_took_their_place() {
+async fn superseded_scores_are_listed_under_their_successors() {
     on_each_database(|store| async move {
         let home = project("home");
         let of = |id: &str, name: &str, execution: &str, seconds| NewScore {
