@@ -1,13 +1,18 @@
 //! `/api/public/organizations`: projects and keys of the organization of a key.
 
-use axum::Json;
 use axum::extract::State;
+use perpend_api_types::any_json::AnyJson;
+use perpend_catalog::Project;
 use perpend_domain::access::Permission::{OrgKeyRead, OrgRead};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::OrganizationAct;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::projects::{ApiKeys, key_views};
 use crate::admin::state::{App, Routes};
@@ -32,22 +37,43 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(list, list_keys);
 }
 
+/// The projects of an organization.
+#[derive(Debug, Serialize, ToSchema)]
+struct OrganizationProjects {
+    projects: Vec<OrganizationProject>,
+}
+
+/// A project in the list of its organization.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct OrganizationProject {
+    id: ProjectId,
+    name: String,
+    #[schema(value_type = BTreeMap<String, AnyJson>)]
+    metadata: Map<String, Value>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl From<Project> for OrganizationProject {
+    fn from(project: Project) -> Self {
+        Self {
+            id: project.id,
+            name: project.name,
+            metadata: project.metadata,
+            created_at: project.created_at,
+            updated_at: project.updated_at,
+        }
+    }
+}
+
 async fn list_projects(
     State(app): State<App>,
     caller: OrganizationAct,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<OrganizationProjects>, Problem> {
     let projects = app.store.catalog.organization_projects(&caller.organization).await?;
-    let view = |project: &perpend_catalog::Project| {
-        json!({
-            "id": project.id,
-            "name": project.name,
-            "metadata": project.metadata,
-            "createdAt": project.created_at,
-            "updatedAt": project.updated_at,
-        })
-    };
-    let projects: Vec<Value> = projects.iter().map(view).collect();
-    Ok(Json(json!({ "projects": projects })))
+    let projects = projects.into_iter().map(OrganizationProject::from).collect();
+    Ok(Answer(OrganizationProjects { projects }))
 }
 
 async fn list_keys(

@@ -1,6 +1,5 @@
 //! Keys of a project, managed by its organization.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use perpend_catalog::{ApiKey, Rights};
 use perpend_domain::access::Permission::{KeyRead, KeyWrite};
@@ -12,7 +11,6 @@ use perpend_http_kit::extract::{Body, must_be_one_of};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::find::find;
@@ -48,8 +46,56 @@ pub(super) fn routes(routes: &mut Routes) {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ApiKeys {
-    #[schema(value_type = Vec<Object>)]
-    api_keys: Vec<Value>,
+    api_keys: Vec<KeyView>,
+}
+
+/// A key without its secret.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ApiKey)]
+struct KeyView {
+    id: String,
+    created_at: Timestamp,
+    /// Time from which the key is refused.
+    expires_at: Option<Timestamp>,
+    /// Time of the last use, accurate to about an hour.
+    last_used_at: Option<Timestamp>,
+    /// Display name.
+    name: Option<String>,
+    /// Former name of `name`.
+    note: Option<String>,
+    public_key: String,
+    /// The ends of the secret half.
+    display_secret_key: String,
+    /// `full` or `ingest`.
+    scope: &'static str,
+}
+
+/// A new key pair.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct CreatedKey {
+    id: String,
+    created_at: Timestamp,
+    /// Time from which the key is refused.
+    expires_at: Option<Timestamp>,
+    public_key: String,
+    secret_key: String,
+    /// The ends of the secret half.
+    display_secret_key: String,
+    /// Display name.
+    name: Option<String>,
+    /// Former name of `name`.
+    note: Option<String>,
+    /// `full` or `ingest`.
+    scope: &'static str,
+}
+
+/// A deleted key.
+#[derive(Serialize, ToSchema)]
+struct DeletedKey {
+    /// Always true.
+    success: bool,
 }
 
 /// A new key pair.
@@ -71,18 +117,18 @@ struct NewKey {
     expires_at: Option<Timestamp>,
 }
 
-fn view(key: &ApiKey) -> Value {
-    json!({
-        "id": key.made.id,
-        "createdAt": key.created_at,
-        "expiresAt": key.made.expires_at,
-        "lastUsedAt": key.last_used_at,
-        "name": key.made.note,
-        "note": key.made.note,
-        "publicKey": key.made.public_key,
-        "displaySecretKey": key.made.secret_hint,
-        "scope": key.made.rights.as_str(),
-    })
+fn view(key: &ApiKey) -> KeyView {
+    KeyView {
+        id: key.made.id.clone(),
+        created_at: key.created_at,
+        expires_at: key.made.expires_at,
+        last_used_at: key.last_used_at,
+        name: key.made.note.clone(),
+        note: key.made.note.clone(),
+        public_key: key.made.public_key.to_string(),
+        display_secret_key: key.made.secret_hint.clone(),
+        scope: key.made.rights.as_str(),
+    }
 }
 
 /// A list of keys.
@@ -135,7 +181,7 @@ async fn create_key(
     caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<NewKey>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<CreatedKey>, Problem> {
     let now = app.web.clock.now();
     let (sent_pair, rights) = (input.pair()?, input.rights()?);
     let note = input.name.or(input.note);
@@ -156,24 +202,24 @@ async fn create_key(
     app.store.catalog.create_api_key(&project.id, &key, now).await?;
     // The cache may contain the result of a look-up before the key existed.
     app.web.keys.clear();
-    Ok(Json(json!({
-        "id": key.id,
-        "createdAt": now,
-        "expiresAt": key.expires_at,
-        "publicKey": key.public_key,
-        "secretKey": pair.secret_key,
-        "displaySecretKey": key.secret_hint,
-        "name": key.note,
-        "note": key.note,
-        "scope": key.rights.as_str(),
-    })))
+    Ok(Answer(CreatedKey {
+        id: key.id,
+        created_at: now,
+        expires_at: key.expires_at,
+        public_key: key.public_key.to_string(),
+        secret_key: pair.secret_key,
+        display_secret_key: key.secret_hint,
+        name: key.note.clone(),
+        note: key.note,
+        scope: key.rights.as_str(),
+    }))
 }
 
 async fn delete_key(
     State(app): State<App>,
     caller: OrganizationAct,
     Path((id, key)): Path<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DeletedKey>, Problem> {
     let project = find(&app, &caller.organization, &id).await?;
     let deleted = app.store.catalog.delete_api_key(&project.id, &key).await;
     deleted.map_err(|error| match error {
@@ -181,5 +227,5 @@ async fn delete_key(
         error => error.into(),
     })?;
     app.web.keys.clear();
-    Ok(Json(json!({ "success": true })))
+    Ok(Answer(DeletedKey { success: true }))
 }

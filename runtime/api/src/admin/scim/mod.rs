@@ -4,29 +4,28 @@
 mod discovery;
 mod filter;
 mod format;
-mod limits;
+mod page;
 mod patch;
 mod person;
 
-use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use perpend_catalog::User;
 use perpend_domain::access::Permission::OrgScim;
 use perpend_domain::ids::UserId;
+use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::OrganizationAct;
 use perpend_http_kit::extract::{Body, Param, Params, param};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::admin::memberships::change_problem as refused;
-use crate::admin::scim::limits::LIST_SCHEMA;
-use crate::admin::scim::limits::MAX_COUNT;
+use crate::admin::scim::page::{MAX_COUNT, ScimPage};
 use crate::admin::state::{App, Routes};
 use filter::UserFilter;
 use patch::PatchRequest;
-use person::{Person, PersonInput, view};
+use person::{Person, PersonInput, ScimUser, view};
 
 pub use format::as_scim;
 
@@ -51,7 +50,7 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(list.query(LIST), list_users);
     let create =
         Operation::post("createScimUser", USERS, "Create a user of the organization", OrgScim);
-    let create = create.body::<PersonInput>().status(201);
+    let create = create.body::<PersonInput>();
     routes.add(create, create_user);
     let get = Operation::get("getScimUser", USER, "Get a user", OrgScim);
     routes.add(get, get_user);
@@ -65,6 +64,19 @@ pub(super) fn routes(routes: &mut Routes) {
         Operation::delete("deleteScimUser", USER, "Remove a user from the organization", OrgScim);
     routes.add(delete, delete_user);
 }
+
+/// A list of users.
+#[derive(Debug, Serialize, ToSchema)]
+struct ScimUsers {
+    #[serde(flatten)]
+    page: ScimPage,
+    #[serde(rename = "Resources")]
+    resources: Vec<ScimUser>,
+}
+
+/// A user was removed from the organization.
+#[derive(Debug, Serialize, ToSchema)]
+struct DeletedScimUser {}
 
 fn not_found() -> Problem {
     Problem::new(Code::NotFound, "no such user in this organization")
@@ -82,7 +94,7 @@ async fn list_users(
     State(app): State<App>,
     caller: OrganizationAct,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ScimUsers>, Problem> {
     // A number below the minimum means the minimum (RFC 7644, 3.4.2.4).
     let start = params.parsed::<i64>("startIndex")?.unwrap_or(1).max(1);
     let count = params.parsed::<i64>("count")?.unwrap_or(DEFAULT_COUNT);
@@ -108,35 +120,32 @@ async fn list_users(
             (shown.into_iter().collect(), n_total)
         }
     };
-    Ok(Json(json!({
-        "schemas": [LIST_SCHEMA],
-        "totalResults": n_total,
-        "startIndex": start,
-        "itemsPerPage": users.len(),
-        "Resources": users.iter().map(view).collect::<Vec<_>>(),
-    })))
+    Ok(Answer(ScimUsers {
+        page: ScimPage::new(n_total, start, users.len()),
+        resources: users.iter().map(view).collect(),
+    }))
 }
 
 async fn create_user(
     State(app): State<App>,
     caller: OrganizationAct,
     Body(input): Body<PersonInput>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+) -> Result<Answer<ScimUser, 201>, Problem> {
     let person = input.read(None)?;
     let id = app.web.ids.uuid().to_string();
     let id = UserId::new(&id).map_err(|_| Problem::internal())?;
     let user = person.into_user(id)?;
     let now = app.web.clock.now();
     let made = app.store.catalog.create_user(&caller.organization, &user, now);
-    Ok((StatusCode::CREATED, Json(view(&made.await?))))
+    Ok(Answer(view(&made.await?)))
 }
 
 async fn get_user(
     State(app): State<App>,
     caller: OrganizationAct,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
-    Ok(Json(view(&find(&app, &caller, &id).await?)))
+) -> Result<Answer<ScimUser>, Problem> {
+    Ok(Answer(view(&find(&app, &caller, &id).await?)))
 }
 
 async fn put_user(
@@ -144,7 +153,7 @@ async fn put_user(
     caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<PersonInput>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ScimUser>, Problem> {
     let known = find(&app, &caller, &id).await?;
     let person = input.read(Some(known.made.role))?;
     store(&app, &caller, known, person).await
@@ -155,7 +164,7 @@ async fn patch_user(
     caller: OrganizationAct,
     Path(id): Path<String>,
     Body(input): Body<PatchRequest>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ScimUser>, Problem> {
     let known = find(&app, &caller, &id).await?;
     let mut person = Person::from(&known);
     input.apply(&mut person)?;
@@ -167,18 +176,18 @@ async fn store(
     caller: &OrganizationAct,
     known: User,
     person: Person,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<ScimUser>, Problem> {
     let user = person.into_user(known.made.id)?;
     let now = app.web.clock.now();
     let changed = app.store.catalog.update_user(&caller.organization, &user, now);
-    Ok(Json(view(&changed.await.map_err(refused)?)))
+    Ok(Answer(view(&changed.await.map_err(refused)?)))
 }
 
 async fn delete_user(
     State(app): State<App>,
     caller: OrganizationAct,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Answer<DeletedScimUser>, Problem> {
     let known = find(&app, &caller, &id).await?;
     let now = app.web.clock.now();
     app.store
@@ -187,5 +196,5 @@ async fn delete_user(
         .await
         .map_err(refused)?;
     // Clients of this contract expect a body.
-    Ok(Json(json!({})))
+    Ok(Answer(DeletedScimUser {}))
 }

@@ -2,9 +2,10 @@
 
 use perpend_catalog::{NewUser, Role, User};
 use perpend_domain::ids::UserId;
+use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 pub(super) const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
@@ -158,23 +159,78 @@ impl Person {
     }
 }
 
+/// A user.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ScimUser {
+    /// Always `urn:ietf:params:scim:schemas:core:2.0:User`.
+    schemas: Vec<&'static str>,
+    id: String,
+    user_name: String,
+    name: ScimName,
+    display_name: String,
+    /// One address.
+    emails: Vec<ScimEmail>,
+    /// One role.
+    roles: Vec<ScimRole>,
+    /// An inactive user is not a member of the organization.
+    active: bool,
+    meta: ScimUserMeta,
+}
+
+/// The name of a user.
+#[derive(Debug, Serialize, ToSchema)]
+struct ScimName {
+    formatted: String,
+}
+
+/// The address of a user.
+#[derive(Debug, Serialize, ToSchema)]
+struct ScimEmail {
+    primary: bool,
+    value: String,
+    /// Always `work`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+/// The role of a user.
+#[derive(Debug, Serialize, ToSchema)]
+struct ScimRole {
+    /// `OWNER`, `ADMIN`, `MEMBER` or `VIEWER`.
+    value: &'static str,
+    primary: bool,
+}
+
+/// Metadata of a user.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ScimUserMeta {
+    /// Always `User`.
+    resource_type: &'static str,
+    created: Timestamp,
+    last_modified: Timestamp,
+    /// Path of the user.
+    location: String,
+}
+
 /// The SCIM representation of a user.
-pub(super) fn view(user: &User) -> Value {
+pub(super) fn view(user: &User) -> ScimUser {
     let made = &user.made;
-    json!({
-        "schemas": [USER_SCHEMA],
-        "id": made.id,
-        "userName": made.user_name,
-        "name": { "formatted": made.name },
-        "displayName": made.name,
-        "emails": [{ "primary": true, "value": made.email, "type": "work" }],
-        "roles": [{ "value": made.role.as_str(), "primary": true }],
-        "active": made.is_active,
-        "meta": {
-            "resourceType": "User",
-            "created": user.created_at,
-            "lastModified": user.updated_at,
-            "location": format!("/api/public/scim/Users/{}", made.id),
+    ScimUser {
+        schemas: vec![USER_SCHEMA],
+        id: made.id.to_string(),
+        user_name: made.user_name.clone(),
+        name: ScimName { formatted: made.name.clone() },
+        display_name: made.name.clone(),
+        emails: vec![ScimEmail { primary: true, value: made.email.clone(), kind: "work" }],
+        roles: vec![ScimRole { value: made.role.as_str(), primary: true }],
+        active: made.is_active,
+        meta: ScimUserMeta {
+            resource_type: "User",
+            created: user.created_at,
+            last_modified: user.updated_at,
+            location: format!("/api/public/scim/Users/{}", made.id),
         },
-    })
+    }
 }
