@@ -108,10 +108,10 @@ static bool next(walk *walk, perpend_text *key, perpend_json *value) {
 perpend_json perpend_json_get(perpend_json object, const char *key) {
     perpend_json value, absent = {PERPEND_ABSENT, {0, 0}};
     if (object.kind != PERPEND_OBJECT) return absent;
-    perpend_text name, wanted = perpend_text_of(key);
+    perpend_text name, expected_name = perpend_text_of(key);
     for (walk at = walk_of(object); next(&at, &name, &value);) {
         perpend_json string = {PERPEND_STRING, name};
-        if (perpend_equal(perpend_json_string(string, absent.raw), wanted)) return value;
+        if (perpend_equal(perpend_json_string(string, absent.raw), expected_name)) return value;
     }
     return absent;
 }

@@ -53,7 +53,7 @@ static void set_stop(perpend_evaluator_model_borrow_request_t request, const per
     perpend_evaluator_model_method_request_set_stop(request, &texts);
 }
 
-static perpend_evaluator_model_own_request_t asked(const perpend_question *question) {
+static perpend_evaluator_model_own_request_t wire_request(const perpend_question *question) {
     perpend_evaluator_model_list_message_t messages = {
         zeroed(question->n_messages, sizeof(perpend_evaluator_model_message_t)), question->n_messages};
     for (size_t i = 0; i < messages.len; i++) messages.ptr[i] = message(&question->messages[i]);
@@ -144,14 +144,14 @@ static void answered(
 perpend_error perpend_complete(const perpend_question *question, perpend_answer *answer) {
     perpend_evaluator_model_own_completion_t own;
     perpend_evaluator_model_model_error_t error;
-    if (!perpend_evaluator_model_complete(asked(question), &own, &error)) return wrong(&error);
+    if (!perpend_evaluator_model_complete(wire_request(question), &own, &error)) return wrong(&error);
     answered(own, question, answer);
     return PERPEND_OK;
 }
 
 void perpend_complete_all(const perpend_question *questions, size_t n, perpend_answer *answers, perpend_error *errors) {
     perpend_evaluator_model_list_own_request_t requests = {zeroed(n, sizeof *requests.ptr), n};
-    for (size_t i = 0; i < n; i++) requests.ptr[i] = asked(&questions[i]);
+    for (size_t i = 0; i < n; i++) requests.ptr[i] = wire_request(&questions[i]);
     perpend_evaluator_model_list_result_own_completion_model_error_t results;
     perpend_evaluator_model_complete_all(&requests, &results);
     memset(answers, 0, n * sizeof *answers);

@@ -91,10 +91,10 @@ perpend_error perpend_read_range(
 
 perpend_error perpend_search(
     perpend_text trace_id, perpend_text text, uint32_t limit, const perpend_hit **hits, size_t *n_hits) {
-    wit_string_t trace = borrowed(trace_id), wanted = borrowed(text);
+    wit_string_t trace = borrowed(trace_id), query = borrowed(text);
     perpend_evaluator_trace_reader_list_hit_t found;
     perpend_evaluator_trace_reader_trace_error_t error;
-    if (!perpend_evaluator_trace_reader_search(&trace, &wanted, limit, &found, &error)) return wrong(&error);
+    if (!perpend_evaluator_trace_reader_search(&trace, &query, limit, &found, &error)) return wrong(&error);
     perpend_hit *shown = zeroed(found.len, sizeof *shown);
     for (size_t i = 0; i < found.len; i++) {
         unsigned part = found.ptr[i].part < N_PARTS ? parts[found.ptr[i].part] : 0;
@@ -158,17 +158,17 @@ static bool turn_observations(perpend_list *list, perpend_text trace_id, const p
     perpend_filter every = {0};
     if (!filter) filter = &every;
     uint8_t kinds[PERPEND_KIND_GUARDRAIL + 1];
-    perpend_evaluator_trace_reader_observation_filter_t wanted = {
+    perpend_evaluator_trace_reader_observation_filter_t wire_filter = {
         .parent_id = {filter->parent_id.len != 0, borrowed(filter->parent_id)},
         .kinds = {kinds, 0},
         .name = {filter->name.len != 0, borrowed(filter->name)},
     };
     for (uint8_t kind = 0; kind <= PERPEND_KIND_GUARDRAIL; kind++)
-        if (filter->kinds >> kind & 1) kinds[wanted.kinds.len++] = kind;
+        if (filter->kinds >> kind & 1) kinds[wire_filter.kinds.len++] = kind;
     wit_string_t id = borrowed(trace_id), at;
     perpend_evaluator_trace_reader_observation_page_t page;
     perpend_evaluator_trace_reader_trace_error_t error;
-    if (!perpend_evaluator_trace_reader_list_observations(&id, &wanted, maybe(list->cursor, &at), PAGE, &page, &error))
+    if (!perpend_evaluator_trace_reader_list_observations(&id, &wire_filter, maybe(list->cursor, &at), PAGE, &page, &error))
         return ends(list, &error);
     turned(list, page.observations.ptr, page.observations.len, page.next_cursor);
     return true;

@@ -18,12 +18,12 @@ func (h handle) release() {
 }
 
 func (component) CompleteAll(requests []Request) []Answer {
-	asked := make([]*model.Request, len(requests))
+	resources := make([]*model.Request, len(requests))
 	for i, request := range requests {
-		asked[i] = made(request)
+		resources[i] = made(request)
 	}
 	answers := make([]Answer, len(requests))
-	for i, result := range model.CompleteAll(asked) {
+	for i, result := range model.CompleteAll(resources) {
 		if i == len(answers) {
 			break
 		}

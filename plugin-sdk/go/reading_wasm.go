@@ -51,15 +51,15 @@ const (
 )
 
 func (component) ListObservations(traceID string, filter Filter, cursor string) ([]Observation, string, error) {
-	wanted := reader.ObservationFilter{ParentId: some(filter.ParentID), Name: some(filter.Name)}
+	wireFilter := reader.ObservationFilter{ParentId: some(filter.ParentID), Name: some(filter.Name)}
 	for _, kind := range filter.Kinds {
 		number := slices.Index(kinds, kind)
 		if number < 0 {
 			return nil, "", &Error{KindInternal, "unknown kind of observation " + kind}
 		}
-		wanted.Kinds = append(wanted.Kinds, uint8(number))
+		wireFilter.Kinds = append(wireFilter.Kinds, uint8(number))
 	}
-	result := reader.ListObservations(traceID, wanted, some(cursor), page)
+	result := reader.ListObservations(traceID, wireFilter, some(cursor), page)
 	if result.Tag() == wit.ResultErr {
 		return nil, "", traceError(result.Err())
 	}

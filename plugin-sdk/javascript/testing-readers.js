@@ -61,14 +61,14 @@ function outlined(heads, parentId) {
   return walk(parentId ?? undefined, 0);
 }
 
-function hits(observation, part, wanted) {
+function hits(observation, part, query) {
   const { val: text } = payload(observation[part]);
-  const literal = wanted.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&");
+  const literal = query.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&");
   return [...text.matchAll(new RegExp(literal, "gi"))].map(({ index }) => ({
     observationId: observation.id,
     part,
     offset: size(text.slice(0, index)),
-    excerpt: text.slice(Math.max(0, index - AROUND), index + wanted.length + AROUND),
+    excerpt: text.slice(Math.max(0, index - AROUND), index + query.length + AROUND),
   }));
 }
 

@@ -51,29 +51,29 @@ def main() -> None:
         raise SystemExit(str(error)) from None
 
 
-def build(wanted: Any) -> None:
+def build(options: Any) -> None:
     """From sources to the component."""
-    entry = wanted.entry.removesuffix(".py")
-    app, sdk, packages = (wanted.scratch / name for name in ("app", "sdk", "packages"))
-    lay_out(wanted, app, sdk)
-    install(wanted.project / "requirements.txt", packages)
+    entry = options.entry.removesuffix(".py")
+    app, sdk, packages = (options.scratch / name for name in ("app", "sdk", "packages"))
+    lay_out(options, app, sdk)
+    install(options.project / "requirements.txt", packages)
 
     say("reading the evaluators")
     folders = [app, sdk, packages]
     needs = needs_of(entry, folders)
-    world = wanted.scratch / "wit" / f"{WORLD}.wit"
+    world = options.scratch / "wit" / f"{WORLD}.wit"
     world.write_text(world_text(needs))
     main = app / f"{MAIN}.py"
-    main.write_text(main_text(entry, needs, samples(wanted.project / "items.jsonl")))
+    main.write_text(main_text(entry, needs, samples(options.project / "items.jsonl")))
 
     say("running componentize-py")
-    # An environment without packages, so that nobody's own ones are found.
-    empty = wanted.scratch / "empty"
+    # An environment without packages, so that installed packages are not found.
+    empty = options.scratch / "empty"
     (empty / "lib/site-packages").mkdir(parents=True, exist_ok=True)
-    command = [wanted.componentize, "--quiet", "--wit-path", world.parent, "--world", WORLD, "componentize", MAIN]
+    command = [options.componentize, "--quiet", "--wit-path", world.parent, "--world", WORLD, "componentize", MAIN]
     for folder in folders:
         command += ["--python-path", folder]
-    command += ["--output", wanted.out]
+    command += ["--output", options.out]
     subprocess.run(command, cwd=app, env={**os.environ, "VIRTUAL_ENV": str(empty)}, check=True)
 
 
@@ -81,15 +81,15 @@ def say(step: str) -> None:
     print(step, file=sys.stderr, flush=True)
 
 
-def lay_out(wanted: Any, app: Path, sdk: Path) -> None:
+def lay_out(options: Any, app: Path, sdk: Path) -> None:
     """The files of the project, the contract, and a copy of the SDK, because loading it writes compiled files."""
-    wit = wanted.scratch / "wit"
+    wit = options.scratch / "wit"
     if sdk.exists():
         # A package in there that is of another SDK would be found too.
         shutil.rmtree(sdk)
     for source, target, left_out in [
-        (wanted.project, app, LEFT_OUT),
-        (wanted.wit, wit, set()),
+        (options.project, app, LEFT_OUT),
+        (options.wit, wit, set()),
         (Path(__file__).parent / SDK, sdk / SDK, set()),
     ]:
         if target.exists():
@@ -113,13 +113,13 @@ def unwanted(top: Path, left_out: set[str]) -> Any:
 
 def install(requirements: Path, packages: Path) -> None:
     """The packages of `requirements.txt`, anew only when it changed; without compiled extensions."""
-    wanted = requirements.read_text() if requirements.exists() else ""
+    contents = requirements.read_text() if requirements.exists() else ""
     mark = packages / ".installed"
-    if mark.exists() and mark.read_text() == wanted:
+    if mark.exists() and mark.read_text() == contents:
         return
     shutil.rmtree(packages, ignore_errors=True)
     packages.mkdir(parents=True)
-    lines = (line.strip() for line in wanted.splitlines())
+    lines = (line.strip() for line in contents.splitlines())
     if any(line and not line.startswith("#") for line in lines):
         say("installing the packages of requirements.txt")
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
@@ -128,7 +128,7 @@ def install(requirements: Path, packages: Path) -> None:
         for file in list(packages.rglob("*")):
             if file.suffix in NATIVE:
                 file.unlink()
-    mark.write_text(wanted)
+    mark.write_text(contents)
 
 
 def needs_of(entry: str, folders: list[Path]) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-//! Compiles the first-party plug-ins to components, so that whoever builds the server needs no second
-//! command.
+//! Compiles the first-party plug-ins to components as part of the build of the server.
 //!
-//! A second cargo does it: the components are for another target and another profile. It gets a target
-//! directory of its own below the one in use (cargo locks a directory while it builds), which debug and
-//! release builds, clippy and the documentation share, so the components are compiled once.
+//! It runs a second cargo, because the components have another target and profile. Its target directory is below
+//! the current one (cargo locks a directory during a build), and shared by debug and release builds, clippy and the
+//! documentation, so that components are compiled once.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, exit};
@@ -11,18 +10,18 @@ use std::{env, fs};
 
 use sha2::{Digest as _, Sha256};
 
-/// Each plug-in: what comes after `perpend/` in its name.
+/// The plug-ins, by their name after `perpend/`.
 const PLUGINS: [&str; 3] = ["text", "json", "judge"];
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "plugin";
 
-/// Enough initial memory that an ordinary call never grows it: each growth is a system call under a
-/// lock that all instances share.
+/// Initial memory that is sufficient for ordinary calls: growing it is a system call under a lock that all
+/// instances share.
 const LINK: &str = "-Clink-arg=--initial-memory=2097152";
 
-/// Variables of the outer cargo that the inner one may see. Everything else that begins with `CARGO` or
-/// `RUST` describes the outer build (flags, wrappers such as clippy's, its target and profile) and
-/// would change the components or their place.
+/// Variables of the outer cargo that the inner one inherits. Other variables that begin with `CARGO` or `RUST`
+/// describe the outer build (flags, wrappers such as clippy, target and profile) and would change the components
+/// or their location.
 const KEPT: [&str; 9] = [
     "CARGO_HOME",
     "CARGO_MAKEFLAGS",
@@ -61,7 +60,7 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| fail(&format!("cargo did not set {name}")))
 }
 
-/// Everything the components are made from.
+/// The sources of the components.
 fn watch(root: &Path) {
     let sources = [
         "plugins/measures",
@@ -76,7 +75,7 @@ fn watch(root: &Path) {
         println!("cargo::rerun-if-changed={}", root.join(folder).join("src").display());
         println!("cargo::rerun-if-changed={}", root.join(folder).join("Cargo.toml").display());
     }
-    // The profile and the versions of the libraries too.
+    // The profile and the versions of libraries.
     for path in [
         "plugin-sdk/rust/bindings",
         "plugin-sdk/wit",
@@ -91,7 +90,7 @@ fn watch(root: &Path) {
 
 /// `target/plugins`, from an output directory like `target/debug/build/NAME/out`: the folder above the
 /// nearest `build` is the profile's, and the one above that is shared by all profiles. With `--target`
-/// it is one level deeper, which is as good.
+/// it is one level deeper.
 fn shared_target_dir(out_dir: &Path) -> PathBuf {
     let profile_dir = out_dir
         .ancestors()
@@ -100,8 +99,8 @@ fn shared_target_dir(out_dir: &Path) -> PathBuf {
     profile_dir.and_then(Path::parent).unwrap_or(out_dir).join("plugins")
 }
 
-/// First with what is on this machine, then with the registry: the outer cargo fetched what it needs
-/// itself, which does not have to be all that the components need.
+/// Compiles offline first, then with the registry: the outer cargo may not have fetched all dependencies of the
+/// components.
 fn compile(root: &Path, target_dir: &Path) {
     let may_fetch =
         !env::var("CARGO_NET_OFFLINE").is_ok_and(|value| value == "true" || value == "1");
@@ -130,20 +129,20 @@ fn compile(root: &Path, target_dir: &Path) {
 }
 
 fn misses_packages(build: &Output) -> bool {
-    says(build, &["--offline", "offline mode"])
+    reports(build, &["--offline", "offline mode"])
 }
 
 fn misses_target(build: &Output) -> bool {
-    says(build, &["can't find crate for `core`", "can't find crate for `std`"])
+    reports(build, &["can't find crate for `core`", "can't find crate for `std`"])
 }
 
-fn says(build: &Output, texts: &[&str]) -> bool {
+fn reports(build: &Output, texts: &[&str]) -> bool {
     let errors = String::from_utf8_lossy(&build.stderr);
     !build.status.success() && texts.iter().any(|text| errors.contains(text))
 }
 
-/// Adds the target that `rust-toolchain.toml` names, where rustup runs the build; what rustup says. By itself
-/// it does so where it installs the toolchain, and not where the toolchain was there before.
+/// Adds the target in `rust-toolchain.toml` if rustup runs the build, and returns its output. rustup adds it only
+/// when it installs the toolchain, not to an existing one.
 fn add_target() -> String {
     let Ok(toolchain) = env::var("RUSTUP_TOOLCHAIN") else {
         return String::new();

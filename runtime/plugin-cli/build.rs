@@ -132,7 +132,7 @@ fn is_inherited(value: &Value) -> bool {
 }
 
 /// The workspace's dependency with the features that the crate adds.
-fn merged(own: Value, wanted: &Value) -> Value {
+fn merged(own: Value, member: &Value) -> Value {
     let mut table = match own {
         Value::Table(table) => table,
         version => Table::from_iter([("version".to_owned(), version)]),
@@ -142,14 +142,14 @@ fn merged(own: Value, wanted: &Value) -> Value {
         let path = path.replacen("plugin-sdk/", "../", 1);
         table.insert("path".to_owned(), path.into());
     }
-    let added = wanted.get("features").and_then(Value::as_array);
+    let added = member.get("features").and_then(Value::as_array);
     if let Some(added) = added {
         let features = table.entry("features").or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(features) = features {
             features.extend(added.iter().cloned());
         }
     }
-    if let Some(optional) = wanted.get("optional") {
+    if let Some(optional) = member.get("optional") {
         table.insert("optional".to_owned(), optional.clone());
     }
     Value::Table(table)

@@ -109,8 +109,8 @@ class Wasm(host.Host):
         limit: int,
     ) -> tuple[list[Observation], str | None]:
         def call() -> Any:
-            wanted = [getattr(trace_reader.ObservationKind, kind.upper()) for kind in kinds]
-            chosen = trace_reader.ObservationFilter(parent_id=parent_id, kinds=wanted, name=name)
+            kind_values = [getattr(trace_reader.ObservationKind, kind.upper()) for kind in kinds]
+            chosen = trace_reader.ObservationFilter(parent_id=parent_id, kinds=kind_values, name=name)
             return trace_reader.list_observations(trace_id, chosen, cursor, limit)
 
         page = _read(trace_reader, call)

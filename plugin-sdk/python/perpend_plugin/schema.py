@@ -111,8 +111,8 @@ def _problem(schema: Mapping[str, Any], value: Any, at: str) -> str | None:
     where = at or "the value"
     if "anyOf" in schema and all(_problem(one, value, at) for one in schema["anyOf"]):
         return f"{where} has an invalid type"
-    wanted = schema.get("type", [])
-    kinds = [wanted] if isinstance(wanted, str) else wanted
+    type_names = schema.get("type", [])
+    kinds = [type_names] if isinstance(type_names, str) else type_names
     if kinds and not any(_IS[kind](value) for kind in kinds):
         return f"{where} must be of type {' or '.join(kinds)}"
     if "enum" in schema and value not in schema["enum"]:

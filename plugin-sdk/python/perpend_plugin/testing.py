@@ -261,8 +261,8 @@ def _entry(head: Observation, depth: int, n_children: int) -> OutlineEntry:
     )
 
 
-def _hits(observation_id: str, part: str, text: str, wanted: str) -> Iterator[Hit]:
-    for found in re.finditer(re.escape(wanted), text, re.IGNORECASE):
+def _hits(observation_id: str, part: str, text: str, query: str) -> Iterator[Hit]:
+    for found in re.finditer(re.escape(query), text, re.IGNORECASE):
         excerpt = text[max(0, found.start() - 100) : found.end() + 100]
         yield Hit(observation_id, part, len(text[: found.start()].encode(errors="replace")), excerpt)
 

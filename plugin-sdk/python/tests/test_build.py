@@ -21,8 +21,8 @@ class LayOut(unittest.TestCase):
             stale = top / "sdk/perpend/__init__.py"
             stale.parent.mkdir(parents=True)
             stale.write_text("")
-            wanted = types.SimpleNamespace(project=project, wit=project / "w", scratch=top / "scratch")
-            build.lay_out(wanted, top / "app", top / "sdk")
+            options = types.SimpleNamespace(project=project, wit=project / "w", scratch=top / "scratch")
+            build.lay_out(options, top / "app", top / "sdk")
             there = {str(file.relative_to(top / "app")) for file in (top / "app").rglob("*.py")}
             self.assertEqual(there, {"a.py", "lib/tests/b.py"})
             self.assertTrue((top / "sdk/perpend_plugin/component.py").exists())

@@ -155,8 +155,8 @@ fn parts(parts: Parts) -> types::ItemParts {
         (parts.metadata, types::ItemParts::METADATA),
         (parts.trace, types::ItemParts::TRACE),
     ];
-    let wanted = named.into_iter().filter(|(wanted, _)| *wanted);
-    wanted.fold(types::ItemParts::empty(), |all, (_, part)| all | part)
+    let needed = named.into_iter().filter(|(is_needed, _)| *is_needed);
+    needed.fold(types::ItemParts::empty(), |all, (_, part)| all | part)
 }
 
 pub(crate) fn payload(value: types::Payload) -> Payload {

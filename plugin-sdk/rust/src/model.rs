@@ -378,7 +378,7 @@ pub struct Completion {
 #[derive(Clone, Default)]
 pub struct Handle {
     #[cfg(target_arch = "wasm32")]
-    pub(crate) held: Option<std::rc::Rc<crate::guest::calls::HostCompletion>>,
+    pub(crate) completion: Option<std::rc::Rc<crate::guest::calls::HostCompletion>>,
 }
 
 impl fmt::Debug for Handle {

@@ -5,7 +5,7 @@ mod presets;
 use perpend_domain::bundle::{Bundle, Component};
 use perpend_domain::plugin::Digest;
 
-/// Every plug-in that comes with the server; the optional ones by name alone.
+/// The first-party plug-ins; optional ones by name only.
 pub const BUNDLE: Bundle = Bundle {
     first_party: &[
         Component {

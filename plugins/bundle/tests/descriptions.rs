@@ -1,4 +1,4 @@
-//! What the first-party plug-ins say about themselves must be what a host accepts.
+//! The host accepts the descriptions of the first-party plug-ins.
 
 use std::collections::BTreeSet;
 
@@ -31,10 +31,12 @@ fn each_evaluator_has_a_unique_id_and_one_score_named_after_it_unless_its_config
                 assert_eq!(plugin.name, "perpend/judge");
                 continue;
             }
-            let [score] = evaluator.scores else { panic!("{} has not one score", evaluator.id) };
+            let [score] = evaluator.scores else {
+                panic!("{} must have exactly one score", evaluator.id)
+            };
             assert_eq!(score.name, evaluator.id.replace('-', "_"));
             let Domain::Numeric { min, max, .. } = score.domain else {
-                panic!("{} is no share", evaluator.id)
+                panic!("the score of {} must be a share", evaluator.id)
             };
             assert_eq!((min, max), (Some(0.0), Some(1.0)));
         }

@@ -1,4 +1,4 @@
-//! Ready-made judges must be usable as they are.
+//! Presets of judges are valid without changes.
 #![expect(clippy::unwrap_used, reason = "in a test a failure here is the message")]
 
 use std::cell::RefCell;
@@ -45,7 +45,7 @@ fn configurations_satisfy_the_schema_and_the_check() {
     for preset in presets() {
         let evaluator = info.evaluators.iter().find(|evaluator| evaluator.id == preset.evaluator);
         let schema: Value = serde_json::from_str(&evaluator.unwrap().config_schema).unwrap();
-        // As the host does before it checks.
+        // Defaults are filled in, as the host does.
         let mut config = preset.config;
         for (name, property) in schema["properties"].as_object().unwrap() {
             if let (Some(default), None) = (property.get("default"), config.get(name)) {
@@ -79,7 +79,7 @@ fn classifiers_always_offer_other() {
     }
 }
 
-/// Answers with the first possible reply, and keeps the question.
+/// Returns the first possible reply, and records the request.
 struct First(Rc<RefCell<Vec<Request>>>);
 
 impl Host for First {
@@ -117,9 +117,9 @@ fn every_preset_renders_its_variables_and_gives_a_score() {
             metadata: Some(json!({ "perpend.vars": mapped }).to_string()),
             ..Item::default()
         };
-        let asked = Rc::<RefCell<Vec<Request>>>::default();
+        let requests = Rc::<RefCell<Vec<Request>>>::default();
         let config = preset.config.to_string();
-        let scores = with_host(First(Rc::clone(&asked)), || {
+        let scores = with_host(First(Rc::clone(&requests)), || {
             ThisPlugin::evaluate(&preset.evaluator, &item, &config)
         });
         let scores = scores.unwrap();
@@ -129,7 +129,7 @@ fn every_preset_renders_its_variables_and_gives_a_score() {
             ScoreValue::Boolean(_) | ScoreValue::Categorical(_) => true,
         };
         assert!(in_range, "{}", preset.name);
-        let question: String = asked.take()[0].messages.iter().map(Message::texts).collect();
+        let question: String = requests.take()[0].messages.iter().map(Message::texts).collect();
         for name in &preset.variables {
             assert!(question.contains(&text(name)), "{}: {name}", preset.name);
         }

@@ -1,7 +1,7 @@
 //! Every vector in `tests/corpus/scorers` against the evaluator that is named after its file.
 //!
-//! A file is either covered here or on the list of those whose scorer is not shipped; a new file is on
-//! neither and fails, so nothing is left out silently. How the vectors are written: the README there.
+//! Each file is either covered here or listed as not shipped; any other file fails the test. The README of the corpus
+//! describes the format.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test a failure here is the message")]
 
 use std::collections::BTreeSet;
@@ -17,13 +17,13 @@ type Evaluate = fn(&str, &Item, &str) -> Result<Vec<Score>, EvalError>;
 const TEXT: Evaluate = perpend_plugin_text::ThisPlugin::evaluate;
 const JSON: Evaluate = perpend_plugin_json::ThisPlugin::evaluate;
 
-/// What covers a file.
+/// The implementation that a file tests.
 enum Covered {
     /// One evaluator; `true` when it has the profiles py and js.
     By(Evaluate, bool),
     /// Counts and grades, which several evaluators use.
     Stats,
-    /// The judge, with the reply of the model given.
+    /// The judge, with a given reply of the model.
     Reply,
 }
 
@@ -112,38 +112,40 @@ fn config(case: &Json, profile: Option<&str>) -> String {
     Json::Object(members).to_string()
 }
 
-/// What is wrong with an answer, if anything.
+/// The mismatch between a result and the vector, if any.
 fn mismatch(answer: &Result<Vec<Score>, EvalError>, want: &Json, tolerance: f64) -> Option<String> {
-    let told = || Some(format!("wanted {want}, got {answer:?}"));
+    let mismatch_text = || Some(format!("expected {want}, got {answer:?}"));
     match (answer, member(want, "error"), member(want, "score")) {
-        // The library gave no number here: any finite one and any error is right.
+        // The library has no number here: any finite number and any error is accepted.
         (Err(_), None, Some(Json::Object(_))) => None,
         (Ok(scores), None, Some(Json::Object(_))) => {
             let is_finite = |score: &Score| score.as_f64().is_some_and(f64::is_finite);
-            if scores.iter().all(is_finite) { None } else { told() }
+            if scores.iter().all(is_finite) { None } else { mismatch_text() }
         }
         (Err(EvalError::InvalidInput(_)), Some(_), _) => None,
         (Err(EvalError::NotApplicable(_)), None, Some(Json::Null)) => None,
         (Ok(scores), None, Some(score)) => {
             let [got] = scores.as_slice() else {
-                return told();
+                return mismatch_text();
             };
             let close = number(score)
                 .zip(got.as_f64())
                 .is_some_and(|(want, got)| (want.clamp(0.0, 1.0) - got).abs() <= tolerance);
-            // The parts of the computation that a vector names are in the metadata.
+            // The metadata contains the intermediate values in the vector.
             let named = ["answer", "no_answer"].iter().all(|name| match member(want, name) {
                 None => true,
-                wanted => got.metadata.iter().find(|(key, _)| key == name).map(|m| &m.1) == wanted,
+                expected => {
+                    got.metadata.iter().find(|(key, _)| key == name).map(|m| &m.1) == expected
+                }
             });
-            if close && named && got.comment.is_some() { None } else { told() }
+            if close && named && got.comment.is_some() { None } else { mismatch_text() }
         }
-        _ => told(),
+        _ => mismatch_text(),
     }
 }
 
 #[test]
-fn every_file_of_the_corpus_is_covered_or_named_as_not_shipped() {
+fn every_file_of_the_corpus_is_covered_or_listed_as_not_shipped() {
     let files: BTreeSet<String> = std::fs::read_dir(folder())
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -157,7 +159,7 @@ fn every_file_of_the_corpus_is_covered_or_named_as_not_shipped() {
 }
 
 #[test]
-fn evaluators_give_what_the_scorers_corpus_wants() {
+fn evaluators_agree_with_the_scorers_corpus() {
     let mut wrong = Vec::new();
     let mut n_checked = 0;
     for (scorer, covered) in &COVERED {
@@ -179,7 +181,7 @@ fn evaluators_give_what_the_scorers_corpus_wants() {
 }
 
 #[test]
-fn profiles_give_the_columns_of_the_scorers_corpus() {
+fn profiles_agree_with_the_columns_of_the_scorers_corpus() {
     let mut wrong = Vec::new();
     for (scorer, covered) in &COVERED {
         let Covered::By(evaluate, true) = covered else {
@@ -205,7 +207,7 @@ fn profiles_give_the_columns_of_the_scorers_corpus() {
 }
 
 #[test]
-fn texts_are_counted_as_the_scorers_corpus_counts_them() {
+fn counts_of_texts_agree_with_the_scorers_corpus() {
     let (cases, tolerance) = vectors("text_stats");
     for case in &cases {
         let id = text(member(case, "id"));
@@ -230,16 +232,16 @@ fn texts_are_counted_as_the_scorers_corpus_counts_them() {
             ("flesch", Formula::Flesch),
         ];
         for (name, formula) in grades {
-            let (wanted, got) = (member(want, name).and_then(number), formula.grade(&stats));
-            assert_eq!(wanted.is_some(), got.is_some(), "{id} {name}");
-            let apart = wanted.zip(got).map_or(0.0, |(wanted, got)| (wanted - got).abs());
-            assert!(apart <= tolerance, "{id} {name}: wanted {wanted:?}, got {got:?}");
+            let (expected, got) = (member(want, name).and_then(number), formula.grade(&stats));
+            assert_eq!(expected.is_some(), got.is_some(), "{id} {name}");
+            let apart = expected.zip(got).map_or(0.0, |(expected, got)| (expected - got).abs());
+            assert!(apart <= tolerance, "{id} {name}: expected {expected:?}, got {got:?}");
         }
     }
 }
 
-/// A provider that gives the reply of a case. What the host does with it here: it takes the arguments of the call of
-/// the tool that the schema names, and refuses what is not JSON.
+/// A host with the reply of a case: it reads the arguments of the call of the tool in the schema, and refuses
+/// arguments that are not JSON.
 struct Provider(Json);
 
 impl Provider {
@@ -271,7 +273,7 @@ impl Host for Provider {
 }
 
 #[test]
-fn replies_of_models_are_read_as_the_scorers_corpus_reads_them() {
+fn replies_of_models_agree_with_the_scorers_corpus() {
     let (cases, tolerance) = vectors("llm_choice");
     for case in &cases {
         let id = text(member(case, "id"));
@@ -294,8 +296,8 @@ fn replies_of_models_are_read_as_the_scorers_corpus_reads_them() {
             continue;
         }
         let scores = answer.unwrap();
-        let wanted = member(want, "score").and_then(number).unwrap();
-        assert!((scores[0].as_f64().unwrap() - wanted).abs() <= tolerance, "{id}");
+        let expected = member(want, "score").and_then(number).unwrap();
+        assert!((scores[0].as_f64().unwrap() - expected).abs() <= tolerance, "{id}");
         let choice = scores[0].metadata.iter().find(|(key, _)| key == "choice");
         assert_eq!(choice.map(|(_, choice)| choice), member(want, "choice"), "{id}");
         let comment = Json::from(scores[0].comment.clone());

@@ -233,8 +233,8 @@ fn a_wrong_call_is_an_error_for_the_model_and_counts() {
     let last = run.requests.last().unwrap();
     let shown = results(last);
     assert_eq!(shown.len(), wrong.len());
-    for ((text, is_error), (_, _, wanted)) in shown.iter().zip(&wrong) {
-        assert!(*is_error && text.contains(wanted), "{text}");
+    for ((text, is_error), (_, _, expected)) in shown.iter().zip(&wrong) {
+        assert!(*is_error && text.contains(expected), "{text}");
     }
     assert_eq!(explored(&run)["calls"], wrong.len());
     // The calls sent back to the provider have JSON arguments, whatever the model wrote.

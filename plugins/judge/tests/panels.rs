@@ -44,8 +44,8 @@ fn the_votes_are_in_the_comment_and_in_the_metadata() {
     let Some(Json::Array(votes)) = metadata(run.score(), "votes") else {
         unreachable!("{:?}", run.outcome)
     };
-    let wanted = r#"{"slot":"judge-2","repeat":0,"value":false,"model":"test"}"#;
-    assert_eq!(votes[1].to_string(), wanted);
+    let expected = r#"{"slot":"judge-2","repeat":0,"value":false,"model":"test"}"#;
+    assert_eq!(votes[1].to_string(), expected);
     assert_eq!(metadata(run.score(), "reducer"), Some(&Json::from("majority")));
 }
 

@@ -44,12 +44,12 @@ fn each_question_has_its_own_score() {
             r#"{{{POLITE},{GRADE},"tone":{{"reasoning":"r","score":"cold"}}}}"#
         )))
     });
-    let wanted = [
+    let expected = [
         ("polite", ScoreValue::Boolean(true)),
         ("grade", ScoreValue::Numeric(7.0)),
         ("tone", ScoreValue::Categorical("cold".into())),
     ];
-    assert_eq!(names(&run), wanted);
+    assert_eq!(names(&run), expected);
     assert_eq!(run.scores()[0].comment.as_deref(), Some("thanks"));
     assert_eq!(run.requests.len(), 1);
     let question = &run.requests[0].messages[1].texts();

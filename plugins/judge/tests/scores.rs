@@ -19,7 +19,7 @@ fn categories(several: bool) -> String {
 fn the_schema_of_a_reply_has_the_reasoning_first() {
     let run = judge(NUMERIC, r#"{"reasoning":"fine","score":4}"#);
     let text = run.requests[0].response_schema.as_deref().unwrap();
-    let wanted = json!({
+    let expected = json!({
         "type": "object",
         "required": ["reasoning", "score"],
         "properties": {
@@ -28,7 +28,7 @@ fn the_schema_of_a_reply_has_the_reasoning_first() {
         },
         "additionalProperties": false,
     });
-    assert_eq!(schema(&run.requests[0]), wanted);
+    assert_eq!(schema(&run.requests[0]), expected);
     assert!(text.find(r#""reasoning":{"#) < text.find(r#""score":{"#));
     assert_eq!(run.score().name, "judge");
     assert_eq!(run.score().value, ScoreValue::Numeric(4.0));
@@ -73,12 +73,12 @@ fn one_category_is_one_score_and_several_are_one_each() {
         several.scores().iter().map(|score| (&*score.name, score.value.clone())).collect();
     let expected = ["c", "a"].map(|name| ("judge", ScoreValue::Categorical(name.into())));
     assert_eq!(values, expected);
-    let wanted = json!({
+    let expected = json!({
         "type": "array",
         "items": { "type": "string", "enum": ["a", "b", "c"] },
         "minItems": 1, "maxItems": 3, "uniqueItems": true,
     });
-    assert_eq!(schema(&several.requests[0])["properties"]["score"], wanted);
+    assert_eq!(schema(&several.requests[0])["properties"]["score"], expected);
     for score in [r#""B""#, r#""d""#, r#"["a"]"#] {
         assert!(judge(&categories(false), &format!(r#"{{"score":{score}}}"#)).outcome.is_err());
     }

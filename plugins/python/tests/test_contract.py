@@ -43,7 +43,7 @@ def evaluate(ctx: EvaluationContext) -> EvaluationResult:
 
 class Result(unittest.TestCase):
     def test_values_have_the_given_data_type(self):
-        for value, kind, wanted in [
+        for value, kind, expected in [
             ("2", "'NUMERIC'", 2.0),
             ("True", "'BOOLEAN'", True),
             ("0", "'BOOLEAN'", False),
@@ -57,8 +57,8 @@ class Result(unittest.TestCase):
         ]:
             with self.subTest(value=value, kind=kind):
                 [score] = run(returning(f"EvaluationResult(scores=[Score('x', {value}, {kind})])"))
-                self.assertEqual(score.value, wanted)
-                self.assertIs(type(score.value), type(wanted))
+                self.assertEqual(score.value, expected)
+                self.assertIs(type(score.value), type(expected))
 
     def test_an_invalid_result_is_an_error_with_its_position(self):
         for expression, part in [
@@ -94,8 +94,8 @@ class Errors(unittest.TestCase):
     def test_an_exception_is_reported_with_its_type_and_line(self):
         with self.assertRaises(perpend_plugin.Internal) as caught:
             run("def helper(x):\n    return 1 / x\n\ndef evaluate(ctx):\n    return helper(0)")
-        wanted = "USER_CODE_ERROR: ZeroDivisionError: division by zero (line 2, in helper)"
-        self.assertEqual(caught.exception.message, wanted)
+        expected = "USER_CODE_ERROR: ZeroDivisionError: division by zero (line 2, in helper)"
+        self.assertEqual(caught.exception.message, expected)
 
 
 if __name__ == "__main__":

@@ -73,9 +73,9 @@ struct Comparison {
 fn compare(output: &str, target: &str, config: &MatchConfig) -> Comparison {
     let (output, target) = (output.trim(), target.trim());
     if config.numeric
-        && let Some(wanted) = finite_number(&without_decoration(target))
+        && let Some(target_number) = finite_number(&without_decoration(target))
     {
-        return compare_number(&without_decoration(output), wanted, config.location);
+        return compare_number(&without_decoration(output), target_number, config.location);
     }
     let in_output = folded_if(config.ignore_case, output);
     let target = folded_if(config.ignore_case, target);
@@ -89,20 +89,20 @@ fn compare(output: &str, target: &str, config: &MatchConfig) -> Comparison {
     Comparison { answer: output.to_owned(), holds }
 }
 
-fn compare_number(output: &str, wanted: f64, location: Location) -> Comparison {
-    let wanted = five_digits(wanted);
+fn compare_number(output: &str, target_number: f64, location: Location) -> Comparison {
+    let target_number = five_digits(target_number);
     if location == Location::Exact {
         let answer = finite_number(output.trim()).map_or_else(|| output.to_owned(), five_digits);
-        return Comparison { holds: answer == wanted, answer };
+        return Comparison { holds: answer == target_number, answer };
     }
     let mut numbers = output.split_whitespace().filter_map(finite_number).map(five_digits);
     let answer = match location {
         Location::Begin => numbers.next(),
         Location::End => numbers.next_back(),
-        Location::Any | Location::Exact => numbers.find(|number| *number == wanted),
+        Location::Any | Location::Exact => numbers.find(|number| *number == target_number),
     };
     let answer = answer.unwrap_or_default();
-    Comparison { holds: answer == wanted, answer }
+    Comparison { holds: answer == target_number, answer }
 }
 
 /// The text without currency signs, thousands separators and emphasis, escaped or not, and without dots that

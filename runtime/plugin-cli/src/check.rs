@@ -55,12 +55,12 @@ impl Workbench<'_> {
             file if selection.items.is_some() || file.is_file() => items::items(&file)?,
             _ => samples(),
         };
-        let wanted = selection.evaluator.as_deref();
-        if wanted.is_some() {
-            component.evaluator(wanted)?;
+        let selected = selection.evaluator.as_deref();
+        if selected.is_some() {
+            component.evaluator(selected)?;
         }
         for evaluator in &component.info.evaluators {
-            if wanted.is_some_and(|id| id != evaluator.id) {
+            if selected.is_some_and(|id| id != evaluator.id) {
                 continue;
             }
             let needs = component.info.required(evaluator);
@@ -79,7 +79,9 @@ impl Workbench<'_> {
                     findings.push(self.check_determinism(&component, &configured, &items))
                 }
                 // An explicit selection must be valid; otherwise there is no configuration to run it with.
-                Err(error) if selection.config.is_some() && wanted.is_some() => return Err(error),
+                Err(error) if selection.config.is_some() && selected.is_some() => {
+                    return Err(error);
+                }
                 Err(_) => {
                     let id = &evaluator.id;
                     let text = format!(

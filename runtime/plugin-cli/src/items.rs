@@ -126,7 +126,7 @@ fn payload(value: Value) -> Payload {
 
 /// The item with only the parts that the evaluator needs, as a server passes it.
 pub(crate) fn needed(item: &Item, needs: ItemParts) -> Item {
-    let part = |wanted: bool, part: &Option<Payload>| part.clone().filter(|_| wanted);
+    let part = |is_needed: bool, part: &Option<Payload>| part.clone().filter(|_| is_needed);
     Item {
         id: item.id.clone(),
         input: part(needs.input, &item.input),

@@ -320,8 +320,8 @@ mod tests {
     #[test]
     fn a_source_in_another_encoding_keeps_its_bytes() {
         let text = b"# -*- coding: latin-1 -*-\nimport perpend\nname = '\xe9'\n";
-        let wanted =
+        let expected =
             b"# -*- coding: latin-1 -*-\nimport perpend_plugin as perpend\nname = '\xe9'\n";
-        assert_eq!(renamed(text).as_deref(), Some(&wanted[..]));
+        assert_eq!(renamed(text).as_deref(), Some(&expected[..]));
     }
 }

@@ -264,9 +264,9 @@ mod tests {
         assert!(age(&project).unwrap().contains("perpend plugin update"));
 
         let changed = update(&project).unwrap();
-        let wanted =
+        let expected =
             ["evaluators.py", "perpend/python/perpend/mine.py", "tests/test_max_length.py"];
-        assert_eq!(changed, wanted.map(PathBuf::from));
+        assert_eq!(changed, expected.map(PathBuf::from));
         for (name, _, after) in files {
             assert_eq!(fs::read_to_string(dir.join(name)).unwrap(), after, "{name}");
         }

@@ -79,11 +79,11 @@
     (i64.store (local.get $out) (i64.const 1000000))
     (i32.const 0))
 
-  ;; Moves the clocks to where a subscription of a clock waits for.
+  ;; Advances the clocks to the time of a subscription.
   (func $sleep (param $subscription i32)
     (local $left i64)
     (local.set $left (i64.load offset=24 (local.get $subscription)))
-    ;; A point in time, and not a duration.
+    ;; An absolute time.
     (if (i32.and (i32.load16_u offset=40 (local.get $subscription)) (i32.const 1))
       (then
         (local.set $left
@@ -91,7 +91,7 @@
     (if (i64.gt_s (local.get $left) (i64.const 0))
       (then (global.set $slept (i64.add (global.get $slept) (local.get $left))))))
 
-  ;; Everything that is waited for has happened: time has passed, and streams are ready.
+  ;; All events have occurred: the clocks have advanced, and streams are ready.
   (func (export "poll_oneoff") (param $in i32) (param $out i32) (param $count i32) (param $done i32) (result i32)
     (i32.store (local.get $done) (local.get $count))
     (loop $next
@@ -139,7 +139,7 @@
     (if (i32.eq (global.get $stderr) (i32.const -1)) (then (global.set $stderr (call $get_stderr))))
     (global.get $stderr))
 
-  ;; Writes at most 4096 bytes, as much as one call may.
+  ;; Writes at most 4096 bytes, the limit of one call.
   (func $write_some (param $fd i32) (param $at i32) (param $len i32)
     (local $stream i32)
     (local.set $stream (call $stream (local.get $fd)))
@@ -164,7 +164,7 @@
   (func $if_stream (param $fd i32) (result i32)
     (select (i32.const 0) (i32.const 8) (call $is_stream (local.get $fd))))
 
-  ;; A writer is told that all was taken: it could do nothing about a log that is full.
+  ;; Reports all bytes as written, because the caller cannot handle a full log.
   (func (export "fd_write") (param $fd i32) (param $parts i32) (param $count i32) (param $out i32) (result i32)
     (local $total i32)
     (if (i32.gt_u (i32.sub (local.get $fd) (i32.const 1)) (i32.const 1)) (then (return (i32.const 8))))

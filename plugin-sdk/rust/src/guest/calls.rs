@@ -40,19 +40,19 @@ pub(crate) fn log(level: Level, message: &str, fields: Option<&str>) {
 }
 
 pub(crate) fn complete(request: &Request) -> Result<Completion, ModelError> {
-    answered(model::complete(asked(request)))
+    read_completion(model::complete(wire_request(request)))
 }
 
 pub(crate) fn complete_all(requests: &[Request]) -> Vec<Result<Completion, ModelError>> {
-    let requests: Vec<_> = requests.iter().map(asked).collect();
-    model::complete_all(requests).into_iter().map(answered).collect()
+    let requests: Vec<_> = requests.iter().map(wire_request).collect();
+    model::complete_all(requests).into_iter().map(read_completion).collect()
 }
 
 pub(crate) fn embed(slot: Option<&str>, texts: &[String]) -> Result<Vec<Vec<f32>>, ModelError> {
     model::embed(slot, texts).map_err(model_error)
 }
 
-fn asked(request: &Request) -> model::Request {
+fn wire_request(request: &Request) -> model::Request {
     let messages: Vec<_> = request.messages.iter().map(message).collect();
     let own = model::Request::new(&messages);
     if let Some(slot) = &request.slot {
@@ -132,9 +132,11 @@ fn message(message: &crate::model::Message) -> model::Message {
     }
 }
 
-fn answered(answer: Result<HostCompletion, model::ModelError>) -> Result<Completion, ModelError> {
-    let held = answer.map_err(model_error)?;
-    let logprobs = held.logprobs().into_iter().map(|token| TokenLogprob {
+fn read_completion(
+    answer: Result<HostCompletion, model::ModelError>,
+) -> Result<Completion, ModelError> {
+    let completion = answer.map_err(model_error)?;
+    let logprobs = completion.logprobs().into_iter().map(|token| TokenLogprob {
         token: token.token,
         logprob: token.logprob,
         alternatives: token
@@ -143,16 +145,16 @@ fn answered(answer: Result<HostCompletion, model::ModelError>) -> Result<Complet
             .map(|other| (other.token, other.logprob))
             .collect(),
     });
-    let calls = held.tool_calls().into_iter().map(|call| ToolCall {
+    let calls = completion.tool_calls().into_iter().map(|call| ToolCall {
         id: call.id,
         name: call.name,
         arguments: call.arguments,
     });
-    let usage = held.usage();
+    let usage = completion.usage();
     Ok(Completion {
-        text: held.text(),
-        structured: held.structured(),
-        finish: match held.finish() {
+        text: completion.text(),
+        structured: completion.structured(),
+        finish: match completion.finish() {
             model::FinishReason::Stop => FinishReason::Stop,
             model::FinishReason::Length => FinishReason::Length,
             model::FinishReason::ContentFilter => FinishReason::ContentFilter,
@@ -163,9 +165,9 @@ fn answered(answer: Result<HostCompletion, model::ModelError>) -> Result<Complet
         output_tokens: usage.output_tokens,
         logprobs: logprobs.collect(),
         tool_calls: calls.collect(),
-        model: held.model(),
-        from_cache: held.from_cache(),
-        handle: Handle { held: Some(Rc::new(held)) },
+        model: completion.model(),
+        from_cache: completion.from_cache(),
+        handle: Handle { completion: Some(Rc::new(completion)) },
     })
 }
 
@@ -175,13 +177,13 @@ pub(crate) fn probabilities(
     choices: &[String],
     place: Place<'_>,
 ) -> Option<Distribution> {
-    let held = completion.handle.held.as_ref()?;
+    let completion = completion.handle.completion.as_ref()?;
     let place = match place {
         Place::Whole => model::Place::Whole,
         Place::Member(name) => model::Place::Member(name.to_owned()),
         Place::Offset(byte) => model::Place::Offset(byte as u64),
     };
-    let found = held.probabilities(choices, &place)?;
+    let found = completion.probabilities(choices, &place)?;
     let shares = found.shares.into_iter();
     Some(Distribution {
         shares: shares.map(|own| (own.choice, own.probability)).collect(),
@@ -228,12 +230,12 @@ pub(crate) fn list_observations(
     cursor: Option<&str>,
     limit: u32,
 ) -> Result<Page, TraceError> {
-    let wanted = trace_reader::ObservationFilter {
+    let wire_filter = trace_reader::ObservationFilter {
         parent_id: filter.parent_id.clone(),
         kinds: filter.kinds.iter().copied().map(kind_to_wire).collect(),
         name: filter.name.clone(),
     };
-    let page = trace_reader::list_observations(trace_id, &wanted, cursor, limit);
+    let page = trace_reader::list_observations(trace_id, &wire_filter, cursor, limit);
     let page = page.map_err(trace_error)?;
     Ok(Page {
         observations: page.observations.into_iter().map(observation).collect(),

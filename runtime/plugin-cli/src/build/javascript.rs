@@ -81,12 +81,12 @@ pub(crate) fn build(
 }
 
 fn engine(project: &Project) -> Result<&'static Engine, ProjectError> {
-    let wanted = project.option("engine").unwrap_or(ENGINES[0].name);
-    let found = ENGINES.iter().find(|engine| engine.name == wanted);
+    let selected = project.option("engine").unwrap_or(ENGINES[0].name);
+    let found = ENGINES.iter().find(|engine| engine.name == selected);
     found.ok_or_else(|| ProjectError::Manifest {
         file: project.dir().join(MANIFEST).display().to_string(),
         message: format!(
-            "`build.engine` must be one of `quickjs`, `starlingmonkey`; got {wanted:?}"
+            "`build.engine` must be one of `quickjs`, `starlingmonkey`; got {selected:?}"
         ),
     })
 }
