@@ -173,14 +173,14 @@ impl Catalog {
         ];
         Ok(in_transaction!(&self.pool, |tx| {
             query(UPSERT).bind_all(&args).execute(&mut tx).await?;
-            let standing: String = query_scalar(STANDING)
+            let existing: String = query_scalar(STANDING)
                 .bind(project.as_str())
                 .bind(&connection.provider)
                 .fetch_one(&mut tx)
                 .await?;
             let now = connection.updated_at;
             default_models::connection_saved(&mut tx, project, &connection.provider, now).await?;
-            standing == connection.id
+            existing == connection.id
         }))
     }
 

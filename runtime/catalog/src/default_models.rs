@@ -42,7 +42,7 @@ struct ModelUser {
 
 impl ModelUser {
     /// Whether a slot uses this provider; `default` is the provider of the default model.
-    fn asks(&self, provider: &str, default: Option<&str>) -> bool {
+    fn uses_provider(&self, provider: &str, default: Option<&str>) -> bool {
         let mut slots = self.slots.iter();
         slots.any(|slot| match &slot.model {
             Some(choice) => choice.provider == provider,
@@ -70,13 +70,13 @@ fn choice((provider, model, params): (String, String, String)) -> Result<ModelCh
     Ok(ModelChoice { provider, model, params: from_json(WHAT, &params)? })
 }
 
-async fn asking(tx: &mut Tx, project: &ProjectId) -> Result<Vec<ModelUser>, Error> {
+async fn model_users(tx: &mut Tx, project: &ProjectId) -> Result<Vec<ModelUser>, Error> {
     let rows: Vec<(String, Option<String>, String)> =
         query(ASKING).bind(project.as_str()).fetch_all(tx).await?;
-    let asking = rows.into_iter().map(|(id, paused_reason, slots)| {
+    let model_users = rows.into_iter().map(|(id, paused_reason, slots)| {
         Ok(ModelUser { id, paused_reason, slots: from_json("evaluator version", &slots)? })
     });
-    asking.collect()
+    model_users.collect()
 }
 
 async fn pause(
@@ -124,8 +124,8 @@ pub(crate) async fn connection_saved(
     query(revision::RAISE).execute(&mut *tx).await?;
     let default = default_model(tx, project).await?;
     let default = default.as_ref().map(|choice| choice.provider.as_str());
-    for evaluator in asking(tx, project).await? {
-        if evaluator.waits_for_connection() && evaluator.asks(provider, default) {
+    for evaluator in model_users(tx, project).await? {
+        if evaluator.waits_for_connection() && evaluator.uses_provider(provider, default) {
             unpause(tx, project, &evaluator, now).await?;
         }
     }
@@ -144,8 +144,8 @@ pub(crate) async fn connection_deleted(
     let default = default_model(tx, project).await?;
     let default = default.as_ref().map(|choice| choice.provider.as_str());
     let message = format!("the LLM connection {provider:?} was deleted");
-    for evaluator in asking(tx, project).await? {
-        if evaluator.asks(provider, default) {
+    for evaluator in model_users(tx, project).await? {
+        if evaluator.uses_provider(provider, default) {
             let why = ("LLM_CONNECTION_MISSING", message.as_str());
             pause(tx, project, &evaluator, why, now).await?;
         }
@@ -186,7 +186,7 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            for evaluator in asking(&mut tx, project).await? {
+            for evaluator in model_users(&mut tx, project).await? {
                 if evaluator.waits_for_connection() && evaluator.asks_default() {
                     unpause(&mut tx, project, &evaluator, now).await?;
                 }
@@ -210,7 +210,7 @@ impl Catalog {
             if n_gone == 0 {
                 return Err(Error::NotFound);
             }
-            for evaluator in asking(&mut tx, project).await? {
+            for evaluator in model_users(&mut tx, project).await? {
                 if evaluator.asks_default() {
                     let why = (
                         "DEFAULT_EVAL_MODEL_MISSING",

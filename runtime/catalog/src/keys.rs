@@ -323,7 +323,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn note_key_use(&self, id: &str, now: Timestamp) -> Result<(), Error> {
+    pub async fn record_key_use(&self, id: &str, now: Timestamp) -> Result<(), Error> {
         let args: [Arg<'_>; 2] = [id.into(), now.as_micros().into()];
         self.pool.change(NOTE_USE, &args).await?;
         Ok(())
@@ -333,7 +333,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn known_secret(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    pub async fn existing_secret(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         query_scalar(GET_SECRET).bind(name).fetch_optional(&self.pool).await
     }
 
@@ -365,7 +365,7 @@ impl Catalog {
         name: &str,
         make: impl FnOnce() -> Vec<u8> + Send,
     ) -> Result<Vec<u8>, Error> {
-        if let Some(value) = self.known_secret(name).await? {
+        if let Some(value) = self.existing_secret(name).await? {
             return Ok(value);
         }
         let made = make();

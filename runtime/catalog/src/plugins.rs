@@ -202,14 +202,14 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            let standing: Option<Vec<u8>> = query_scalar(STANDING)
+            let existing: Option<Vec<u8>> = query_scalar(STANDING)
                 .bind(name)
                 .bind(&info.name)
                 .bind(&info.version)
                 .bind(digest.as_bytes().as_slice())
                 .fetch_optional(&mut tx)
                 .await?;
-            if standing.is_none() {
+            if existing.is_none() {
                 return Err(Error::Conflict("this name and version refer to another component"));
             }
         });

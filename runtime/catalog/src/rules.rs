@@ -575,12 +575,12 @@ impl Catalog {
             // No matcher commits now: targets that were matched without this rule arrived before this time.
             rule.created_at = clock.now();
             rule.updated_at = rule.created_at;
-            let standing: Option<RuleRow> = query(GET)
+            let existing: Option<RuleRow> = query(GET)
                 .bind(project.as_str())
                 .bind(rule.id.as_str())
                 .fetch_optional(&mut tx)
                 .await?;
-            if standing.is_some() {
+            if existing.is_some() {
                 return Err(Error::Conflict("a rule with this id exists"));
             }
             refuse_twin(&mut tx, project, &rule).await?;

@@ -23,7 +23,7 @@ use crate::{DatabaseUrl, Engine, Error, MigrationMode, Options, Pool, STEPS, mig
 /// Set to `require`, the tests fail if PostgreSQL is not installed.
 const REQUIRE: &str = "PERPEND_TEST_POSTGRES";
 /// The account of the server if the tests run as root, which PostgreSQL refuses.
-const NOBODY: &str = "65534";
+const NOBODY_UID: &str = "65534";
 const N_TRIES: u32 = 5;
 
 /// Starts a server in its own directory, prints `ready`, and stops it at the end of standard input. Its
@@ -76,7 +76,7 @@ fn start(bin: &Path) -> Option<Server> {
     let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
     let mut command = if is_root() {
         let mut command = Command::new("setpriv");
-        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "sh"]);
+        command.args(["--reuid", NOBODY_UID, "--regid", NOBODY_UID, "--clear-groups", "sh"]);
         command
     } else {
         Command::new("sh")
@@ -92,9 +92,9 @@ fn start(bin: &Path) -> Option<Server> {
         .stdout(Stdio::piped())
         .spawn()
         .ok()?;
-    let mut said = String::new();
-    BufReader::new(watcher.stdout.take()?).read_line(&mut said).ok()?;
-    (said == "ready\n").then_some(Server { port, _watcher: watcher })
+    let mut line = String::new();
+    BufReader::new(watcher.stdout.take()?).read_line(&mut line).ok()?;
+    (line == "ready\n").then_some(Server { port, _watcher: watcher })
 }
 
 /// The server of this process, started on first use.

@@ -265,7 +265,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn give_back_all_leases(&self, now: Timestamp) -> Result<u64, Error> {
+    pub async fn release_all_leases(&self, now: Timestamp) -> Result<u64, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
             query(GIVE_BACK_ALL).bind(now.as_micros()).execute(&mut tx).await?
         }))
@@ -323,7 +323,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn unhold(
+    pub async fn resume_executions(
         &self,
         (project, rule, evaluator): (&ProjectId, &RuleId, &EvaluatorId),
         scope: ResumeScope,

@@ -178,8 +178,8 @@ async fn add(
     let day = call.started_at.as_micros().div_euclid(DAY_MICROS) * DAY_MICROS;
     let is_failed = call.error.is_some();
     let is_unpriced = !is_failed && call.cost.is_none();
-    let is_asked = !call.is_from_cache;
-    let count = |n: u64| match is_asked {
+    let is_sent = !call.is_from_cache;
+    let count = |n: u64| match is_sent {
         true => Arg::from(i64::try_from(n).unwrap_or(i64::MAX)),
         false => 0_i64.into(),
     };
@@ -195,7 +195,7 @@ async fn add(
         count(call.input_tokens),
         count(call.output_tokens),
         call.cost.unwrap_or_default().into(),
-        i64::from(is_asked).into(),
+        i64::from(is_sent).into(),
         i64::from(call.is_from_cache).into(),
         call.saved.unwrap_or_default().into(),
     ];
@@ -294,15 +294,15 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn note_trial_call(
+    pub async fn record_trial_call(
         &self,
         project: &ProjectId,
         call: &ModelCall,
     ) -> Result<(), Error> {
-        despite_collisions!(self.note_trial_call_once(project, call).await)
+        despite_collisions!(self.record_trial_call_once(project, call).await)
     }
 
-    async fn note_trial_call_once(
+    async fn record_trial_call_once(
         &self,
         project: &ProjectId,
         call: &ModelCall,

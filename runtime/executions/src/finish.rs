@@ -9,7 +9,7 @@ use perpend_domain::time::Timestamp;
 use super::counts::{self, RuleCount};
 use super::logs;
 use super::matches::wake_waiting;
-use super::model_calls::forget_answers;
+use super::model_calls::forget_responses;
 use super::outcome::{ExecutionEnd, Outcome};
 use super::row::state_code;
 use crate::{Error, Ledger};
@@ -130,9 +130,9 @@ async fn complete(
         }
         while !chunk.is_empty() {
             let (sql, n) = COMPLETED.for_up_to(chunk.len());
-            let (asked, others) = chunk.split_at(n);
+            let (chunk_seqs, others) = chunk.split_at(n);
             let mut args = vec![ending.fence.into(), now.into()];
-            args.extend(asked.iter().map(|seq| Arg::from(*seq)));
+            args.extend(chunk_seqs.iter().map(|seq| Arg::from(*seq)));
             let found = tx.rows(sql, &args, &[ColumnType::Int]).await?;
             for cells in found {
                 mine.insert(cells[0].int()?);
@@ -239,7 +239,7 @@ pub async fn end(
         }
     }
     logs::put(tx, finished, &mine, ending.now).await?;
-    forget_answers(tx, finished, &mine).await?;
+    forget_responses(tx, finished, &mine).await?;
     let targets = finished
         .iter()
         .filter(|each| each.outcome.is_final() && mine.contains(&each.execution.seq))
@@ -285,7 +285,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn forget_failures(&self, project: &ProjectId, rule: &RuleId) -> Result<(), Error> {
+    pub async fn reset_failures(&self, project: &ProjectId, rule: &RuleId) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
             query(FORGET_FAILURES)
                 .bind(project.as_str())

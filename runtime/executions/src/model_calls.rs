@@ -52,12 +52,12 @@ pub(super) async fn forget_ended(tx: &mut Tx, project: &ProjectId) -> Result<(),
 }
 
 /// Deletes the kept responses of executions that have ended for good, inside the transaction that ends them.
-pub(super) async fn forget_answers(
+pub(super) async fn forget_responses(
     tx: &mut Tx,
     finished: &[ExecutionEnd<'_>],
     mine: &HashSet<i64>,
 ) -> Result<(), Error> {
-    for each in finished.iter().filter(|each| each.may_have_answers()) {
+    for each in finished.iter().filter(|each| each.may_have_responses()) {
         if mine.contains(&each.execution.seq)
             && let Some(id) = id_bytes(&each.execution.made.id)
         {
@@ -201,7 +201,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn kept_answers(
+    pub async fn kept_responses(
         &self,
         execution: &ExecutionId,
         key: &CallKey,
@@ -248,16 +248,16 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails; nothing is written then.
-    pub async fn note_exchange(
+    pub async fn record_exchange(
         &self,
         attempt_key: &AttemptKey,
         exchange: &NewExchange<'_>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        despite_collisions!(self.note_exchange_once(attempt_key, exchange, now).await)
+        despite_collisions!(self.record_exchange_once(attempt_key, exchange, now).await)
     }
 
-    async fn note_exchange_once(
+    async fn record_exchange_once(
         &self,
         attempt_key: &AttemptKey,
         exchange: &NewExchange<'_>,

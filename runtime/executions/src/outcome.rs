@@ -17,7 +17,7 @@ pub struct ExecutionEnd<'e> {
     /// CPU time in the guest, microseconds.
     pub cpu_us: u64,
     /// Whether the version may call models.
-    pub asks_models: bool,
+    pub calls_models: bool,
     /// The outcome.
     pub outcome: Outcome,
     /// The budget that had too little left for a call.
@@ -28,11 +28,11 @@ pub struct ExecutionEnd<'e> {
 
 impl ExecutionEnd<'_> {
     /// Whether responses of models may be kept for another attempt although there will be none.
-    pub(super) const fn may_have_answers(&self) -> bool {
-        let was_tried = self.asks_models || 0 < self.execution.attempts;
+    pub(super) const fn may_have_responses(&self) -> bool {
+        let was_tried = self.calls_models || 0 < self.execution.attempts;
         self.outcome.state().is_final()
             && match self.outcome {
-                Outcome::Completed(_) => self.asks_models,
+                Outcome::Completed(_) => self.calls_models,
                 _ => was_tried,
             }
     }

@@ -98,8 +98,8 @@ impl Ledger {
             Some((id_bytes(&id)?, trace))
         });
         let ids: HashMap<[u8; 16], &TraceId> = ids.collect();
-        let asked: Vec<&[u8; 16]> = ids.keys().collect();
-        let mut rest = asked.as_slice();
+        let id_bytes_list: Vec<&[u8; 16]> = ids.keys().collect();
+        let mut rest = id_bytes_list.as_slice();
         let mut found = HashSet::new();
         while !rest.is_empty() {
             let (sql, n) = AMONG.for_up_to(rest.len().next_power_of_two());

@@ -55,7 +55,7 @@ impl Inner {
             let known = catalog.rule(&project, &rule);
             if known.is_some_and(|known| probe_of(known, &evaluator, now).is_some()) {
                 let which = (&project, &rule, &evaluator);
-                ledger.unhold(which, ResumeScope::Oldest, now).await?;
+                ledger.resume_executions(which, ResumeScope::Oldest, now).await?;
             }
         }
         Ok(())

@@ -658,7 +658,7 @@ impl Inner {
         };
         let version = Some(&evaluator.evaluator.version.id);
         Ok(ExecutionEnd {
-            asks_models: evaluator.context.grants.model,
+            calls_models: evaluator.context.grants.model,
             spent,
             log: result.log,
             ..ended(prepared.execution, version, result.cpu_us, outcome)
@@ -697,7 +697,7 @@ fn ended<'e>(
     outcome: Outcome,
 ) -> ExecutionEnd<'e> {
     ExecutionEnd {
-        asks_models: false,
+        calls_models: false,
         spent: None,
         log: Vec::new(),
         execution,

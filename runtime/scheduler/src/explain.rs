@@ -125,12 +125,12 @@ impl ExplanationStep {
                     return format!("The rule takes the target; its executions are held: {why}.");
                 }
                 if n_made == assignments.len() && *is_audit {
-                    return "Only its scores speak against the target, and the audit of the rule takes it all the same; \
-                            the executions say what became of it."
+                    return "Only its scores speak against the target, and the audit of the rule takes it nevertheless; \
+                            the executions show the outcome."
                         .to_owned();
                 }
                 if n_made == assignments.len() {
-                    return "The rule takes the target; the executions say what became of it."
+                    return "The rule takes the target; the executions show the outcome."
                         .to_owned();
                 }
                 if assignments.iter().any(|each| each.skipped_until.is_some()) {

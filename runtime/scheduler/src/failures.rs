@@ -31,14 +31,14 @@ impl Inner {
         for (project, rule, how) in self.broken_rules(finished, ended, now) {
             let last = finished.iter().rev().find_map(|each| match &each.outcome {
                 Outcome::Failed(why, true) if each.execution.made.rule_id == *rule => {
-                    Some((why, each.asks_models))
+                    Some((why, each.calls_models))
                 }
                 _ => None,
             });
-            let reason = match last.map(|(why, asks_models)| (why.class, asks_models)) {
-                Some((EndReason::Called(class), asks_models))
+            let reason = match last.map(|(why, calls_models)| (why.class, calls_models)) {
+                Some((EndReason::Called(class), calls_models))
                     if retry::is_upstream(class)
-                        || (asks_models && class == FailureClass::InvalidInput) =>
+                        || (calls_models && class == FailureClass::InvalidInput) =>
                 {
                     Pause::UPSTREAM_FAILING
                 }
@@ -50,7 +50,7 @@ impl Inner {
             let message = format!("{how} failed{last}");
             let pause = broken(reason, message, now);
             if store.catalog.pause_rule(project, rule, &pause, None).await?.is_new() {
-                store.ledger.forget_failures(project, rule).await?;
+                store.ledger.reset_failures(project, rule).await?;
                 self.lock_recent().forget(project, rule);
                 tracing::warn!(project.id = %project, rule.id = %rule, reason, "rule paused");
             }

@@ -68,7 +68,7 @@ impl Inner {
             };
             if is_let_go {
                 let which = (&project, &rule_id, &evaluator);
-                store.ledger.unhold(which, ResumeScope::All, now).await?;
+                store.ledger.resume_executions(which, ResumeScope::All, now).await?;
             }
         }
         Ok(())

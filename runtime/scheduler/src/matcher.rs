@@ -62,9 +62,9 @@ impl ObservationChange<'_> {
         self.watch.is_some_and(|watch| {
             // A rule that was changed since may wait for less.
             let is_changed = watch.looked_at < rule.updated_at;
-            let stood = rule.created_at <= watch.looked_at;
+            let existed_then = rule.created_at <= watch.looked_at;
             completion.at <= watch.looked_at
-                && !(is_changed && stood)
+                && !(is_changed && existed_then)
                 && !watch.waiting.contains(&rule.id)
         })
     }
@@ -144,8 +144,8 @@ impl Inner {
         self.match_touched(&mut pass, &touched).await?;
         self.match_scored(&mut pass, &touched).await?;
         // A change replaces the watch.
-        let anew = pass.watched();
-        watches.retain(|watch| !anew.contains(&key(watch)));
+        let replaced = pass.watched();
+        watches.retain(|watch| !replaced.contains(&key(watch)));
         self.match_watches(&mut pass, watches).await?;
         self.reach(Breakpoint::Decided).await?;
         let work = self.commit(pass).await?;

@@ -26,7 +26,7 @@ pub(crate) struct Evaluated<'a> {
 
 /// The root of the trace of an execution; `None` until the execution ends.
 pub(crate) fn root(finished: &ExecutionEnd<'_>, by: &Evaluated<'_>) -> Option<Observation> {
-    if !finished.asks_models || !finished.outcome.is_final() {
+    if !finished.calls_models || !finished.outcome.is_final() {
         return None;
     }
     let Execution { made, .. } = finished.execution;

@@ -15,7 +15,7 @@ impl KeyUses {
     async fn store(&self) -> Result<Progress, JobError> {
         let mut n_items = 0;
         for (id, at) in self.0.keys.take_uses() {
-            self.0.catalog.note_key_use(&id, at).await?;
+            self.0.catalog.record_key_use(&id, at).await?;
             n_items += 1;
         }
         Ok(Progress { n_items, again_after: None })

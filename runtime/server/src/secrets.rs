@@ -170,7 +170,7 @@ pub(crate) async fn open(
         verify_key(store, &vault, &source, ids).await?;
         return Ok(vault);
     }
-    let is_first = store.catalog.known_secret(CANARY).await?.is_none()
+    let is_first = store.catalog.existing_secret(CANARY).await?.is_none()
         && store.catalog.sealed_values().await?.is_empty();
     anyhow::ensure!(
         is_first,
@@ -205,7 +205,7 @@ async fn verify_key(
     source: &KeySource,
     ids: &dyn IdSource,
 ) -> anyhow::Result<()> {
-    let canary = match store.catalog.known_secret(CANARY).await? {
+    let canary = match store.catalog.existing_secret(CANARY).await? {
         Some(canary) => canary,
         None => {
             let sealed = store.catalog.sealed_values().await?;
@@ -260,7 +260,7 @@ pub(crate) enum ResetEffect {
 /// The effect of [`reset`], without changes.
 pub(crate) async fn preview(store: &Store, config: &Config) -> anyhow::Result<ResetEffect> {
     let sealed = store.catalog.sealed_values().await?;
-    let canary = store.catalog.known_secret(CANARY).await?;
+    let canary = store.catalog.existing_secret(CANARY).await?;
     let (matches, lost) = match KeySource::of(config).read()? {
         None => {
             let lost: Vec<_> = sealed.iter().map(name).collect();

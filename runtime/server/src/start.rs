@@ -129,7 +129,7 @@ async fn release_leases(
     if config.evaluation.isolation == Isolation::InProcess {
         return Ok(());
     }
-    let n_released = store.ledger.give_back_all_leases(now).await?;
+    let n_released = store.ledger.release_all_leases(now).await?;
     if n_released > 0 {
         tracing::info!(n_released, "leases of the previous run released");
     }

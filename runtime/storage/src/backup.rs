@@ -70,8 +70,8 @@ mod tests {
             created_at: Timestamp::from_millis(0),
             expires_at: Timestamp::from_millis(1_000),
         };
-        let begun = store.catalog.begin_browser_session(&session, &[]);
-        begun.await.unwrap();
+        let session_start = store.catalog.begin_browser_session(&session, &[]);
+        session_start.await.unwrap();
         let other = store.catalog.secret("other", || vec![8; 32]).await.unwrap();
         let DatabaseUrl::Sqlite(path) = database.url() else { unreachable!() };
         let folder = tempfile::tempdir().unwrap();

@@ -57,7 +57,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::open`], and [`Error::TooOld`].
-    pub fn open_beside_server<'a>(
+    pub fn open_next_to_server<'a>(
         url: &'a DatabaseUrl,
         options: &'a Options,
     ) -> BoxFuture<'a, Result<Self, Error>> {

@@ -47,7 +47,7 @@ mod targets;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod tool_steps;
+mod tool_observations;
 mod trace_bars;
 mod trace_details;
 mod trace_facets;

@@ -15,7 +15,7 @@ use super::cells::{ObservationCells, is_about};
 use super::marks::MarkCondition;
 use super::read::{LIST, MemoryConditions, observation_column, where_of};
 use super::refresh;
-use super::rollup::{HOUR, IS_STEP};
+use super::rollup::{HOUR, IS_OBSERVATION};
 use super::row::{ObservationRow, READ};
 use crate::metrics::rollup_column;
 use crate::rows::needle::{Needle, is_on};
@@ -239,7 +239,7 @@ impl Telemetry {
             }
         }
         if query.without_records {
-            list.sql.push(&format!(" AND {IS_STEP}"));
+            list.sql.push(&format!(" AND {IS_OBSERVATION}"));
         }
         Ok(list)
     }
@@ -339,7 +339,7 @@ impl Telemetry {
                 let hour = hours.all[at].0;
                 if hours.is_cut(hour) {
                     let mut cut = within(&list.sql, hour, hour + HOUR);
-                    cut.push(&format!(" AND {IS_STEP}"));
+                    cut.push(&format!(" AND {IS_OBSERVATION}"));
                     let count = format!("SELECT COUNT(*){}", cut.text);
                     hours.all[at].1 = self.count(&count, &cut.args).await?;
                 }

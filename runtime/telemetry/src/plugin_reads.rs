@@ -14,7 +14,7 @@ use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer};
 
 use super::refresh;
-use super::rollup::IS_STEP;
+use super::rollup::IS_OBSERVATION;
 use super::row::{READ, READ_TRACE, TraceRow, wrong};
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Scratch, Sql, checked, value_list};
@@ -128,7 +128,7 @@ pub(super) fn packed_observations(is_postgres: bool, is_together: bool) -> Strin
     let columns = READ_BONE.strip_suffix(TOTAL_COST).unwrap_or(READ_BONE);
     format!(
         "SELECT CAST({list}({row}({columns}CASE WHEN o.total_cost IS NOT NULL THEN {cost} END)) AS TEXT) \
-         FROM observations o WHERE {of_trace} = $1 AND o.seq >= $2 AND o.seq < $3 AND {IS_STEP}"
+         FROM observations o WHERE {of_trace} = $1 AND o.seq >= $2 AND o.seq < $3 AND {IS_OBSERVATION}"
     )
 }
 
@@ -152,7 +152,7 @@ impl Telemetry {
         let id = sql.bind_text(trace.as_str());
         sql.push(&format!(
             "SELECT {READ_BONE} FROM traces t JOIN observations o ON o.trace = t.number \
-             WHERE t.tenant = {number} AND t.trace_id = {id} AND {IS_STEP} \
+             WHERE t.tenant = {number} AND t.trace_id = {id} AND {IS_OBSERVATION} \
              ORDER BY o.started_at, o.id LIMIT {limit}"
         ));
         let rows: Vec<SkeletonRow> = self.pool.select(&sql.text, &sql.args).await?;

@@ -37,15 +37,15 @@ struct WriteJob {
     batch: PreparedBatch,
     now: Timestamp,
     reply: oneshot::Sender<Result<(), Error>>,
-    _room: OwnedSemaphorePermit,
-    _held: Box<dyn Any + Send + Sync>,
+    _capacity: OwnedSemaphorePermit,
+    _reservation: Box<dyn Any + Send + Sync>,
 }
 
 /// The queue in front of the database, and its tasks.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
     jobs: Mutex<Option<mpsc::Sender<WriteJob>>>,
-    room: Arc<Semaphore>,
+    capacity: Arc<Semaphore>,
     tenants: Mutex<HashMap<ProjectId, i64>>,
     pub(super) recent: Arc<ObservationCache>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -66,7 +66,7 @@ impl WriteQueue {
         let checkpointing = tokio::spawn(checkpoint(pool.clone(), after_write));
         Arc::new(Self {
             jobs: Mutex::new(Some(jobs)),
-            room: Arc::new(Semaphore::new(MAX_KIB as usize)),
+            capacity: Arc::new(Semaphore::new(MAX_KIB as usize)),
             tenants: Mutex::default(),
             recent,
             tasks: Mutex::new(vec![committing, refreshing, checkpointing]),
@@ -298,11 +298,18 @@ impl Telemetry {
         let n_kib = u32::try_from(batch.n_bytes >> 10).unwrap_or(u32::MAX);
         // A batch above the limit waits alone.
         let n_kib = n_kib.clamp(1, MAX_KIB);
-        let room = self.writer.room.clone();
-        let room = room.try_acquire_many_owned(n_kib).map_err(|_| full())?;
+        let capacity = self.writer.capacity.clone();
+        let capacity = capacity.try_acquire_many_owned(n_kib).map_err(|_| full())?;
         let jobs = lock(&self.writer.jobs).clone().ok_or_else(closed)?;
         let (reply, committed) = oneshot::channel();
-        let job = WriteJob { tenant, batch, now, reply, _room: room, _held: Box::new(held) };
+        let job = WriteJob {
+            tenant,
+            batch,
+            now,
+            reply,
+            _capacity: capacity,
+            _reservation: Box::new(held),
+        };
         jobs.try_send(job).map_err(|_| full())?;
         // Dropped early: the queue ends when the last sender is dropped.
         drop(jobs);

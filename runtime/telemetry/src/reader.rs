@@ -8,7 +8,7 @@ use perpend_domain::text_search::SearchCursor;
 
 use super::block;
 use super::contents::StoredAt;
-use super::rollup::IS_STEP;
+use super::rollup::IS_OBSERVATION;
 use super::row::{OwnRow, READ_OWN, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
 use perpend_db::{Sized, query, query_scalar, value_list};
@@ -96,7 +96,7 @@ impl Telemetry {
         let Some(of) = self.read_row(project, trace).await? else {
             return Ok(None);
         };
-        let steps = format!("FROM observations o WHERE o.trace = $1 AND {IS_STEP}");
+        let steps = format!("FROM observations o WHERE o.trace = $1 AND {IS_OBSERVATION}");
         let order = "ORDER BY o.started_at, o.id";
         let (left, n_before): (Vec<i64>, i64) = match after {
             None => {

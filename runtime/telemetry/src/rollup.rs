@@ -58,10 +58,10 @@ static ADD: Sized = Sized::new(|n| {
 
 /// The record of a trace is no observation and is not summed. Few ids have its prefix: the trace is looked up
 /// for those only.
-pub(crate) const IS_STEP: &str = "(substr(o.id, 1, 2) <> 't-' \
+pub(crate) const IS_OBSERVATION: &str = "(substr(o.id, 1, 2) <> 't-' \
     OR o.id <> 't-' || (SELECT r.trace_id FROM traces r WHERE r.number = o.trace))";
 
-fn is_step(o: &Observation) -> bool {
+fn is_observation(o: &Observation) -> bool {
     o.id.as_str().strip_prefix("t-") != Some(o.trace_id.as_str())
 }
 
@@ -78,7 +78,7 @@ fn sums_of_trace() -> &'static str {
         format!(
             "SELECT tenant, started_at - (started_at % {HOUR} + {HOUR}) % {HOUR}, environment, kind, \
                     COALESCE(model, ''), level, COUNT(*), {} \
-               FROM observations o WHERE trace = $1 AND {IS_STEP} GROUP BY 1, 2, 3, 4, 5, 6",
+               FROM observations o WHERE trace = $1 AND {IS_OBSERVATION} GROUP BY 1, 2, 3, 4, 5, 6",
             measured.join(", ")
         )
     })
@@ -172,7 +172,7 @@ impl<'o> Changes<'o> {
 
     /// Adds an observation.
     pub(super) fn add(&mut self, tenant: i64, o: &'o Observation) {
-        if is_step(o) {
+        if is_observation(o) {
             self.change(Key::new(tenant, o), &Sums::of(1, o));
         }
     }
@@ -194,14 +194,14 @@ impl<'o> Changes<'o> {
 
     /// Adds an observation with a shorter lifetime.
     pub(super) fn add_other(&mut self, tenant: i64, o: &Observation) {
-        if is_step(o) {
+        if is_observation(o) {
             self.change(Key::new(tenant, o).into_owned(), &Sums::of(1, o));
         }
     }
 
     /// Subtracts a stored observation.
     pub(super) fn take_away(&mut self, tenant: i64, o: &Observation) {
-        if is_step(o) {
+        if is_observation(o) {
             self.change(Key::new(tenant, o).into_owned(), &Sums::of(-1, o));
         }
     }

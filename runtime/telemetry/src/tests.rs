@@ -21,7 +21,7 @@ mod races;
 mod reader;
 mod recent;
 mod searches;
-mod tool_steps;
+mod tool_observations;
 mod writers;
 
 use perpend_domain::list::NumberedPage;

@@ -8,7 +8,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::text_search::{BoundedCount, Facet, FacetColumn, Facets};
 use perpend_domain::trace_list::TraceQuery;
 
-use super::row::STEP_MARKS;
+use super::row::OBSERVATION_MARKS;
 use super::trace_shape::{AccessPath, ListShape};
 use crate::{Error, Telemetry};
 
@@ -43,7 +43,7 @@ perpend_db::record! {
 /// observations, `m`.
 fn rows_of(column: FacetColumn, project: &str, is_postgres: bool) -> String {
     let own = |column: &str| format!("SELECT NULLIF(n.{column}, '') AS value FROM n");
-    let [kind, model, prompt] = STEP_MARKS.map(|of| {
+    let [kind, model, prompt] = OBSERVATION_MARKS.map(|of| {
         format!("SELECT substr(m.value, 2) AS value FROM m WHERE substr(m.value, 1, 1) = '{of}'")
     });
     match column {
@@ -102,12 +102,12 @@ impl Telemetry {
                 VALUES + 1
             );
         }
-        let told: Vec<FacetRow> = self.pool.select(&sql.text, &sql.args).await?;
-        let n_traces = told.iter().find(|row| row.facet < 0);
+        let facet_rows: Vec<FacetRow> = self.pool.select(&sql.text, &sql.args).await?;
+        let n_traces = facet_rows.iter().find(|row| row.facet < 0);
         let n_traces = n_traces.map_or(0, |row| row.n.unsigned_abs());
         let facets = FacetColumn::ALL.into_iter().enumerate();
         let facets = facets.map(|(at, column)| {
-            let own = told.iter().filter(|row| usize::try_from(row.facet) == Ok(at));
+            let own = facet_rows.iter().filter(|row| usize::try_from(row.facet) == Ok(at));
             let mut values: Vec<_> =
                 own.map(|row| (row.value.clone(), row.n.unsigned_abs())).collect();
             let has_more = VALUES < values.len();

@@ -181,7 +181,7 @@ async fn explain_says_of_what_is_older_than_its_rule_that_it_arrived_before() {
     let of_later = explain(&later).await;
     assert_eq!(count(&json!({ "data": of_later["executions"] })), 1);
     let said = of_later["explanation"].as_str().unwrap();
-    assert!(said.contains("say what became of it"), "{of_later}");
+    assert!(said.contains("executions show the outcome"), "{of_later}");
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ impl Exchanges {
         });
         if let Some(attempt_key) = &attempt_key {
             let store = &models.store;
-            recorded = store.ledger.kept_answers(&attempt_key.execution, &key).await?;
+            recorded = store.ledger.kept_responses(&attempt_key.execution, &key).await?;
             if !origin.notes.is_counted() {
                 let n_before = store.ledger.n_exchanges(attempt_key).await?;
                 origin.notes.count_from(n_before);
@@ -449,7 +449,7 @@ impl Exchanges {
         }
         let Some(attempt_key) = &self.attempt_key else {
             let ledger = &self.models.store.ledger;
-            let noted = ledger.note_trial_call(&self.origin.context.project, &call);
+            let noted = ledger.record_trial_call(&self.origin.context.project, &call);
             if let Err(error) = noted.await {
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(error, "cannot record the cost of a trial");
@@ -473,7 +473,7 @@ impl Exchanges {
             reservation: reservation.as_deref(),
         };
         let ledger = &self.models.store.ledger;
-        let noted = ledger.note_exchange(attempt_key, &exchanged, self.models.clock.now());
+        let noted = ledger.record_exchange(attempt_key, &exchanged, self.models.clock.now());
         let noted = noted.await;
         // Also after a failure, because the reservation may have been released.
         self.models.settled.notify_waiters();

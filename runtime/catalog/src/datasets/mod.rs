@@ -223,14 +223,14 @@ impl Catalog {
                 .fetch_optional(&mut tx)
                 .await?;
             let Some(row) = row else { return Ok(None) };
-            let standing = StoredDataset::try_from(row)?;
-            let next = standing.dataset.patched(patch.clone(), now);
-            let is_new_schema = standing.dataset.changes_schema(&next);
-            let (then, is) = (seen.revisions, standing.revisions);
+            let existing = StoredDataset::try_from(row)?;
+            let next = existing.dataset.patched(patch.clone(), now);
+            let is_new_schema = existing.dataset.changes_schema(&next);
+            let (then, is) = (seen.revisions, existing.revisions);
             if then.schema != is.schema || (is_new_schema && then.items != is.items) {
                 return Ok(None);
             }
-            if next == standing.dataset {
+            if next == existing.dataset {
                 return Ok(Some(next));
             }
             query(UPDATE)

@@ -243,9 +243,9 @@ async fn concurrent_writes_to_one_dataset_all_take_effect() {
                 store.catalog.update_dataset(&home, &seen, &noted, at(round)),
             );
             assert!(one.unwrap().is_some() && other.unwrap().is_some());
-            let standing = dataset(&store, "d").await.dataset;
-            assert_eq!(standing.description, described.description);
-            assert_eq!(Some(standing.metadata), noted.metadata);
+            let existing = dataset(&store, "d").await.dataset;
+            assert_eq!(existing.description, described.description);
+            assert_eq!(Some(existing.metadata), noted.metadata);
         }
     })
     .await;

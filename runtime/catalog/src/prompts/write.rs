@@ -48,7 +48,7 @@ pub enum PromptDeletion {
 }
 
 perpend_db::record! {
-    struct Standing {
+    struct ExistingPrompt {
         kind: String,
         tags: String,
     }
@@ -260,7 +260,7 @@ struct Plan {
     gone: Vec<i64>,
     newest_left: Option<i64>,
     takes_latest: bool,
-    in_the_way: Vec<(String, i64)>,
+    including: Vec<(String, i64)>,
 }
 
 impl Plan {
@@ -287,16 +287,16 @@ impl Plan {
             // `latest` moves to another version, which including prompts then get.
             gone_labels.retain(|label| label != LATEST);
         }
-        let stands = |row: &ReferenceRow| {
+        let is_included = |row: &ReferenceRow| {
             let is_gone = row.name == name.as_str() && gone.contains(&row.version);
             let needs = row.included_version.is_some_and(|version| gone.contains(&version))
                 || row.included_label.as_ref().is_some_and(|label| gone_labels.contains(label));
             needs && !is_gone
         };
-        let in_the_way = references.into_iter().filter(stands);
-        let mut in_the_way: Vec<_> = in_the_way.map(|row| (row.name, row.version)).collect();
-        in_the_way.dedup();
-        Self { gone, newest_left, takes_latest, in_the_way }
+        let including = references.into_iter().filter(is_included);
+        let mut including: Vec<_> = including.map(|row| (row.name, row.version)).collect();
+        including.dedup();
+        Self { gone, newest_left, takes_latest, including }
     }
 }
 
@@ -321,12 +321,12 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            let standing: Standing =
+            let existing: ExistingPrompt =
                 query(STANDING).bind(project.as_str()).bind(name).fetch_one(&mut tx).await?;
-            if standing.kind != new.body.kind().as_str() {
+            if existing.kind != new.body.kind().as_str() {
                 return Err(Error::Conflict("all versions of a prompt are text, or all are chat"));
             }
-            let former: Vec<String> = from_json("prompt", &standing.tags)?;
+            let former: Vec<String> = from_json("prompt", &existing.tags)?;
             if let Some(tags) = new.tags.as_ref().filter(|tags| **tags != former) {
                 query(SET_TAGS)
                     .bind(project.as_str())
@@ -371,18 +371,18 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            let standing = read_prompt(&mut tx, project, name.as_str(), &selector).await?;
-            let standing = standing.ok_or(Error::NotFound)?;
+            let existing = read_prompt(&mut tx, project, name.as_str(), &selector).await?;
+            let existing = existing.ok_or(Error::NotFound)?;
             let labels: Vec<&str> = change.added.iter().map(String::as_str).collect();
             let added = labels
                 .iter()
                 .copied()
-                .filter(|label| standing.labels.iter().all(|own| own != label));
+                .filter(|label| existing.labels.iter().all(|own| own != label));
             let removed: Vec<&str> = change
                 .removed
                 .iter()
                 .map(String::as_str)
-                .filter(|label| standing.labels.iter().any(|own| own == label))
+                .filter(|label| existing.labels.iter().any(|own| own == label))
                 .collect();
             let changed = added.chain(removed.iter().copied());
             refuse_protected(&mut tx, project, changed).await?;
@@ -428,8 +428,8 @@ impl Catalog {
             let gone = versions.iter().filter(|row| plan.gone.contains(&row.version));
             let gone: Vec<String> = gone.flat_map(|row| labels(row.labels.as_deref())).collect();
             refuse_protected(&mut tx, project, gone.iter().map(String::as_str)).await?;
-            if !plan.in_the_way.is_empty() {
-                return Ok(PromptDeletion::IncludedBy(plan.in_the_way));
+            if !plan.including.is_empty() {
+                return Ok(PromptDeletion::IncludedBy(plan.including));
             }
             for version in &plan.gone {
                 query(DELETE_VERSION)

@@ -92,8 +92,8 @@ async fn keys_of_organizations_and_projects_share_their_public_halves_and_nothin
         catalog.create_key(&owner, &key, at(1)).await.unwrap();
         let stored = catalog.api_key(&key.public_key).await.unwrap().unwrap();
         assert_eq!((&stored.owner, &stored.made), (&owner, &key));
-        catalog.note_key_use("key-7", at(5)).await.unwrap();
-        catalog.note_key_use("key-7", at(4)).await.unwrap();
+        catalog.record_key_use("key-7", at(5)).await.unwrap();
+        catalog.record_key_use("key-7", at(4)).await.unwrap();
         let listed = catalog.organization_keys(&org("org-1")).await.unwrap();
         assert_eq!(listed.len(), 1);
         assert_eq!(listed[0].last_used_at, Some(at(5)));
@@ -102,8 +102,8 @@ async fn keys_of_organizations_and_projects_share_their_public_halves_and_nothin
         let again = key_of(8, "pk-org");
         conflict(catalog.create_api_key(&project("project-1"), &again, at(2)).await);
         conflict(catalog.create_first_project(&init(9, "pk-org"), at(2)).await);
-        let nobody = KeyOwner::Organization(org("none"));
-        not_found(catalog.create_key(&nobody, &key_of(8, "pk-8"), at(2)).await);
+        let unknown_owner = KeyOwner::Organization(org("none"));
+        not_found(catalog.create_key(&unknown_owner, &key_of(8, "pk-8"), at(2)).await);
 
         let of_project = catalog.api_keys(&project("project-1")).await.unwrap();
         let of_project = &of_project[0].made.public_key;

@@ -125,7 +125,7 @@ async fn tools(
     let searched = searched.filter(|(trace, fits)| **fits && 1 < trace.n_observations);
     let searched: Vec<TraceId> = searched.map(|(trace, _)| trace.id.clone()).collect();
     let telemetry = &app.store.telemetry;
-    let found = telemetry.tool_steps(&viewer.project, &searched, MAX_TOOL_CALLS);
+    let found = telemetry.tool_observations(&viewer.project, &searched, MAX_TOOL_CALLS);
     let mut found = found.await?;
     let mut of = |trace: &Trace| found.remove(&trace.id).unwrap_or_default();
     let all = traces.iter().zip(fits);

@@ -89,7 +89,7 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
         wait: config.database_wait,
         ..perpend_db::Options::default()
     };
-    Store::open_beside_server(&url, &options)
+    Store::open_next_to_server(&url, &options)
         .await
         .with_context(|| format!("cannot open the database {url} (--database-url)"))
 }

@@ -168,7 +168,7 @@ async fn without_a_canary_the_key_is_verified_with_encrypted_values() {
         start_error(&store, &config).await;
         assert!(!key_file(&dir).exists());
         start_error(&store, &with_key(&dir, &key_of(2))).await;
-        assert_eq!(store.catalog.known_secret(CANARY).await.unwrap(), None);
+        assert_eq!(store.catalog.existing_secret(CANARY).await.unwrap(), None);
         // A key that was lost and replaced earlier: lost values do not prevent the start.
         seal(&store, &vault_of(2), "third").await;
         open(&store, &with_key(&dir, &key_of(2)), &RandomIds).await.unwrap();

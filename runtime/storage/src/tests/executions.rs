@@ -95,7 +95,7 @@ fn failed(execution: &Execution) -> ExecutionEnd<'_> {
     ExecutionEnd {
         spent: None,
         log: Vec::new(),
-        asks_models: false,
+        calls_models: false,
         execution,
         version: None,
         cpu_us: 1,
@@ -133,7 +133,7 @@ async fn new_executions_of_a_batch_are_made_and_leased_ones_are_completed() {
             .iter()
             .chain(&others)
             .map(|leased| ExecutionEnd {
-                asks_models: false,
+                calls_models: false,
                 outcome: Outcome::Completed(Vec::new()),
                 ..failed(leased)
             })
@@ -219,7 +219,7 @@ async fn leases_of_a_former_server_are_given_back_without_counting_an_attempt() 
     on_each_database(|store| async move {
         make(&store, 5, 0).await;
         let former = claim(&store, 3, lease(11, 60_000), at(1)).await;
-        assert_eq!(store.ledger.give_back_all_leases(at(2)).await.unwrap(), 3);
+        assert_eq!(store.ledger.release_all_leases(at(2)).await.unwrap(), 3);
         let taken = claim(&store, 9, lease(12, 60_000), at(2)).await;
         assert_eq!(taken.len(), 5);
         assert!(taken.iter().all(|each| each.attempts == 0));
@@ -230,8 +230,8 @@ async fn leases_of_a_former_server_are_given_back_without_counting_an_attempt() 
         late.unwrap();
         let free = claim(&store, 9, lease(13, 60_000), at(3)).await;
         assert!(free.is_empty());
-        assert_eq!(store.ledger.give_back_all_leases(at(4)).await.unwrap(), 5);
-        assert_eq!(store.ledger.give_back_all_leases(at(5)).await.unwrap(), 0);
+        assert_eq!(store.ledger.release_all_leases(at(4)).await.unwrap(), 5);
+        assert_eq!(store.ledger.release_all_leases(at(5)).await.unwrap(), 0);
     })
     .await;
 }
@@ -251,7 +251,7 @@ async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
             let leased = claim(&store, 2, lease(11, 60_000), at(0)).await;
             let reserve = async |execution: &Execution, fence, now| {
                 let made = &execution.made;
-                let asking = AttemptKey {
+                let attempt_key = AttemptKey {
                     project: project(),
                     execution: made.id.clone(),
                     rule: made.rule_id.clone(),
@@ -265,7 +265,7 @@ async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
                     is_unknown: false,
                     until: at(1_000_000),
                 };
-                let reserved = ledger.reserve(&asking, &budgets, &reservation, now);
+                let reserved = ledger.reserve(&attempt_key, &budgets, &reservation, now);
                 reserved.await.unwrap().is_ok()
             };
             let reserved = async |now| {
@@ -278,7 +278,7 @@ async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
             // The process is gone and renews no lease.
             assert!(reserved(at(60_000)).await <= 0.0);
             // A process that starts as the only user of the database ends the leases of the former one.
-            assert_eq!(ledger.give_back_all_leases(at(2)).await.unwrap(), 2);
+            assert_eq!(ledger.release_all_leases(at(2)).await.unwrap(), 2);
             assert!(reserved(at(2)).await <= 0.0);
             let next = claim(&store, 2, lease(12, 60_000), at(2)).await;
             assert!(reserved(at(3)).await <= 0.0);
@@ -332,7 +332,7 @@ async fn held_executions_wait_resume_or_are_given_up() {
         assert_eq!(
             store
                 .ledger
-                .unhold((project, rule, evaluator), ResumeScope::All, at(600))
+                .resume_executions((project, rule, evaluator), ResumeScope::All, at(600))
                 .await
                 .unwrap(),
             1

@@ -47,7 +47,7 @@ async fn an_older_schema_next_to_a_server_is_refused_and_unchanged() {
         let pool = Pool::open(database.url(), &options).await.unwrap();
         let all_but_one = &STEPS[..STEPS.len() - 1];
         migrate(&pool, all_but_one, MigrationMode::Migrate).await.unwrap();
-        let refused = Store::open_beside_server(database.url(), &options).await;
+        let refused = Store::open_next_to_server(database.url(), &options).await;
         let refused = refused.unwrap_err();
         assert!(matches!(refused, Error::TooOld { .. }), "{refused:?}");
         assert!(refused.to_string().contains("start the server"), "{refused}");
@@ -55,7 +55,7 @@ async fn an_older_schema_next_to_a_server_is_refused_and_unchanged() {
         assert_eq!(found, KNOWN - 1);
         pool.close().await;
         // Opening by the server migrates.
-        for open in [Store::open, Store::open_beside_server] {
+        for open in [Store::open, Store::open_next_to_server] {
             open(database.url(), &options).await.unwrap().close().await;
         }
     }
@@ -73,7 +73,7 @@ async fn a_database_with_different_steps_is_refused() {
         last.postgres = last.sqlite;
         migrate(&pool, &changed, MigrationMode::Migrate).await.unwrap();
         pool.close().await;
-        for open in [Store::open, Store::open_beside_server] {
+        for open in [Store::open, Store::open_next_to_server] {
             let refused = open(database.url(), &options).await.unwrap_err();
             assert!(matches!(refused, Error::ChangedStep { .. }), "{refused:?}");
             assert!(refused.to_string().contains(name), "{refused}");
@@ -91,8 +91,8 @@ async fn a_database_from_before_checksums_gets_those_of_its_steps() {
         store.pool.change(FORGET, &[]).await.unwrap();
         store.close().await;
         // A process next to a server that may not know the schema does not migrate.
-        let beside = Store::open_beside_server(database.url(), &options).await;
-        beside.unwrap().close().await;
+        let opened = Store::open_next_to_server(database.url(), &options).await;
+        opened.unwrap().close().await;
         let store = database.open().await;
         let n_kept: i64 = query_scalar(N_KEPT).fetch_one(&store.pool).await.unwrap();
         assert_eq!(n_kept, KNOWN);
@@ -104,7 +104,7 @@ async fn a_database_from_before_checksums_gets_those_of_its_steps() {
 async fn an_empty_database_gets_its_schema_when_it_is_opened() {
     for database in TempDatabase::each().await {
         let options = Options::default();
-        let store = Store::open_beside_server(database.url(), &options).await;
+        let store = Store::open_next_to_server(database.url(), &options).await;
         let store = store.unwrap();
         let found: i64 = query_scalar(CURRENT).fetch_one(&store.pool).await.unwrap();
         assert_eq!(found, KNOWN);
@@ -173,6 +173,6 @@ async fn every_table_with_rows_of_projects_is_swept() {
         .collect();
     // The number of a project is no data, and stays.
     assert!(swept.insert("tenants".to_owned()));
-    assert_eq!(known, swept, "left: in the schema; right: what the sweep.rs of the rooms empty");
+    assert_eq!(known, swept, "left: in the schema; right: tables in the sweep.rs of each crate");
     store.close().await;
 }

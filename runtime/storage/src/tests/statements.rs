@@ -6,7 +6,7 @@ use perpend_db::testing::prepare;
 
 use crate::testing::on_each_database;
 
-const ROOMS: [&str; 5] = ["catalog", "executions", "db", "storage", "telemetry"];
+const CRATES: [&str; 5] = ["catalog", "executions", "db", "storage", "telemetry"];
 const VERBS: [&str; 5] = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"];
 /// Prefixes of statements that are completed with columns or lists. They have tests of their own on each
 /// database.
@@ -88,9 +88,9 @@ async fn every_sql_constant_is_a_statement_of_its_databases() {
     on_each_database(|store| async move {
         let is_postgres = store.pool.is_postgres();
         let mut all = Vec::new();
-        for room in ROOMS {
-            let room = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(room);
-            sources(&room.join("src"), &mut all);
+        for crate_dir in CRATES {
+            let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(crate_dir);
+            sources(&crate_dir.join("src"), &mut all);
         }
         assert!(AT_LEAST < all.len(), "{} constants seen", all.len());
         let mut wrong = Vec::new();

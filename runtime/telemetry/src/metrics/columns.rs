@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use super::Groups;
 use crate::MarkCondition;
 use crate::read::{observation_column, trace_column, where_of};
-use crate::rollup::IS_STEP;
+use crate::rollup::IS_OBSERVATION;
 use crate::trace_shape::push_marks;
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Cell, ColumnType, Row, query};
@@ -251,7 +251,7 @@ fn of_type(question: &MetricQuery) -> String {
         MetricView::ScoresNumeric => " AND s.data_type = 'NUMERIC'",
         MetricView::ScoresBoolean => " AND s.data_type = 'BOOLEAN'",
         MetricView::ScoresCategorical => " AND s.data_type = 'CATEGORICAL'",
-        MetricView::Observations => return format!(" AND {IS_STEP}"),
+        MetricView::Observations => return format!(" AND {IS_OBSERVATION}"),
         MetricView::Traces => "",
     };
     condition.to_owned()

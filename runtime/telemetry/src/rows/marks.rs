@@ -6,7 +6,7 @@ use perpend_db::Sql;
 use perpend_domain::filter::{Condition, SetOp, Test, TextOp};
 use serde_json::Value;
 
-use crate::rows::row::STEP_MARKS;
+use crate::rows::row::OBSERVATION_MARKS;
 
 /// Longer texts have no mark.
 const MAX_CHARS: usize = 200;
@@ -65,7 +65,7 @@ fn is_short(text: &str) -> bool {
 struct ListMark(char);
 
 fn of_list(column: &str) -> Option<ListMark> {
-    let [kind, model, prompt] = STEP_MARKS;
+    let [kind, model, prompt] = OBSERVATION_MARKS;
     Some(ListMark(match column {
         "tags" => 't',
         "kinds" => kind,

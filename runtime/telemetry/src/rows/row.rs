@@ -436,17 +436,17 @@ struct TraceDetail {
 }
 
 /// Prefixes of the marks of observation types, of models, and of prompt names.
-pub const STEP_MARKS: [char; 3] = ['k', 'o', 'p'];
+pub const OBSERVATION_MARKS: [char; 3] = ['k', 'o', 'p'];
 
-fn step_marks(names: &ObservationNames) -> Vec<String> {
+fn observation_marks(names: &ObservationNames) -> Vec<String> {
     let lists = [&names.kinds, &names.models, &names.prompts];
-    let marks = STEP_MARKS.into_iter().zip(lists);
+    let marks = OBSERVATION_MARKS.into_iter().zip(lists);
     let marks = marks.flat_map(|(of, names)| names.iter().map(move |name| format!("{of}{name}")));
     marks.collect()
 }
 
 fn step_names(marks: &[String]) -> ObservationNames {
-    let [kinds, models, prompts] = STEP_MARKS.map(|of| {
+    let [kinds, models, prompts] = OBSERVATION_MARKS.map(|of| {
         let names = marks.iter().filter_map(|mark| mark.strip_prefix(of));
         names.map(str::to_owned).collect()
     });
@@ -465,7 +465,7 @@ pub fn trace_detail(trace: &Trace) -> Result<String, Error> {
         output: trace.output.clone(),
         tags: trace.tags.clone(),
         metadata: trace.metadata.clone(),
-        steps: step_marks(&trace.observation_names),
+        steps: observation_marks(&trace.observation_names),
         root: trace.root.clone(),
         provisional: trace.root_is_provisional,
         duplicates: trace.duplicates.clone(),

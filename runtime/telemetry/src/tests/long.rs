@@ -104,18 +104,18 @@ async fn the_longest_ids_and_names_fit_into_the_keys_of_every_database() {
 
 #[tokio::test]
 async fn a_name_and_an_id_fit_together_and_a_short_id_leaves_the_name_more_room() {
-    const ROOM: usize = 2_400;
+    const MAX_BYTES: usize = 2_400;
     on_each_database(|store| async move {
         let p = project("p1");
         let mut own = span(1, 1, None);
-        own.name = noise(1, (ROOM - own.id.as_str().len()) / 3);
+        own.name = noise(1, (MAX_BYTES - own.id.as_str().len()) / 3);
         own.environment = "e".repeat(40);
-        own.trace.get_or_insert_default().name = Some(noise(2, ROOM / 3));
+        own.trace.get_or_insert_default().name = Some(noise(2, MAX_BYTES / 3));
         let written = batch(vec![own.clone()]);
         store.telemetry.write_batch(&p, written, at(0)).await.unwrap();
         assert_eq!(all(&store, &p).await[0].observation.name, own.name);
         let trace = store.telemetry.trace(&p, &own.trace_id, false).await.unwrap();
-        assert_eq!(trace.unwrap().trace.name, Some(noise(2, ROOM / 3)));
+        assert_eq!(trace.unwrap().trace.name, Some(noise(2, MAX_BYTES / 3)));
     })
     .await;
 }

@@ -233,10 +233,10 @@ async fn pages_continue_from_a_position_while_rows_arrive() {
         assert_eq!(places.n_before, Some(6));
         // If fewer traces than a page precede a cursor, the page is the full first page.
         for raw in [json!([]), tested] {
-            let asked = TraceQuery { filter: filter(raw), ..first.clone() };
+            let filtered_query = TraceQuery { filter: filter(raw), ..first.clone() };
             let cursor = TraceCursor { figure: None, at: at(14), tie: trace_id(14).to_string() };
             let before = TracesFrom::Before(cursor.clone());
-            let found = store.telemetry.traces_from(&p, &asked, Some(&before), BOUNDS);
+            let found = store.telemetry.traces_from(&p, &filtered_query, Some(&before), BOUNDS);
             let found = found.await.unwrap();
             let ids = found.traces.into_iter().map(|stored| stored.trace.id);
             assert_eq!(ids.collect::<Vec<_>>(), [15, 14, 13].map(trace_id));

@@ -135,9 +135,9 @@ async fn the_record_of_a_trace_is_no_ended_root_and_no_observation() {
         send(&store, &p, vec![record]).await;
         let progress =
             async || store.telemetry.trace_progress(&p, &[trace_id(1)]).await.unwrap()[0].1;
-        let begun = progress().await;
-        assert!(!begun.has_root && begun.root_ended_at.is_none(), "{begun:?}");
-        assert_eq!((begun.n_observations, begun.n_open), (0, 0));
+        let started = progress().await;
+        assert!(!started.has_root && started.root_ended_at.is_none(), "{started:?}");
+        assert_eq!((started.n_observations, started.n_open), (0, 0));
         let write = store.telemetry.write_batch(&p, batch(vec![span(1, 1, None)]), at(0));
         write.await.unwrap();
         let done = progress().await;

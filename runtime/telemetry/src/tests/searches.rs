@@ -262,13 +262,13 @@ async fn text_is_found_as_it_is_read_and_as_it_is_written_however_json_escapes_i
 async fn a_trace_is_found_by_an_input_and_an_output_of_its_own() {
     on_each_database(|store| async move {
         let p = project("p");
-        let mut told = span(1, 1, None);
-        told.trace = Some(Box::new(TraceFacts {
+        let mut traced = span(1, 1, None);
+        traced.trace = Some(Box::new(TraceFacts {
             input: Some(Payload::Text("Who is it?".to_owned())),
             output: Some(Payload::from_value(json!(["A \"quokka\"."]))),
             ..TraceFacts::default()
         }));
-        let spans = vec![told, span(2, 1, None)];
+        let spans = vec![traced, span(2, 1, None)];
         let write = store.telemetry.write_batch(&p, batch(spans), at(0));
         write.await.unwrap();
         for text in ["who is", "a \"QUOKKA\"", "\\\"quokka"] {

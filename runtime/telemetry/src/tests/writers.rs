@@ -6,7 +6,7 @@ use perpend_domain::pricing::PriceTable;
 
 use super::logs::log;
 use super::*;
-use crate::rollup::{HOUR, IS_STEP};
+use crate::rollup::{HOUR, IS_OBSERVATION};
 use crate::testing::Store;
 use perpend_db::{in_transaction, query_scalar};
 use perpend_domain::telemetry::EventBatch;
@@ -22,7 +22,7 @@ async fn wrong_sums(store: &Store) -> (i64, i64) {
                  SELECT tenant, started_at - (started_at % {HOUR} + {HOUR}) % {HOUR}, environment, kind,
                         COALESCE(model, ''), level, -1, -(ended_at - started_at) / 1000.0,
                         -COALESCE(total_cost, 0), -COALESCE(total_tokens, 0)
-                   FROM observations o WHERE {IS_STEP}) x
+                   FROM observations o WHERE {IS_OBSERVATION}) x
           GROUP BY tenant, hour, environment, kind, model, level"
     );
     let wrong = format!(

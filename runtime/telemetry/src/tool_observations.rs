@@ -43,7 +43,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn tool_steps(
+    pub async fn tool_observations(
         &self,
         project: &ProjectId,
         traces: &[TraceId],

@@ -24,7 +24,7 @@ async fn calls_of_tools_are_read_for_many_traces_at_once_and_very_long_ones_with
         write.await.unwrap();
 
         let wanted = [1, 2, 3].map(trace_id);
-        let found = telemetry.tool_steps(&p, &wanted, 3).await.unwrap();
+        let found = telemetry.tool_observations(&p, &wanted, 3).await.unwrap();
         assert_eq!(found.len(), 2, "neither one without tools nor one not requested");
         let first = &found[&wanted[0]];
         let ids: Vec<_> = first.observations.iter().map(|step| step.id.clone()).collect();
@@ -37,9 +37,9 @@ async fn calls_of_tools_are_read_for_many_traces_at_once_and_very_long_ones_with
         );
         assert_eq!(second.observations[0].name, long.name);
         assert_eq!(second.observations[1], tool(2, 3));
-        let foreign = telemetry.tool_steps(&project("p2"), &wanted, 3).await;
+        let foreign = telemetry.tool_observations(&project("p2"), &wanted, 3).await;
         assert!(foreign.unwrap().is_empty());
-        assert!(telemetry.tool_steps(&p, &[], 3).await.unwrap().is_empty());
+        assert!(telemetry.tool_observations(&p, &[], 3).await.unwrap().is_empty());
     })
     .await;
 }
