@@ -6,7 +6,6 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::{Ref, RefOr, Schema};
 
@@ -113,9 +112,6 @@ impl<A: DescribedAnswer> DescribedAnswer for Result<A, Problem> {
 impl DescribedAnswer for Response {}
 impl DescribedAnswer for StatusCode {}
 impl DescribedAnswer for Problem {}
-impl DescribedAnswer for Json<Value> {}
-impl DescribedAnswer for (StatusCode, Json<Value>) {}
-impl DescribedAnswer for (HeaderMap, Json<Value>) {}
 impl DescribedAnswer for (HeaderMap, Vec<u8>) {}
 
 /// A handler function; `Args` are its parameters.

@@ -1,9 +1,7 @@
 //! Lists with numbered pages: parameters and response.
 
-use axum::Json;
 use perpend_api_types::list::NumberedList;
 use perpend_domain::list::{NumberedPage, Paging};
-use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::extract::{Param, Params, param};
@@ -34,13 +32,4 @@ pub fn list<T, V>(
     view: impl FnMut(&T) -> V,
 ) -> Answer<NumberedList<V>> {
     Answer(NumberedList::new(paging, found, view))
-}
-
-/// As [`list`], for rows without a type.
-pub fn answer<T>(
-    paging: Paging,
-    found: &NumberedPage<T>,
-    view: impl FnMut(&T) -> Value,
-) -> Json<Value> {
-    Json(json!(NumberedList::new(paging, found, view)))
 }

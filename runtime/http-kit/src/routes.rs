@@ -47,20 +47,19 @@ pub struct Operation {
     requirement: Requirement,
     query: &'static [Param],
     body: Option<fn() -> ResponseSpec>,
+    /// Status of a response that is not JSON.
     status: u16,
-    /// Further statuses of success.
-    also: &'static [u16],
-    /// Media type of the response; `None` without a body.
+    /// Media type of a response that is not JSON; `None` without a body.
     media_type: Option<&'static str>,
-    schema: fn() -> RefOr<Schema>,
-    /// Responses given by the return type of the handler, which take precedence over the fields above.
+    /// JSON responses, given by the return type of the handler.
     responses: fn() -> Vec<ResponseSpec>,
     /// The response contains a key, or an address that gives access without one.
     is_secret: bool,
 }
 
 impl Operation {
-    /// An operation with status 200 and a JSON object.
+    /// An operation. The return type of its handler describes JSON responses; otherwise the response has status 200 and
+    /// no body.
     pub fn new(
         method: HttpMethod,
         id: &'static str,
@@ -77,9 +76,7 @@ impl Operation {
             query: &[],
             body: None,
             status: 200,
-            also: &[],
-            media_type: Some("application/json"),
-            schema: object,
+            media_type: None,
             responses: Vec::new,
             is_secret: false,
         }
@@ -147,30 +144,15 @@ impl Operation {
         self
     }
 
+    /// The status of a response without a body.
     pub fn status(mut self, status: u16) -> Self {
         self.status = status;
-        match status {
-            204 => self.empty(),
-            _ => self,
-        }
-    }
-
-    /// The response has no body.
-    pub fn empty(mut self) -> Self {
-        self.media_type = None;
         self
     }
 
     /// The response is binary.
     pub fn bytes(mut self, media_type: &'static str) -> Self {
         self.media_type = Some(media_type);
-        self.schema = binary;
-        self
-    }
-
-    /// Further statuses of success.
-    pub fn also(mut self, statuses: &'static [u16]) -> Self {
-        self.also = statuses;
         self
     }
 
@@ -189,11 +171,10 @@ impl Operation {
                 .collect();
         }
         let response = match self.media_type {
-            Some(media_type) => response(media_type, &(self.schema)()),
+            Some(media_type) => response(media_type, &binary()),
             None => ResponseBuilder::new().description(self.summary).build(),
         };
-        let statuses = self.also.iter().chain([&self.status]);
-        statuses.map(|status| (*status, response.clone())).collect()
+        vec![(self.status, response)]
     }
 
     /// Named schemas of the request body and the responses.
@@ -259,10 +240,6 @@ pub fn with_permission(operation: OperationBuilder, requirement: Requirement) ->
     });
     let name = requirement.name();
     operation.extensions(Some(ExtensionsBuilder::new().add(PERMISSION, name).build()))
-}
-
-fn object() -> RefOr<Schema> {
-    ObjectBuilder::new().schema_type(Type::Object).build().into()
 }
 
 fn binary() -> RefOr<Schema> {

@@ -64,7 +64,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Upload the content of a medium to a signed URL",
         Requirement::Signed(IngestWrite),
     );
-    routes.add(put.empty(), content::put_content);
+    routes.add(put, content::put_content);
     let get = Operation::get(
         "getMediaContent",
         CONTENT,

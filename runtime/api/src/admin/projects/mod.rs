@@ -55,7 +55,6 @@ pub(super) fn routes(routes: &mut Routes) {
         "Delete a project of the organization",
         ProjectDelete,
     );
-    let delete = delete.status(202);
     routes.add(delete, delete_project);
     keys::routes(routes);
 }
