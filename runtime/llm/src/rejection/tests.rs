@@ -196,9 +196,9 @@ fn a_wait_in_the_body_of_google_is_read_and_long_texts_are_cut() {
 
 #[test]
 fn errors_in_successful_responses_are_detected() {
-    assert_eq!(hidden_status(&json!({ "error": { "code": 429 } })), Some(429));
-    assert_eq!(hidden_status(&json!({ "error": "x" })), Some(502));
-    assert_eq!(hidden_status(&json!({ "error": null, "output": [] })), None);
-    assert_eq!(hidden_status(&json!({ "choices": [] })), None);
-    assert_eq!(hidden_status(&json!({ "error": "", "choices": [] })), None);
+    assert_eq!(embedded_status(&json!({ "error": { "code": 429 } })), Some(429));
+    assert_eq!(embedded_status(&json!({ "error": "x" })), Some(502));
+    assert_eq!(embedded_status(&json!({ "error": null, "output": [] })), None);
+    assert_eq!(embedded_status(&json!({ "choices": [] })), None);
+    assert_eq!(embedded_status(&json!({ "error": "", "choices": [] })), None);
 }
