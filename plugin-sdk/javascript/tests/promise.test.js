@@ -11,7 +11,7 @@ const Settling = globalThis.Promise;
 globalThis.Promise = Own;
 globalThis.queueMicrotask = ownMicrotask;
 
-/** What a story tells with either kind of promise: the words in their order, and how it ends. */
+/** The trace of a scenario with either kind of promise: the words in order, and the outcome. */
 const stories = {
   "reactions run in order": (P, say) => {
     P.resolve(1).then(() => say("a")).then(() => say("c"));

@@ -1,4 +1,4 @@
-// Definitions, batches and what an evaluator may return, without a component.
+// Definitions, batches and results of evaluators, without a component.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -81,17 +81,17 @@ class Item:
 
     @property
     def input(self) -> Any:
-        """What went into the subject."""
+        """The input of the subject."""
         return self._value("input")
 
     @property
     def output(self) -> Any:
-        """What came out of it."""
+        """The output of the subject."""
         return self._value("output")
 
     @property
     def expected_output(self) -> Any:
-        """What should have come out."""
+        """The expected output."""
         return self._value("expected_output")
 
     @property

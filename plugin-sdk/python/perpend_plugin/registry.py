@@ -96,7 +96,7 @@ def evaluator(
     `config` is a dataclass, a TypedDict or a JSON Schema; without it the annotation of the second
     parameter is taken. `deterministic` says that equal items, configurations, seeds and answers of
     the host always give equal scores. `check` gets a
-    configuration and returns what is wrong with it, as texts.
+    configuration and returns its problems, as texts.
     """
 
     def register(target: T) -> T:

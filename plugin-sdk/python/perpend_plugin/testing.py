@@ -85,7 +85,7 @@ def evaluate(
 ) -> list[Score]:
     """The scores of an evaluator for an item with `input`, `output`, `expected_output`.
 
-    Raises what the server would report: always an `EvalError`. Defaults of the configuration are filled
+    Raises the error that the server reports, always an `EvalError`. Defaults of the configuration are filled
     in; that it satisfies its schema is checked by `perpend plugin test`, in the host itself.
     """
     one = registry.find(evaluator)
@@ -235,7 +235,7 @@ def _outlined(heads: Sequence[Observation], parent_id: str | None) -> list[Outli
     for head in sorted(heads, key=lambda head: (head.start, head.id), reverse=True):
         children.setdefault(head.parent_id if head.parent_id in ids else None, []).append(head)
     entries: list[OutlineEntry] = []
-    # What was taken is gone, so that parents in a circle end.
+    # Visited observations are removed, so that a cycle of parents ends.
     waiting = [(head, 0) for head in children.pop(parent_id, [])]
     while waiting:
         head, depth = waiting.pop()

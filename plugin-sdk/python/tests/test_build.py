@@ -1,4 +1,4 @@
-"""How a project is put together for the compiler."""
+"""The preparation of a project for the compiler."""
 
 import pathlib
 import tempfile

@@ -12,7 +12,7 @@ use serde::de::{MapAccess, Visitor};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub struct JudgeConfig {
-    /// How the item is presented and how the answer is sampled.
+    /// The prompt and the sampling of the answer.
     #[serde(flatten)]
     pub request: RequestConfig,
     /// The score that the model returns. Required unless `choice_scores` is given.
@@ -29,7 +29,7 @@ pub struct JudgeConfig {
     /// categories.
     #[serde(default)]
     pub pattern: Option<String>,
-    /// The number of models and of requests to each, and how the votes become one score.
+    /// The number of models, the number of votes of each, and the reduction to one score.
     #[serde(default)]
     pub panel: Panel,
     /// Two variables that are exchanged in a second request; the score is the mean of both orders. Requires
@@ -49,13 +49,13 @@ pub struct JudgeConfig {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub struct QuestionsConfig {
-    /// How the item is presented and how the answer is sampled.
+    /// The prompt and the sampling of the answer.
     #[serde(flatten)]
     pub request: RequestConfig,
     /// The questions, in the order in which the model answers.
     #[schemars(length(min = 1, max = 50))]
     pub questions: Vec<Question>,
-    /// The number of models and of requests to each, and how the votes become one score.
+    /// The number of models, the number of votes of each, and the reduction to one score.
     #[serde(default)]
     pub panel: Panel,
 }
@@ -84,7 +84,7 @@ pub struct RequestConfig {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub max_input_tokens: Option<u32>,
-    /// How a prompt that is longer than `max_input_tokens` is handled.
+    /// The handling of a prompt that is longer than `max_input_tokens`.
     #[serde(default)]
     pub large: LargePrompt,
     /// Limits of the exploration. Requires `large: explore`.
@@ -111,7 +111,7 @@ pub(crate) fn yes() -> bool {
     true
 }
 
-/// How a prompt that is too long is handled.
+/// The handling of a prompt that is too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LargePrompt {
@@ -207,7 +207,7 @@ impl From<MessageRole> for Role {
     }
 }
 
-/// How a variable is truncated.
+/// The truncation of a variable.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Truncation {
@@ -338,7 +338,7 @@ pub struct Panel {
     /// The number of votes of each model.
     #[schemars(range(min = 1, max = 9))]
     pub repeats: u8,
-    /// How the votes become one score.
+    /// The reduction of the votes to one score.
     pub reducer: Reducer,
 }
 
@@ -348,7 +348,7 @@ impl Default for Panel {
     }
 }
 
-/// How votes become one score.
+/// A reduction of votes to one score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reducer {

@@ -54,7 +54,7 @@ pub(super) fn run(command: &mut Command, progress: &dyn Progress) -> Result<Vec<
     Err(BuildError::ToolFailed { tool, output: lines[first..].join("\n") })
 }
 
-/// Whether it succeeded, its standard output, and the lines of its standard error.
+/// Runs a tool. Returns its success, its standard output, and the lines of its standard error.
 fn listen(
     command: &mut Command,
     progress: &dyn Progress,
