@@ -153,8 +153,8 @@ async fn problems(app: &App, project: &ProjectId) -> Result<Vec<EvaluationProble
     let in_use = in_use.collect();
     let facts = HealthFacts {
         default,
-        held: ledger.held_of(project).await?,
-        overdue: ledger.overdue_of(project, before).await?,
+        held: ledger.held_counts(project).await?,
+        overdue: ledger.overdue_counts(project, before).await?,
         closed: closed_connections(app, project, in_use).await?,
     };
     let mut problems = Vec::new();

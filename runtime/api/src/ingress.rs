@@ -114,7 +114,7 @@ async fn drop_own_traces(
     let ledger = &app.store.ledger;
     let own = ledger.executions_among(project, batch.trace_ids()).await?;
     if !own.is_empty() {
-        let n = batch.leave_out(&own);
+        let n = batch.remove_traces(&own);
         tracing::info!(project.id = %project, n, "spans of traces of executions were dropped");
     }
     Ok(())

@@ -234,7 +234,7 @@ async fn put_connection(
     // Header values are not part of the keys of cached replies, but a gateway may depend on them.
     let has_headers = |one: &Connection| !one.extra_header_keys.is_empty();
     if let Some(before) = before.filter(|before| has_headers(before) || has_headers(&connection)) {
-        app.store.ledger.forget_replies(project, &before.id).await?;
+        app.store.ledger.delete_replies(project, &before.id).await?;
     }
     let response = view(stored.as_ref().unwrap_or(&connection));
     Ok(match is_new {
@@ -251,7 +251,7 @@ async fn delete_connection(
     let deleted =
         app.store.catalog.delete_connection(&caller.project, &id, app.web.clock.now()).await;
     deleted.map_err(missing)?;
-    app.store.ledger.forget_replies(&caller.project, &id).await?;
+    app.store.ledger.delete_replies(&caller.project, &id).await?;
     Ok(Answer(Confirmation::new("LLM connection deleted")))
 }
 

@@ -140,7 +140,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn leave_out(
+    pub async fn skip_targets(
         &self,
         project: &ProjectId,
         rule: &RuleId,

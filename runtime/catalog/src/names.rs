@@ -64,7 +64,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn names_beginning(
+    pub async fn names_with_prefix(
         &self,
         project: &ProjectId,
         kind: NamedKind,
@@ -129,7 +129,7 @@ mod tests {
             }
             let find = async |project: &ProjectId, start: &str, limit| {
                 let found =
-                    store.catalog.names_beginning(project, NamedKind::Dataset, start, limit);
+                    store.catalog.names_with_prefix(project, NamedKind::Dataset, start, limit);
                 let found = found.await.unwrap();
                 assert!(!found.is_cut);
                 found.found.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
@@ -139,7 +139,7 @@ mod tests {
             let elsewhere = ProjectId::new("elsewhere").unwrap();
             assert_eq!(find(&elsewhere, "Ärger", 9).await, [""; 0]);
             for kind in [NamedKind::Evaluator, NamedKind::Rule, NamedKind::Prompt] {
-                let none = store.catalog.names_beginning(&home, kind, "x", 9).await;
+                let none = store.catalog.names_with_prefix(&home, kind, "x", 9).await;
                 assert_eq!(none.unwrap(), NameMatches::default());
             }
         })

@@ -334,7 +334,7 @@ async fn read_rule(
 
 /// Refuses a rule that equals another one. The check holds until the transaction ends, because [`RAISE`]
 /// serialises the writers of rules.
-async fn refuse_twin(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+async fn refuse_duplicate(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
     let namesakes = |sql: &'static str| {
         query(sql)
             .bind(project.as_str())
@@ -367,7 +367,7 @@ async fn read_links(source: Source<'_>, project: &ProjectId) -> Result<Vec<Chain
 }
 
 /// Removes a deleted rule from the rules that wait for it.
-async fn forget_in_others(tx: &mut Tx, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
+async fn remove_from_others(tx: &mut Tx, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
     let links = read_links(tx.into(), project).await?;
     for mut link in links.into_iter().filter(|link| link.after.contains(id)) {
         link.after.retain(|each| each != id);
@@ -583,7 +583,7 @@ impl Catalog {
             if existing.is_some() {
                 return Err(Error::Conflict("a rule with this id exists"));
             }
-            refuse_twin(&mut tx, project, &rule).await?;
+            refuse_duplicate(&mut tx, project, &rule).await?;
             write_rule(&mut tx, project, &rule).await?;
         });
         Ok(rule)
@@ -611,13 +611,13 @@ impl Catalog {
             patch.apply(&mut rule, now);
             // Duplicates from before they were refused can still be disabled.
             if !rule.is_duplicate_of(&before) {
-                refuse_twin(&mut tx, project, &rule).await?;
+                refuse_duplicate(&mut tx, project, &rule).await?;
             }
             write_rule(&mut tx, project, &rule).await?;
             let waits_for_budget = patch.budget.is_some()
                 && rule.paused.as_ref().is_some_and(|pause| pause.reason == Pause::BUDGET_REACHED);
-            let goes_on = patch.enabled == Some(true) || waits_for_budget;
-            if goes_on && rule.paused.take().is_some() {
+            let resumes = patch.enabled == Some(true) || waits_for_budget;
+            if resumes && rule.paused.take().is_some() {
                 query(UNPAUSE)
                     .bind(project.as_str())
                     .bind(id.as_str())
@@ -713,7 +713,7 @@ impl Catalog {
     pub async fn delete_rule(&self, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
         let n_gone = in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
-            forget_in_others(&mut tx, project, id).await?;
+            remove_from_others(&mut tx, project, id).await?;
             query(DELETE).bind(project.as_str()).bind(id.as_str()).execute(&mut tx).await?
         });
         match n_gone {

@@ -111,7 +111,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn forget_project(&self, project: &ProjectId) -> Result<(), Error> {
+    pub async fn delete_project_row(&self, project: &ProjectId) -> Result<(), Error> {
         self.pool.change(FORGET, &[project.as_str().into()]).await?;
         Ok(())
     }

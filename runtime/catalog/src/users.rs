@@ -212,7 +212,7 @@ async fn n_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, Err
 }
 
 /// Refuses to commit a change that removed the last owner.
-async fn keep_an_owner(
+async fn ensure_owner(
     tx: &mut Tx,
     organization: &OrganizationId,
     n_before: i64,
@@ -359,7 +359,7 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            keep_an_owner(&mut tx, organization, n_owners).await?;
+            ensure_owner(&mut tx, organization, n_owners).await?;
             n_changed
         });
         if n_changed == 0 {
@@ -414,7 +414,7 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            keep_an_owner(&mut tx, organization, n_owners).await?;
+            ensure_owner(&mut tx, organization, n_owners).await?;
         });
         let found = self.user(organization, id).await?;
         found.ok_or(Error::NotFound)
@@ -442,7 +442,7 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            keep_an_owner(&mut tx, organization, n_owners).await?;
+            ensure_owner(&mut tx, organization, n_owners).await?;
             n_left
         });
         match n_left {

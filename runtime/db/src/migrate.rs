@@ -88,7 +88,7 @@ async fn run(pool: &Pool, steps: &[Step], mode: MigrationMode) -> Result<(), Err
         if mode == MigrationMode::Refuse && (1..known).contains(&found) {
             return Err(Error::TooOld { found, known });
         }
-        hold_against(&mut tx, steps, mode).await?;
+        check_steps(&mut tx, steps, mode).await?;
         for (at, step) in steps.iter().enumerate().skip(found as usize) {
             tx.run_script(step.text(is_postgres).to_owned()).await?;
             query(RECORD)
@@ -104,11 +104,7 @@ async fn run(pool: &Pool, steps: &[Step], mode: MigrationMode) -> Result<(), Err
 
 /// Refuses a database that was created with other steps. A database without checksums gets those of its
 /// steps.
-async fn hold_against(
-    tx: &mut crate::Tx,
-    steps: &[Step],
-    mode: MigrationMode,
-) -> Result<(), Error> {
+async fn check_steps(tx: &mut crate::Tx, steps: &[Step], mode: MigrationMode) -> Result<(), Error> {
     let is_postgres = tx.is_postgres();
     let n_columns =
         if is_postgres { N_CHECKSUM_COLUMNS_POSTGRES } else { N_CHECKSUM_COLUMNS_SQLITE };

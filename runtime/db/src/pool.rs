@@ -291,7 +291,7 @@ impl Engine {
                     watched().max_connections(options.n_readers + 4).acquire_timeout(options.wait);
                 match pool.connect_with(connect.clone()).await {
                     Ok(pool) => Ok(Self::Postgres(pool)),
-                    Err(error) => Err(why_not(&connect, options.wait, error).await),
+                    Err(error) => Err(unreachable_reason(&connect, options.wait, error).await),
                 }
             }
         }
@@ -330,7 +330,11 @@ fn limited(raw: &str, options: &Options) -> Result<sqlx_postgres::PgPool, Error>
 }
 
 /// The reason why PostgreSQL is unreachable. A pool retries until its timeout, and then reports only that.
-async fn why_not(connect: &PgConnectOptions, wait: Duration, error: sqlx::Error) -> Error {
+async fn unreachable_reason(
+    connect: &PgConnectOptions,
+    wait: Duration,
+    error: sqlx::Error,
+) -> Error {
     if !matches!(error, sqlx::Error::PoolTimedOut) {
         return Error::Sql(error);
     }

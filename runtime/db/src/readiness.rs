@@ -54,7 +54,7 @@ impl Pool {
         known.set_last(now, written.is_ok());
         written?;
         if has_failed {
-            known.disprove(n_failures);
+            known.record_large_write(n_failures);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(crate) struct WriteHealth {
     /// Number of statements that failed because the database was unavailable.
     n_failures: AtomicU64,
     /// Number of these failures before the last successful write of a large row.
-    n_disproved: AtomicU64,
+    n_before_success: AtomicU64,
     /// Held by the probe that writes a row.
     pub(crate) proving: tokio::sync::Mutex<()>,
     /// Time and success of the last write of a probe.
@@ -28,13 +28,13 @@ impl WriteHealth {
     /// write of a large row.
     pub(crate) fn failures(&self) -> (u64, bool) {
         let n_failures = self.n_failures.load(Ordering::Relaxed);
-        let n_disproved = self.n_disproved.load(Ordering::Relaxed);
-        (n_failures, n_failures != n_disproved)
+        let n_before_success = self.n_before_success.load(Ordering::Relaxed);
+        (n_failures, n_failures != n_before_success)
     }
 
     /// Records that a large row was written after this number of failures.
-    pub(crate) fn disprove(&self, n_failures: u64) {
-        self.n_disproved.store(n_failures, Ordering::Relaxed);
+    pub(crate) fn record_large_write(&self, n_failures: u64) {
+        self.n_before_success.store(n_failures, Ordering::Relaxed);
     }
 
     pub(crate) fn last(&self) -> Option<(Timestamp, bool)> {

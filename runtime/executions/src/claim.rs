@@ -11,7 +11,7 @@ use perpend_domain::time::Timestamp;
 
 use super::codes::Coded as _;
 use super::counts;
-use super::model_calls::forget_ended;
+use super::model_calls::delete_ended_responses;
 use super::queue;
 use super::row::{COLUMNS, ExecutionRow, id_bytes, state_code};
 use crate::{Error, Ledger};
@@ -297,7 +297,7 @@ impl Ledger {
             let projects: BTreeSet<&ProjectId> =
                 ended.iter().map(|(project, ..)| project).collect();
             for project in projects {
-                forget_ended(&mut tx, project).await?;
+                delete_ended_responses(&mut tx, project).await?;
             }
             rules.len()
         }))
@@ -388,7 +388,7 @@ impl Ledger {
                 let cancelled = ExecutionState::Cancelled.as_str();
                 let ended = [(project.clone(), rule.clone(), cancelled, n)];
                 counts::add(&mut tx, &ended, now).await?;
-                forget_ended(&mut tx, project).await?;
+                delete_ended_responses(&mut tx, project).await?;
             }
         });
         Ok(())

@@ -8,8 +8,8 @@ use perpend_domain::time::Timestamp;
 
 use super::counts::{self, RuleCount};
 use super::logs;
-use super::matches::wake_waiting;
-use super::model_calls::forget_responses;
+use super::matches::wake_waiting_rules;
+use super::model_calls::delete_responses;
 use super::outcome::{ExecutionEnd, Outcome};
 use super::row::state_code;
 use crate::{Error, Ledger};
@@ -239,14 +239,14 @@ pub async fn end(
         }
     }
     logs::put(tx, finished, &mine, ending.now).await?;
-    forget_responses(tx, finished, &mine).await?;
+    delete_responses(tx, finished, &mine).await?;
     let targets = finished
         .iter()
         .filter(|each| each.outcome.is_final() && mine.contains(&each.execution.seq))
         .map(|each| each.execution)
         .filter(|execution| ending.awaited.contains(&execution.made.rule_id))
         .map(|execution| (&execution.project, &execution.made.target));
-    wake_waiting(tx, &targets.collect(), ending.now).await?;
+    wake_waiting_rules(tx, &targets.collect(), ending.now).await?;
     Ok(mine)
 }
 

@@ -94,7 +94,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn forget_logs(&self, project: &ProjectId, traces: &[TraceId]) -> Result<(), Error> {
+    pub async fn delete_logs(&self, project: &ProjectId, traces: &[TraceId]) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
             for trace in traces {
                 let args: [Arg<'_>; 2] = [project.as_str().into(), trace.as_str().into()];
@@ -108,7 +108,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn forget_old_logs(&self, now: Timestamp) -> Result<(), Error> {
+    pub async fn delete_old_logs(&self, now: Timestamp) -> Result<(), Error> {
         let args: [Arg<'_>; 1] = [now.plus_millis(-KEPT_MS).as_micros().into()];
         self.pool.change(FORGET_OLD, &args).await?;
         Ok(())

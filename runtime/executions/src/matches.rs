@@ -369,7 +369,7 @@ impl Ledger {
 }
 
 /// Makes rules due that wait for others to end with these targets, inside the transaction of the caller.
-pub(super) async fn wake_waiting(
+pub(super) async fn wake_waiting_rules(
     tx: &mut Tx,
     targets: &BTreeSet<(&ProjectId, &Target)>,
     now: Timestamp,

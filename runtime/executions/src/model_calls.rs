@@ -46,13 +46,13 @@ const FORGET_ENDED: &str = "
              WHERE e.project_id = kept_answers.project_id AND e.id = kept_answers.execution_id AND e.state > 3)";
 
 /// Deletes the kept responses of a project whose executions were cancelled or given up in this transaction.
-pub(super) async fn forget_ended(tx: &mut Tx, project: &ProjectId) -> Result<(), Error> {
+pub(super) async fn delete_ended_responses(tx: &mut Tx, project: &ProjectId) -> Result<(), Error> {
     tx.execute(FORGET_ENDED, &[project.as_str().into()]).await?;
     Ok(())
 }
 
 /// Deletes the kept responses of executions that have ended for good, inside the transaction that ends them.
-pub(super) async fn forget_responses(
+pub(super) async fn delete_responses(
     tx: &mut Tx,
     finished: &[ExecutionEnd<'_>],
     mine: &HashSet<i64>,
@@ -228,7 +228,11 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn forget_call(&self, execution: &ExecutionId, key: &CallKey) -> Result<(), Error> {
+    pub async fn delete_call_responses(
+        &self,
+        execution: &ExecutionId,
+        key: &CallKey,
+    ) -> Result<(), Error> {
         let Some(id) = id_bytes(execution) else {
             return Ok(());
         };

@@ -94,7 +94,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn forget_replies(&self, project: &ProjectId, connection: &str) -> Result<(), Error> {
+    pub async fn delete_replies(&self, project: &ProjectId, connection: &str) -> Result<(), Error> {
         let args: [Arg<'_>; 3] = [project.as_str().into(), connection.into(), CHUNK.into()];
         self.pool.repeat(OF_CONNECTION, &args).await.map(|_| ())
     }

@@ -63,7 +63,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn held_of(&self, project: &ProjectId) -> Result<Vec<WaitingCount>, Error> {
+    pub async fn held_counts(&self, project: &ProjectId) -> Result<Vec<WaitingCount>, Error> {
         let rows: Vec<Row> = self.pool.select(HELD, &[project.as_str().into()]).await?;
         rows.into_iter().map(waiting).collect()
     }
@@ -72,7 +72,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn overdue_of(
+    pub async fn overdue_counts(
         &self,
         project: &ProjectId,
         before: Timestamp,

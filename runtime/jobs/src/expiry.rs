@@ -30,7 +30,7 @@ impl Expiry {
         // Each of them even where another one fails.
         let replies = self.store.ledger.sweep_replies(until, self.max_reply_bytes).await;
         let sessions = self.store.catalog.delete_expired_sessions(now).await;
-        let logs = self.store.ledger.forget_old_logs(now).await;
+        let logs = self.store.ledger.delete_old_logs(now).await;
         sessions?;
         logs?;
         Ok(Progress { n_items: replies?, again_after: None })

@@ -305,9 +305,9 @@ impl<'a> Search<'a> {
     ) -> Result<[(&'static str, GroupKey, Vec<String>); 2], Problem> {
         let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
         let [session, user] = [GroupKey::Session, GroupKey::User];
-        let sessions = telemetry.groups_beginning(project, session, text, LIMIT);
+        let sessions = telemetry.groups_with_prefix(project, session, text, LIMIT);
         let sessions = sessions.await?;
-        let users = telemetry.groups_beginning(project, user, text, LIMIT);
+        let users = telemetry.groups_with_prefix(project, user, text, LIMIT);
         let users = users.await?;
         Ok([("Sessions", session, sessions), ("Users", user, users)])
     }
@@ -458,7 +458,7 @@ impl<'a> Search<'a> {
             if !self.may(permission) {
                 continue;
             }
-            let names = catalog.names_beginning(project, kind, text, LIMIT).await?;
+            let names = catalog.names_with_prefix(project, kind, text, LIMIT).await?;
             let hits = names.found.iter().map(|(id, name)| {
                 let href = match kind {
                     NamedKind::Evaluator => self.row_href("evaluator", id),

@@ -250,7 +250,7 @@ impl Inner {
             self.write(work, &finished, &[], started_at).await?;
         }
         let n_released = held.values().map(Vec::len).sum::<usize>();
-        seats.give_back(finished.len() + n_released);
+        seats.release_some(finished.len() + n_released);
         let open = prepared.iter().map(|each| {
             let is_probe = probing.contains(&each.execution.seq);
             (each.execution, &each.call, is_probe)
@@ -279,7 +279,7 @@ impl Inner {
                 self.write(work, &ended, &released, started_at).await?;
                 drop(permits);
                 self.end_probes(&probing, &ended).await?;
-                seats.give_back(n_answered);
+                seats.release_some(n_answered);
                 self.wake_if_short();
             }
             if is_last {

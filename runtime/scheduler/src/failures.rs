@@ -169,7 +169,7 @@ impl Inner {
                 continue;
             }
             if spent.on_reached == OnReached::Skip {
-                catalog.leave_out(project, rule, evaluator, spent.until, revision).await?;
+                catalog.skip_targets(project, rule, evaluator, spent.until, revision).await?;
                 continue;
             }
             let pause = Pause {

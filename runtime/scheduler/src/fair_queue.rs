@@ -66,10 +66,10 @@ pub(crate) struct Seats {
 
 impl Seats {
     /// Returns some places before the others.
-    pub(crate) fn give_back(&mut self, n: usize) {
+    pub(crate) fn release_some(&mut self, n: usize) {
         let n = n.min(self.n);
         self.n -= n;
-        self.turns.lock().give_back(&self.owner, self.kind, n);
+        self.turns.lock().release_some(&self.owner, self.kind, n);
     }
 
     /// Splits off some of the places.
@@ -95,7 +95,7 @@ impl Seats {
 
 impl Drop for Seats {
     fn drop(&mut self) {
-        self.give_back(self.n);
+        self.release_some(self.n);
     }
 }
 
@@ -159,7 +159,7 @@ impl TurnState {
         is_taken
     }
 
-    fn give_back(&mut self, owner: &Owner, kind: QueueKind, n: usize) {
+    fn release_some(&mut self, owner: &Owner, kind: QueueKind, n: usize) {
         let Some(lane) = self.lanes.get_mut(&kind.lane) else {
             return;
         };
@@ -382,7 +382,7 @@ mod tests {
                 } else if !holding.is_empty() {
                     let mut seats = holding.swap_remove(n % holding.len());
                     let half = seats.split(seats.n() / 2);
-                    seats.give_back(1);
+                    seats.release_some(1);
                     holding.push(half);
                 }
                 let n_held: usize = holding.iter().map(Seats::n).sum();

@@ -184,7 +184,7 @@ impl Inner {
         };
         let mut traces = HashMap::new();
         let telemetry = &self.deps.store.telemetry;
-        while found.goes_on() {
+        while found.may_continue() {
             let _scratch = Scratch::begin();
             let page = telemetry.observations(project, &query).await?;
             for stored in &page.items {
@@ -245,7 +245,7 @@ impl Inner {
         let telemetry = &self.deps.store.telemetry;
         // Targets that arrive in the meantime shift others to the next page.
         let mut seen = HashSet::new();
-        while found.goes_on() {
+        while found.may_continue() {
             let (mut reader, n_total) = telemetry.find_page(project, &query).await?;
             while !reader.is_done() {
                 let _scratch = Scratch::begin();
@@ -290,7 +290,7 @@ impl Inner {
         let telemetry = &self.deps.store.telemetry;
         let mut paging = Paging { page: 1, limit: PAGE };
         let mut seen = HashSet::new();
-        while found.goes_on() {
+        while found.may_continue() {
             let page = telemetry.sessions(project, &query, paging).await?;
             let is_last = count(page.items.len()) < paging.limit;
             for listed in page.items {
@@ -391,19 +391,19 @@ impl Inner {
 impl PreviewState {
     /// Whether more targets may be examined. In the second half of its time limit a request returns what it
     /// has.
-    fn goes_on(&mut self) -> bool {
+    fn may_continue(&mut self) -> bool {
         let is_late = is_half_over();
         if is_late {
             self.since = self.since.max(self.reached);
         }
-        let goes_on = !is_late && self.n_examined < self.max_examined;
-        self.is_whole &= goes_on;
-        goes_on
+        let may_continue = !is_late && self.n_examined < self.max_examined;
+        self.is_whole &= may_continue;
+        may_continue
     }
 
     /// Counts one more examined target; `false` if the limit is reached.
     fn examine(&mut self, at: Timestamp) -> bool {
-        if !self.goes_on() {
+        if !self.may_continue() {
             return false;
         }
         self.n_examined += 1;

@@ -46,7 +46,7 @@ impl Store {
                 1
             });
             if at.plus_millis(LINGER_MS) <= now && n_found == 0 {
-                self.catalog.forget_project(&project).await?;
+                self.catalog.delete_project_row(&project).await?;
                 swept.n_gone += 1;
             } else {
                 swept.n_lingering += 1;

@@ -18,7 +18,7 @@ use perpend_catalog::datasets::{self, ItemVersion};
 use perpend_db::Error;
 use perpend_executions::{EndReport, ExecutionEnd, Lease, LeaseEnd, MatchBatch, Outcome};
 use perpend_telemetry::media::link_item;
-use perpend_telemetry::scores::{delete_others, put, put_aside};
+use perpend_telemetry::scores::{delete_surplus, put, supersede};
 use perpend_telemetry::take_changes;
 
 /// The outcome of [`Store::commit_matches`].
@@ -130,12 +130,12 @@ impl Store {
                     && ended.mine.contains(&execution.seq)
                 {
                     let target = (&execution.project, &made.target);
-                    put_aside(&mut tx, target, &made.id, &made.id).await?;
+                    supersede(&mut tx, target, &made.id, &made.id).await?;
                 }
             }
             for old in perpend_executions::replaced(&mut tx, finished, &ended.mine).await? {
                 let target = (old.project, old.target);
-                put_aside(&mut tx, target, &old.execution, &old.newest).await?;
+                supersede(&mut tx, target, &old.execution, &old.newest).await?;
             }
             tx.reach("finishing: scored")?;
             ended.failures =
@@ -172,7 +172,7 @@ async fn write_scores(
     for (each, scores) in again {
         let keep: Vec<ScoreId> = scores.iter().map(|score| score.id.clone()).collect();
         let Execution { project, made, .. } = each.execution;
-        delete_others(tx, (project, &made.target), &made.id, &keep).await?;
+        delete_surplus(tx, (project, &made.target), &made.id, &keep).await?;
     }
     Ok(())
 }

@@ -107,7 +107,7 @@ pub(super) struct BatchArrival<'t> {
 
 /// Takes the locks of a transaction for these tenants, before any other statement; `true` for tenants with
 /// log records.
-pub(super) async fn take_turns(
+pub(super) async fn lock_tenants(
     tx: &mut Tx,
     writers: impl IntoIterator<Item = (i64, bool)>,
 ) -> Result<(), Error> {
@@ -367,7 +367,7 @@ async fn rewrite(
     }
     tx.execute(DELETE_ROW, &[place.seq.into()]).await?;
     let rollups = &mut gathered.rollups;
-    rollups.take_away(tenant.number, &stored.observation);
+    rollups.subtract(tenant.number, &stored.observation);
     rollups.add_other(tenant.number, version);
     let row = PreparedRow {
         detail: row::detail(version)?,

@@ -135,7 +135,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn groups_beginning(
+    pub async fn groups_with_prefix(
         &self,
         project: &ProjectId,
         by: GroupKey,
@@ -143,7 +143,7 @@ impl Telemetry {
         limit: usize,
     ) -> Result<Vec<String>, Error> {
         let mut found: Vec<String> = Vec::new();
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(found);
         };
         if start.is_empty() {

@@ -58,7 +58,7 @@ impl Telemetry {
         after: Option<&ChangeCursor>,
         limit: u32,
     ) -> Result<(Vec<(ChangeCursor, StoredTrace)>, bool), Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok((Vec::new(), false));
         };
         let mut sql = Sql::default();
@@ -94,7 +94,7 @@ impl Telemetry {
         after: Option<&ChangeCursor>,
         (limit, with_content): (u32, bool),
     ) -> Result<(Vec<(ChangeCursor, StoredObservation)>, bool), Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok((Vec::new(), false));
         };
         let mut sql = Sql::default();

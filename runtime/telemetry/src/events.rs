@@ -16,7 +16,7 @@ use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::apply::{BatchArrival, LOCK_TRACE_POSTGRES, apply, load, take_turns};
+use super::apply::{BatchArrival, LOCK_TRACE_POSTGRES, apply, load, lock_tenants};
 use super::prepare::PreparedBatch;
 use super::rollup::Changes;
 use super::transaction_state::TransactionState;
@@ -109,7 +109,7 @@ async fn base(tx: &mut Tx, tenant: i64, id: &ObservationId) -> Result<Option<Obs
 
 /// Whether a stored observation is not the result of the parts: it arrived, or was replaced, as a span.
 /// Changes by log records and prices do not count.
-fn came_whole(existing: &Observation, made: Option<&Observation>) -> bool {
+fn is_from_span(existing: &Observation, made: Option<&Observation>) -> bool {
     let compared = |o: &Observation| {
         (
             (o.trace_id.clone(), o.scope_name.clone(), o.attribute_count),
@@ -130,7 +130,7 @@ async fn whole(
     let Some(existing) = load(tx, tenant, &now_made.trace_id, &now_made.id).await? else {
         return Ok(None);
     };
-    if !came_whole(&existing.observation, made) {
+    if !is_from_span(&existing.observation, made) {
         return Ok(None);
     }
     let mut whole = existing.observation;
@@ -318,7 +318,7 @@ impl Telemetry {
         let tenant = &work.tenant;
         let things = &work.things[..work.things.len().min(MAX_THINGS)];
         Ok(in_transaction!(&self.pool, |tx| {
-            take_turns(&mut tx, [(tenant.number, false)]).await?;
+            lock_tenants(&mut tx, [(tenant.number, false)]).await?;
             lock(&mut tx, tenant.number, things).await?;
             let mut gathered = TransactionState::default();
             let (n_things, merged) = merged(&mut tx, work, things, &mut gathered.rollups).await?;
@@ -395,7 +395,7 @@ async fn remove(
     let Some(existing) = load(tx, tenant, trace, id).await? else {
         return Ok(());
     };
-    rollups.take_away(tenant.number, &existing.observation);
+    rollups.subtract(tenant.number, &existing.observation);
     let args: [Arg<'_>; 3] = [tenant.number.into(), trace.as_str().into(), id.as_str().into()];
     let found = tx.rows(FIND, &args, &[ColumnType::Int, ColumnType::Int, ColumnType::Int]).await?;
     let Some([seq, trace, payload]) = found.first().map(Vec::as_slice) else {

@@ -127,7 +127,7 @@ fn one_of(filter: &Filter, of: &[&str]) -> Option<(usize, Vec<String>)> {
 
 /// The remaining conditions for groups that were found by the texts of their traces. If all of their traces
 /// are requested, the condition that led to them is not tested again.
-fn left_to_test(filter: &Filter, query: &GroupQuery, is_found: bool) -> Filter {
+fn remaining_conditions(filter: &Filter, query: &GroupQuery, is_found: bool) -> Filter {
     let [own, other] = names(query.by);
     let is_of_all = query.environments.is_empty() && query.started == (None, None);
     let mut left = filter.clone();
@@ -163,21 +163,21 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn groups_that_fit(
+    pub async fn search_groups(
         &self,
         project: &ProjectId,
         query: &GroupQuery,
         filter: &Filter,
     ) -> Result<GroupSearchResult, Error> {
         let mut tested = GroupSearchResult::default();
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(tested);
         };
         if !self.has_groups(tenant, query.by).await? {
             return Ok(tested);
         }
         let among = self.candidates(tenant, query.by, filter).await?;
-        let filter = &left_to_test(filter, query, among.is_some());
+        let filter = &remaining_conditions(filter, query, among.is_some());
         let wanted = query.limit as usize;
         let mut walk = query.clone();
         if among.is_some() {

@@ -206,14 +206,14 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn user_over_time(
+    pub async fn user_interval_totals(
         &self,
         project: &ProjectId,
         query: &GroupQuery,
         user: &str,
         (first, length): (Timestamp, i64),
     ) -> Result<Vec<IntervalTotals>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(Vec::new());
         };
         let index = of_column(GroupKey::User, self.pool.is_postgres());

@@ -60,7 +60,7 @@ impl Telemetry {
         cursor: &TraceCursor,
         (backwards, max_tested): (bool, u64),
     ) -> Result<Option<TraceId>, Error> {
-        let mut numbers = match shape.is_told_by_columns() {
+        let mut numbers = match shape.is_decided_by_columns() {
             true => {
                 let part = ListRange { from: Some(cursor), backwards, skip: 0, limit: Some(1) };
                 self.numbers_of(list, part).await?

@@ -88,7 +88,7 @@ impl Telemetry {
         since: NewTraceFilter<'_>,
         limit: u32,
     ) -> Result<(u64, bool), Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok((0, false));
         };
         let Sql { text, args } = news(tenant, since, limit, self.pool.is_postgres());
@@ -124,7 +124,7 @@ impl Telemetry {
         only: Option<&str>,
         (received, limit): (Timestamp, u32),
     ) -> Result<(u64, bool), Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok((0, false));
         };
         let mut sql = Sql::default();

@@ -53,7 +53,7 @@ fn one_value<'f>(condition: &'f Condition, id: &str) -> Option<&'f str> {
 }
 
 /// Whether the filter names the traces of the observations.
-fn names_traces(filter: &Filter) -> bool {
+fn filters_by_trace(filter: &Filter) -> bool {
     filter.conditions.iter().any(|condition| {
         is_on(condition, "traceId")
             && matches!(condition.test, Test::AnyOf(_) | Test::Text(TextOp::Equal, _))
@@ -79,7 +79,7 @@ pub(super) fn observations_from(
     sql.push(&format!(
         " FROM observations o JOIN traces t ON t.number = o.trace WHERE t.tenant = {number}"
     ));
-    if !names_traces(filter) {
+    if !filters_by_trace(filter) {
         sql.push(&format!(" AND o.tenant = {number}"));
     }
     let rest = where_of(&mut sql, filter, observation_column, is_postgres);
@@ -229,7 +229,7 @@ impl Telemetry {
         let is_by_name = filter.conditions.iter().any(|c| one_value(c, "name").is_some());
         let (sql, rest) = observations_from(tenant, filter, is_postgres);
         let mut list = ListStatement { sql, rest, hours: None, is_by_name };
-        if !names_traces(filter) {
+        if !filters_by_trace(filter) {
             match self.few(project, tenant, filter).await? {
                 Some(few) => {
                     list.sql = few;

@@ -290,7 +290,7 @@ impl Telemetry {
         project: &ProjectId,
         session: &str,
     ) -> Result<Option<SessionSpan>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(None);
         };
         let mut sql = Sql::default();
@@ -332,7 +332,7 @@ impl Telemetry {
         after: Option<&(Timestamp, TraceId)>,
         (limit, with_content): (u32, bool),
     ) -> Result<Vec<StoredTrace>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(Vec::new());
         };
         let mut sql = Sql::default();
@@ -368,7 +368,7 @@ impl Telemetry {
         skip: u64,
         limit: u32,
     ) -> Result<Vec<StoredTrace>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(Vec::new());
         };
         // The position is found in the index alone; rows are read for the window only.
@@ -409,7 +409,7 @@ impl Telemetry {
         session: &str,
         at: Timestamp,
     ) -> Result<u64, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(0);
         };
         let sql =
@@ -433,7 +433,7 @@ impl Telemetry {
         if traces.is_empty() {
             return Ok(HashMap::new());
         }
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(HashMap::new());
         };
         // The index alone counts the earlier turns. Turns with the same start are ordered by id.
@@ -456,7 +456,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn is_of_session(
+    pub async fn session_has_trace(
         &self,
         project: &ProjectId,
         session: &str,
@@ -480,7 +480,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn is_of_run(
+    pub async fn run_has_trace(
         &self,
         project: &ProjectId,
         run: &str,

@@ -183,7 +183,7 @@ impl PreparedBatch {
     }
 
     /// Removes the observations of these traces; returns their number.
-    pub fn leave_out(&mut self, traces: &HashSet<TraceId>) -> usize {
+    pub fn remove_traces(&mut self, traces: &HashSet<TraceId>) -> usize {
         let n_rows = |prepared: &Self| -> usize {
             let rows = prepared.traces.iter().map(|trace| trace.rows.len());
             rows.sum()

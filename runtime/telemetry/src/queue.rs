@@ -11,7 +11,7 @@ use perpend_domain::time::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::apply::{BatchArrival, apply, take_turns};
+use super::apply::{BatchArrival, apply, lock_tenants};
 use super::observation_cache::ObservationCache;
 use super::prepare::PreparedBatch;
 use super::transaction_state::TransactionState;
@@ -122,7 +122,7 @@ async fn commit_once(
         let n_forgotten = recent.n_forgotten();
         let writers = group.iter();
         let writers = writers.map(|job| (job.tenant.number, !job.batch.logs.is_empty()));
-        take_turns(&mut tx, writers).await?;
+        lock_tenants(&mut tx, writers).await?;
         let mut gathered = TransactionState::default();
         let batches = group.iter();
         let batches = batches.map(|job| (job.tenant.number, &job.batch, job.now));
@@ -198,14 +198,16 @@ async fn commit_groups(
 }
 
 /// Waits; `false` when the last store was dropped or closed.
-async fn goes_on(after_write: &mut watch::Receiver<()>, pause: Duration) -> bool {
+async fn wait_for_next(after_write: &mut watch::Receiver<()>, pause: Duration) -> bool {
     let ended = async { while after_write.changed().await.is_ok() {} };
     tokio::time::timeout(pause, ended).await.is_err()
 }
 
 async fn checkpoint(pool: Pool, mut after_write: watch::Receiver<()>) {
     let mut failed = false;
-    while after_write.changed().await.is_ok() && goes_on(&mut after_write, CHECKPOINT_EVERY).await {
+    while after_write.changed().await.is_ok()
+        && wait_for_next(&mut after_write, CHECKPOINT_EVERY).await
+    {
         let moved = pool.checkpoint().await;
         // A failed checkpoint is repeated later, so it is logged once.
         if let (Err(error), false) = (&moved, failed) {
@@ -221,10 +223,10 @@ async fn refresh_stale(pool: Pool, mut after_write: watch::Receiver<()>) {
         if before.is_empty() && after_write.changed().await.is_err() {
             return;
         }
-        if !goes_on(&mut after_write, REFRESH_EVERY).await {
+        if !wait_for_next(&mut after_write, REFRESH_EVERY).await {
             return;
         }
-        match refresh::quiet_ones(&pool, &before).await {
+        match refresh::fold_quiet(&pool, &before).await {
             Ok(now) => before = now,
             Err(error) => {
                 tracing::warn!(error = %error, "stale traces not folded");

@@ -173,7 +173,7 @@ pub(super) async fn observation_row(
 
 impl Telemetry {
     /// The number of a project, after its stale traces were folded; `None` if it never sent data.
-    pub(crate) async fn fresh_tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
+    pub(crate) async fn folded_tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
         let tenant = self.tenant(project).await?;
         if let Some(tenant) = tenant {
             refresh::of_tenant(&self.pool, tenant).await?;
@@ -417,7 +417,7 @@ impl Telemetry {
                 let args = [tenant.into(), id.as_str().into()];
                 tx.execute(LOCK, &args).await?;
                 let number = tx.integer(FIND, &args).await?;
-                rollups.take_away_trace(&mut tx, number).await?;
+                rollups.subtract_trace(&mut tx, number).await?;
                 for sql in BY_NUMBER {
                     tx.execute(sql, &[number.into()]).await?;
                 }

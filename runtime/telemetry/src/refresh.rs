@@ -98,7 +98,7 @@ async fn write_all(pool: &Pool, folded: &[FoldedTrace]) -> Result<(), Error> {
 
 /// Folds the stale traces that have not changed since `before`; returns the others with their revisions. A
 /// trace that changes permanently is folded by its readers.
-pub(super) async fn quiet_ones(
+pub(super) async fn fold_quiet(
     pool: &Pool,
     before: &HashMap<i64, i64>,
 ) -> Result<HashMap<i64, i64>, Error> {

@@ -200,14 +200,14 @@ impl<'o> Changes<'o> {
     }
 
     /// Subtracts a stored observation.
-    pub(super) fn take_away(&mut self, tenant: i64, o: &Observation) {
+    pub(super) fn subtract(&mut self, tenant: i64, o: &Observation) {
         if is_observation(o) {
             self.change(Key::new(tenant, o).into_owned(), &Sums::of(-1, o));
         }
     }
 
     /// Subtracts all observations of a trace, by its number.
-    pub(super) async fn take_away_trace(&mut self, tx: &mut Tx, trace: i64) -> Result<(), Error> {
+    pub(super) async fn subtract_trace(&mut self, tx: &mut Tx, trace: i64) -> Result<(), Error> {
         let mut types = vec![
             ColumnType::Int,
             ColumnType::Int,

@@ -38,7 +38,7 @@ impl Telemetry {
         query: &SessionQuery,
         paging: Paging,
     ) -> Result<NumberedPage<SessionSummary>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(NumberedPage::empty());
         };
         let mut sql = Sql::default();

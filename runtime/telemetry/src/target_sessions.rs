@@ -77,7 +77,7 @@ impl Telemetry {
         project: &ProjectId,
         ids: &[SessionId],
     ) -> Result<Vec<(SessionId, Progress)>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(Vec::new());
         };
         let mut found = Vec::with_capacity(ids.len());
@@ -116,7 +116,7 @@ impl Telemetry {
         project: &ProjectId,
         id: &SessionId,
     ) -> Result<Vec<TraceId>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(Vec::new());
         };
         let mut sql = Sql::default();

@@ -270,7 +270,7 @@ impl Telemetry {
         project: &ProjectId,
         ids: &[TraceId],
     ) -> Result<HashMap<TraceId, ObservationId>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(HashMap::new());
         };
         let mut found = HashMap::with_capacity(ids.len());

@@ -52,7 +52,7 @@ impl Telemetry {
         environments: Environments<'_>,
         stretches: &[(Timestamp, Timestamp)],
     ) -> Result<Vec<IntervalCounts>, Error> {
-        let tenant = self.fresh_tenant(project).await?;
+        let tenant = self.folded_tenant(project).await?;
         let counts_none = matches!(environments, Environments::Only([]));
         let Some(tenant) = tenant.filter(|_| !counts_none && !stretches.is_empty()) else {
             return Ok(vec![IntervalCounts::default(); stretches.len()]);

@@ -77,7 +77,7 @@ impl Telemetry {
         filter: &Filter,
         max: u32,
     ) -> Result<Facets, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(Facets::default());
         };
         let is_postgres = self.pool.is_postgres();
@@ -130,13 +130,13 @@ impl Telemetry {
     ) -> Result<BoundedCount, Error> {
         let query = TraceQuery { filter: filter.clone(), limit: 1, ..TraceQuery::default() };
         let nothing = BoundedCount::default();
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(nothing);
         };
         let shape =
             ListShape::new(project, tenant, &query, self.pool.is_postgres(), AccessPath::Any);
-        if !shape.is_told_by_columns() {
-            let tested = self.traces_tested(project, &query, max_tested).await?;
+        if !shape.is_decided_by_columns() {
+            let tested = self.search_traces(project, &query, max_tested).await?;
             return Ok(tested.total.unwrap_or_default());
         }
         self.counted(&shape.rows(), max).await

@@ -103,7 +103,7 @@ impl Telemetry {
         project: &ProjectId,
         query: &GroupQuery,
     ) -> Result<GroupPage, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(GroupPage::default());
         };
         if !self.has_groups(tenant, query.by).await? {
@@ -133,7 +133,7 @@ impl Telemetry {
         project: &ProjectId,
         query: &GroupQuery,
     ) -> Result<Vec<String>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(Vec::new());
         };
         let (found, _) = self.places(tenant, query, None).await?;
@@ -176,7 +176,7 @@ impl Telemetry {
         query: &GroupQuery,
         id: &str,
     ) -> Result<Option<TraceGroup>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
+        let Some(tenant) = self.folded_tenant(project).await? else {
             return Ok(None);
         };
         Ok(self.sums(tenant, query, &[id]).await?.remove(id))

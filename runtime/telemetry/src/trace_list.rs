@@ -14,7 +14,7 @@ use perpend_domain::text_search::BoundedCount;
 
 use super::block;
 use super::cells::{COST_COLUMNS, TraceCells, is_about};
-use super::marks::asks_root;
+use super::marks::needs_root;
 use super::read::{LIST, MemoryConditions};
 use super::refresh;
 use super::row::{READ_TRACE, TraceRow};
@@ -148,7 +148,7 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
     ) -> Result<NumberedPage<StoredTrace>, Error> {
-        let tested = self.traces_tested(project, query, max_tested(query)).await?;
+        let tested = self.search_traces(project, query, max_tested(query)).await?;
         match tested.n_left {
             0 => Ok(NumberedPage {
                 items: tested.traces,
@@ -181,7 +181,7 @@ impl Telemetry {
     /// # Errors
     /// When the database fails.
     pub async fn next_traces(&self, reader: &mut TracesReader) -> Result<Vec<StoredTrace>, Error> {
-        let n = self.n_of_part(&reader.left).await?;
+        let n = self.part_len(&reader.left).await?;
         let mut scratch = Scratch::begin();
         let mut traces = self.numbered_traces(&reader.left[..n]).await?;
         let mut next = reader.left.get(n).copied();
@@ -210,7 +210,7 @@ impl Telemetry {
     }
 
     /// Number of traces of a part by the size of their rows; at least one.
-    async fn n_of_part(&self, numbers: &[i64]) -> Result<usize, Error> {
+    async fn part_len(&self, numbers: &[i64]) -> Result<usize, Error> {
         let some = &numbers[..numbers.len().min(PART)];
         if some.is_empty() {
             return Ok(0);
@@ -231,7 +231,7 @@ impl Telemetry {
     }
 
     /// A page of traces, with a limit of traces that are tested in memory.
-    pub(super) async fn traces_tested(
+    pub(super) async fn search_traces(
         &self,
         project: &ProjectId,
         query: &TraceQuery,
@@ -495,7 +495,7 @@ impl Telemetry {
         let is_bounded = from.is_some() || bounds.max_counted.is_some();
         let wanted = is_bounded.then_some(skip + limit + 1);
         let near = match wanted {
-            Some(wanted) if shape.gathers && query.order == TraceOrder::Timestamp => {
+            Some(wanted) if shape.collects_scores && query.order == TraceOrder::Timestamp => {
                 self.scan_near((project, tenant), query, from, wanted).await?
             }
             _ => None,
@@ -650,7 +650,7 @@ impl Telemetry {
             }
         }
         let rest = MemoryConditions::new(others);
-        let reads_root = rest.conditions().iter().any(asks_root);
+        let reads_root = rest.conditions().iter().any(needs_root);
         let mut matching = Vec::new();
         for chunk in numbers.chunks(SCAN) {
             let _turn = self.pool.scan_turn().await?;

@@ -71,7 +71,7 @@ pub(super) struct ListShape {
     pub(super) is_led_by_mark: bool,
     pub(super) way: AccessPath,
     /// Whether all traces with a score of some name are collected before the first row is returned.
-    pub(super) gathers: bool,
+    pub(super) collects_scores: bool,
 }
 
 impl ListShape {
@@ -97,7 +97,7 @@ impl ListShape {
         let mut sql = Sql::default();
         let of_tenant = sql.bind(tenant.into());
         let hides = !is_postgres && (lead.is_some() || way != AccessPath::Any || by_score);
-        let [mut gathers, mut reads_trace] = [false; 2];
+        let [mut collects_scores, mut reads_trace] = [false; 2];
         let mut rest = Vec::new();
         for (at, condition) in filter.conditions.iter().enumerate() {
             let is_lead = Some(at) == lead_at;
@@ -124,10 +124,10 @@ impl ListShape {
             }
             let (project, through) = (project.as_str(), way.through_scores());
             if push_named(&mut sql, condition, project, through) {
-                gathers |= !needed(condition).is_empty();
+                collects_scores |= !needed(condition).is_empty();
             } else if !sql.condition(condition, column, is_postgres) {
                 push_prefilter(&mut sql, condition, is_postgres);
-                gathers |= push_scored(&mut sql, condition, project, through);
+                collects_scores |= push_scored(&mut sql, condition, project, through);
                 rest.push(condition.clone());
             }
         }
@@ -153,7 +153,7 @@ impl ListShape {
             has_lead: lead.is_some(),
             is_led_by_mark: lead_mark.is_some(),
             way,
-            gathers: gathers && !is_postgres,
+            collects_scores: collects_scores && !is_postgres,
         }
     }
 
@@ -174,7 +174,7 @@ impl ListShape {
     }
 
     /// Whether no condition is tested in memory.
-    pub(super) fn is_told_by_columns(&self) -> bool {
+    pub(super) fn is_decided_by_columns(&self) -> bool {
         self.rest.is_empty()
     }
 }

@@ -73,7 +73,7 @@ pub(crate) async fn of_items(
     let all: Vec<Vec<TextReference<'_>>> = items.map(of_item).collect();
     let ids: BTreeSet<&str> = all.iter().flatten().map(|found| found.id).collect();
     let ids: Vec<&str> = ids.into_iter().collect();
-    let there = app.store.telemetry.media_there(project, &ids).await?;
+    let there = app.store.telemetry.stored_media(project, &ids).await?;
     let views = there.iter();
     let views = views.map(|(id, medium)| (id.as_str(), view(app, project, origin, medium)));
     let views: HashMap<&str, MediumView> = views.collect();

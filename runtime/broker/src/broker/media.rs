@@ -141,7 +141,7 @@ impl Media {
         if let Some(id) = all.iter().find(|id| !readable_ids.contains(id.as_str())) {
             return Err(missing(id));
         }
-        let found = self.telemetry.media_there(project, &ids).await;
+        let found = self.telemetry.stored_media(project, &ids).await;
         let found = found.map_err(|error| failed(&error))?;
         if let Some(id) = all.iter().find(|id| !found.contains_key(id.as_str())) {
             return Err(missing(id));

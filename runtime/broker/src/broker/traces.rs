@@ -115,14 +115,17 @@ impl Reader<'_> {
         let telemetry = &self.store.telemetry;
         if let (Some(session), Ok(id)) = (session, &id)
             && telemetry
-                .is_of_session(self.project, session, id)
+                .session_has_trace(self.project, session, id)
                 .await
                 .map_err(|error| failed(&error))?
         {
             return Ok(id.clone());
         }
         if let (Some(run), Ok(id)) = (run, &id)
-            && telemetry.is_of_run(self.project, run, id).await.map_err(|error| failed(&error))?
+            && telemetry
+                .run_has_trace(self.project, run, id)
+                .await
+                .map_err(|error| failed(&error))?
         {
             return Ok(id.clone());
         }

@@ -140,7 +140,7 @@ impl Exchanges {
             && failure.class == ErrorClass::MalformedOutput
         {
             let ledger = &self.models.store.ledger;
-            let deleted = ledger.forget_call(&attempt_key.execution, &self.key).await;
+            let deleted = ledger.delete_call_responses(&attempt_key.execution, &self.key).await;
             deleted.map_err(|error| model_failure(database_failure(&error)))?;
         }
         result

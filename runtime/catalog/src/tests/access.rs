@@ -148,7 +148,7 @@ async fn the_public_keys_of_a_deleted_project_are_never_reused() {
         is_refused(store.catalog.create_key(&organization, &again, at(2)).await);
         // Also when no row of the project is left.
         store.catalog.empty(&home.id).await.unwrap();
-        store.catalog.forget_project(&home.id).await.unwrap();
+        store.catalog.delete_project_row(&home.id).await.unwrap();
         is_refused(store.catalog.create_key(&organization, &again, at(401)).await);
         let again = init(9, "pk-1");
         assert!(store.catalog.create_first_project(&again, at(401)).await.is_err());

@@ -256,7 +256,7 @@ async fn a_deleted_project_is_closed_at_once_and_then_emptied() {
         assert!(0 < store.catalog.empty(&home).await.unwrap());
         assert!(store.catalog.component(&digest).await.unwrap().is_none());
         assert_eq!(store.catalog.empty(&home).await.unwrap(), 0);
-        store.catalog.forget_project(&home).await.unwrap();
+        store.catalog.delete_project_row(&home).await.unwrap();
         assert_eq!(store.catalog.deleted_projects().await.unwrap(), []);
         assert!(store.catalog.project(&project("heir")).await.unwrap().is_some());
         assert!(store.catalog.project(&project("project-2")).await.unwrap().is_some());

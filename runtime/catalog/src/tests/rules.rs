@@ -366,11 +366,11 @@ async fn objects_of_another_project_are_not_found() {
 }
 
 /// The same rule under another id, with one change.
-fn twin(rule: &Rule, id: &str, change: impl FnOnce(&mut Rule)) -> Rule {
-    let mut twin = rule.clone();
-    twin.id = RuleId::new(id).unwrap();
-    change(&mut twin);
-    twin
+fn duplicate(rule: &Rule, id: &str, change: impl FnOnce(&mut Rule)) -> Rule {
+    let mut duplicate = rule.clone();
+    duplicate.id = RuleId::new(id).unwrap();
+    change(&mut duplicate);
+    duplicate
 }
 
 #[tokio::test]
@@ -380,10 +380,10 @@ async fn a_rule_cannot_become_equal_to_another_one() {
         evaluator(&store, &home, "e1", at(0)).await;
         let first = rule("first", &["e1"], at(1));
         store.catalog.create_rule(&home, &first, &first.created_at).await.unwrap();
-        let equal = twin(&first, "equal", |_| {});
+        let equal = duplicate(&first, "equal", |_| {});
         let refused = store.catalog.create_rule(&home, &equal, &equal.created_at).await;
         assert!(matches!(refused, Err(Error::NameTaken(_))), "{refused:?}");
-        let named = twin(&first, "name", |rule| rule.name = "another".to_owned());
+        let named = duplicate(&first, "name", |rule| rule.name = "another".to_owned());
         store.catalog.create_rule(&home, &named, &named.created_at).await.unwrap();
         let patch = RulePatch { name: Some(first.name.clone()), ..RulePatch::default() };
         let refused = store.catalog.patch_rule(&home, &named.id, &patch, &at(2)).await;
@@ -402,9 +402,11 @@ async fn of_equal_rules_that_are_made_at_once_one_is() {
         let home = project("home");
         evaluator(&store, &home, "e1", at(0)).await;
         let first = rule("r", &["e1"], at(1));
-        let twins: Vec<Rule> = (0..8).map(|n| twin(&first, &format!("r{n}"), |_| {})).collect();
-        let made =
-            twins.iter().map(|twin| store.catalog.create_rule(&home, twin, &twin.created_at));
+        let twins: Vec<Rule> =
+            (0..8).map(|n| duplicate(&first, &format!("r{n}"), |_| {})).collect();
+        let made = twins
+            .iter()
+            .map(|duplicate| store.catalog.create_rule(&home, duplicate, &duplicate.created_at));
         let made = futures_util::future::join_all(made).await;
         let n_made = made.iter().filter(|made| made.is_ok()).count();
         assert_eq!(n_made, 1, "{made:?}");
@@ -421,7 +423,7 @@ async fn equal_rules_from_before_they_were_refused_can_be_switched_off() {
         evaluator(&store, &home, "e1", at(0)).await;
         let first = rule("first", &["e1"], at(1));
         store.catalog.create_rule(&home, &first, &first.created_at).await.unwrap();
-        let second = twin(&first, "second", |rule| rule.name = "unlike".to_owned());
+        let second = duplicate(&first, "second", |rule| rule.name = "unlike".to_owned());
         store.catalog.create_rule(&home, &second, &second.created_at).await.unwrap();
         let name = first.name.as_str();
         store.pool.change("UPDATE rules SET name = $1", &[name.into()]).await.unwrap();

@@ -76,7 +76,7 @@ async fn matching_groups(
 ) -> Result<GroupSearchResult, Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     if !filter.conditions.is_empty() {
-        return Ok(telemetry.groups_that_fit(project, query, filter).await?);
+        return Ok(telemetry.search_groups(project, query, filter).await?);
     }
     Ok(GroupSearchResult {
         page: telemetry.trace_groups(project, query).await?,

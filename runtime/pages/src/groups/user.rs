@@ -214,7 +214,8 @@ async fn by_time(
     let first = unit.start(from);
     let parts = (first, unit.next(first).micros_since(first));
     let telemetry = &app.store.telemetry;
-    let found = telemetry.user_over_time(&viewer.project, &query, user.unwrap_or_default(), parts);
+    let found =
+        telemetry.user_interval_totals(&viewer.project, &query, user.unwrap_or_default(), parts);
     let mut all: BTreeMap<Timestamp, TraceSums> = BTreeMap::new();
     for IntervalTotals { at, n_traces, n_failed, cost } in found.await? {
         let sums = all.entry(granularity.start(at)).or_default();

@@ -96,7 +96,7 @@ async fn id_completions(
         _ => return Ok(Vec::new()),
     };
     let telemetry = &app.store.telemetry;
-    let found = telemetry.groups_beginning(&viewer.project, by, &start, MAX_COMPLETIONS);
+    let found = telemetry.groups_with_prefix(&viewer.project, by, &start, MAX_COMPLETIONS);
     Ok(found.await?)
 }
 

@@ -201,14 +201,14 @@ async fn log_lines_are_kept_for_a_week_or_until_the_trace_is_deleted() {
         let traces = [trace];
         let stranger: ProjectId = "p2".parse().unwrap();
         let ledger = &store.ledger;
-        ledger.forget_logs(&stranger, &traces).await.unwrap();
+        ledger.delete_logs(&stranger, &traces).await.unwrap();
         assert_eq!(log(&mine[0]).await.len(), 2);
-        ledger.forget_logs(&project(), &traces).await.unwrap();
+        ledger.delete_logs(&project(), &traces).await.unwrap();
         assert_eq!(log(&mine[0]).await, []);
         let week = 7 * 24 * 3_600 * 1_000;
-        ledger.forget_old_logs(at(2 + week)).await.unwrap();
+        ledger.delete_old_logs(at(2 + week)).await.unwrap();
         assert_eq!(log(&mine[1]).await.len(), 2);
-        ledger.forget_old_logs(at(3 + week)).await.unwrap();
+        ledger.delete_old_logs(at(3 + week)).await.unwrap();
         assert_eq!(log(&mine[1]).await, []);
     })
     .await;

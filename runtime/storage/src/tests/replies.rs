@@ -56,9 +56,9 @@ async fn replies_beyond_the_limit_of_a_project_are_deleted_oldest_first() {
         // Expired replies of all projects are deleted.
         assert_eq!(store.ledger.sweep_replies(at(108), 4_000).await.unwrap(), 2);
         assert_eq!(left(&store, &full).await, [2, 9]);
-        store.ledger.forget_replies(&full, "another").await.unwrap();
+        store.ledger.delete_replies(&full, "another").await.unwrap();
         assert_eq!(left(&store, &full).await, [2, 9]);
-        store.ledger.forget_replies(&full, "connection").await.unwrap();
+        store.ledger.delete_replies(&full, "connection").await.unwrap();
         assert_eq!(left(&store, &full).await, [0_u8; 0]);
     })
     .await;

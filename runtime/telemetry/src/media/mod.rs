@@ -305,7 +305,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn media_there(
+    pub async fn stored_media(
         &self,
         project: &ProjectId,
         ids: &[&str],

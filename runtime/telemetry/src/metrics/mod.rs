@@ -166,7 +166,7 @@ impl Telemetry {
             return Ok(groups.finish());
         }
         // From here on the traces must be folded.
-        self.fresh_tenant(project).await?;
+        self.folded_tenant(project).await?;
         let by_columns = self.add_columns(project, tenant, question, &mut groups);
         if !by_columns.await? {
             self.add_rows(project, question, &mut groups).await?;

@@ -105,7 +105,7 @@ fn of_member(key: &str, value: &str) -> Option<String> {
 
 /// Whether the condition needs the content of the root.
 #[must_use]
-pub fn asks_root(condition: &Condition) -> bool {
+pub fn needs_root(condition: &Condition) -> bool {
     let is_metadata = condition.column.is_some_and(|column| column.id == "metadata");
     let head = condition.test.key().and_then(|key| key.split('.').next());
     is_metadata && head.is_none_or(|head| OF_ROOT.contains(&head))
@@ -120,7 +120,8 @@ pub fn push_prefilter(sql: &mut Sql, condition: &Condition, is_postgres: bool) {
     );
     let head = condition.test.key().and_then(|key| key.split('.').next());
     let is_metadata = condition.column.is_some_and(|column| column.id == "metadata");
-    if let (true, true, false, Some(head)) = (needs_member, is_metadata, asks_root(condition), head)
+    if let (true, true, false, Some(head)) =
+        (needs_member, is_metadata, needs_root(condition), head)
     {
         let is_literal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if head.chars().all(is_literal) {

@@ -24,7 +24,7 @@ use perpend_db::to_json;
 pub use newest::ScoredSubject;
 pub use page::{ScorePage, ScoresFrom};
 pub use superseded::SupersededScores;
-pub use write::{delete_others, put, put_aside};
+pub use write::{delete_surplus, put, supersede};
 
 /// A JSON object as text. NUL is replaced here too: PostgreSQL stores its escape and then fails to read the
 /// document.

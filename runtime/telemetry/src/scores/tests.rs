@@ -23,7 +23,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{delete_others, put};
+use super::{delete_surplus, put};
 use crate::Error;
 use crate::testing::{Store, on_each_database};
 use perpend_db::{Engine, in_transaction};
@@ -469,7 +469,7 @@ async fn an_attempt_with_fewer_scores_leaves_none_of_the_former() {
         let rewrite = async || -> Result<(), Error> {
             in_transaction!(&store.pool, |tx| {
                 let (target, keep) = (Target::Trace(trace("t1")), [id("2")]);
-                delete_others(&mut tx, (&home, &target), &execution, &keep).await?;
+                delete_surplus(&mut tx, (&home, &target), &execution, &keep).await?;
                 put(&mut tx, &home, &[of("2", "x")], at(2)).await?;
             });
             Ok(())

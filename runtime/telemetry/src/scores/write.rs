@@ -234,7 +234,7 @@ pub(super) fn place_of(target: &Target) -> (usize, &str) {
 
 /// Deletes the scores of an execution that are not in `keep`, inside the transaction of the caller: an
 /// attempt with fewer scores than an earlier one must not leave the surplus (evaluation.md 1.7).
-pub async fn delete_others(
+pub async fn delete_surplus(
     tx: &mut Tx,
     (project, target): (&ProjectId, &Target),
     execution: &ExecutionId,
@@ -254,7 +254,7 @@ pub async fn delete_others(
 
 /// Moves the scores of an execution over a target to the superseded ones, with `newest` as the execution that
 /// supersedes them. Inside the transaction of the caller.
-pub async fn put_aside(
+pub async fn supersede(
     tx: &mut Tx,
     (project, target): (&ProjectId, &Target),
     execution: &ExecutionId,
@@ -321,7 +321,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails; nothing is written then.
-    pub async fn put_scores_of_half(
+    pub async fn put_scores_by_public_key(
         &self,
         project: &ProjectId,
         scores: &[NewScore],

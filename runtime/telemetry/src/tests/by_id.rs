@@ -48,7 +48,7 @@ async fn sessions_and_users_are_found_by_how_their_ids_begin() {
         let spans = batch(spans.collect());
         store.telemetry.write_batch(&p, spans, at(0)).await.unwrap();
         let find = async |by, start: &str, limit| {
-            store.telemetry.groups_beginning(&p, by, start, limit).await.unwrap()
+            store.telemetry.groups_with_prefix(&p, by, start, limit).await.unwrap()
         };
         let chats = find(GroupKey::Session, "chat", 9).await;
         assert_eq!(chats[0], "chat");

@@ -267,7 +267,7 @@ async fn matching_groups_keep_the_order_and_pages_repeat_and_skip_none() {
         write.await.unwrap();
         let fit = async |by, filter: &Filter, after: Option<Cursor>, is_backwards| {
             let query = GroupQuery { after, is_backwards, ..GroupQuery::new(by, 2) };
-            let found = store.telemetry.groups_that_fit(&project, &query, filter);
+            let found = store.telemetry.search_groups(&project, &query, filter);
             let found = found.await.unwrap();
             assert_eq!(found.stopped, None);
             found.page
@@ -316,7 +316,7 @@ async fn a_search_for_groups_stops_and_continues_in_either_direction() {
         let page = async |after: Option<Cursor>, is_backwards| {
             let query =
                 GroupQuery { after, is_backwards, ..GroupQuery::new(GroupKey::Session, 50) };
-            let found = store.telemetry.groups_that_fit(&project, &query, &filter);
+            let found = store.telemetry.search_groups(&project, &query, &filter);
             found.await.unwrap()
         };
         let first = page(None, false).await;
@@ -421,7 +421,7 @@ async fn totals_of_a_user_by_interval_add_up_to_the_totals_of_the_range() {
         let sums = telemetry.trace_group(&p, &query, user).await;
         let sums = sums.unwrap().unwrap();
         let length = at(5_000).micros_since(at(0));
-        let parts = telemetry.user_over_time(&p, &query, user, (at(0), length));
+        let parts = telemetry.user_interval_totals(&p, &query, user, (at(0), length));
         let parts = parts.await.unwrap();
         let of = |n: u32| members(n).user_id.as_deref() == Some(user);
         let wanted = [(0, 3_000..5_000), (5_000, 5_000..10_000), (10_000, 10_000..15_000)];
@@ -464,7 +464,7 @@ async fn a_filter_does_not_take_unknown_costs_for_zero() {
             (filter(&[number("totalCost", "=", 0.0)]), 0),
             (filter(&[json!({ "type": "null", "column": "totalCost", "operator": "is null", "value": "" })]), 3),
         ] {
-            let found = telemetry.groups_that_fit(&p, &query, &filter).await.unwrap();
+            let found = telemetry.search_groups(&p, &query, &filter).await.unwrap();
             assert_eq!(found.page.items.len(), n, "{filter:?}");
         }
     })

@@ -118,7 +118,7 @@ async fn conditions_on_score_names_use_an_index_of_scores() {
         let query =
             TraceQuery { filter: Filter::parse(&[has], TRACES).unwrap(), ..TraceQuery::default() };
         let shape = ListShape::new(&project("p"), 1, &query, false, way);
-        assert!(shape.is_told_by_columns(), "{operator}");
+        assert!(shape.is_decided_by_columns(), "{operator}");
         let list = OrderedList::new(&shape, &project("p"), &query, false);
         let steps = plan(&store, &list.first_rows(None)[0]).await;
         assert!(steps.iter().any(|step| step.contains(index)), "{steps:?}");

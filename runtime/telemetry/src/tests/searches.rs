@@ -335,12 +335,12 @@ async fn a_list_of_traces_reports_the_number_of_untested_traces() {
         let query =
             TraceQuery { filter: Filter::parse(&[raw], TRACES).unwrap(), ..TraceQuery::default() };
         for (max, n_found, n_left) in [(4, 4, 5), (9, 9, 0), (100, 9, 0)] {
-            let tested = store.telemetry.traces_tested(&p, &query, max).await.unwrap();
+            let tested = store.telemetry.search_traces(&p, &query, max).await.unwrap();
             assert_eq!((tested.total.unwrap().n, tested.n_left), (n_found, n_left));
         }
         // Conditions that an index decides are not tested row by row.
         let any = TraceQuery::default();
-        let all = store.telemetry.traces_tested(&p, &any, 1).await.unwrap();
+        let all = store.telemetry.search_traces(&p, &any, 1).await.unwrap();
         assert_eq!((all.total.unwrap().n, all.n_left), (9, 0));
     })
     .await;

@@ -96,7 +96,9 @@ pub(crate) async fn put(
 ) -> Result<BTreeSet<ScoreId>, Problem> {
     let (store, project) = (&app.store, &caller.project);
     match &caller.public_half {
-        Some(half) => Ok(store.telemetry.put_scores_of_half(project, scores, half, now).await?),
+        Some(half) => {
+            Ok(store.telemetry.put_scores_by_public_key(project, scores, half, now).await?)
+        }
         None => {
             store.telemetry.put_scores(project, scores, now).await?;
             Ok(BTreeSet::new())

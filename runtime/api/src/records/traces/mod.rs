@@ -323,7 +323,7 @@ async fn mark_trace(
 /// Deletes traces, after the logs of evaluators about them.
 async fn delete(app: &App, caller: &Act, ids: &[TraceId]) -> Result<(), Problem> {
     let store = &app.store;
-    store.ledger.forget_logs(&caller.project, ids).await?;
+    store.ledger.delete_logs(&caller.project, ids).await?;
     store.telemetry.delete_traces(&caller.project, ids).await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use perpend_domain::filter::{Condition, Filter, SCORES, find};
 
 use super::*;
-use crate::scores::{ScorePage, ScoresFrom, put_aside};
+use crate::scores::{ScorePage, ScoresFrom, supersede};
 
 /// More than the number of scores.
 const ALL: u64 = 1_000;
@@ -199,7 +199,7 @@ async fn superseded_scores_are_listed_under_their_successors() {
                 let target = Target::Trace(trace("t1"));
                 for (old, new) in [("one", "two"), ("two", "three"), ("shadow", "shadow")] {
                     let [old, new] = [old, new].map(|id| ExecutionId::new(id).unwrap());
-                    put_aside(&mut tx, (&home, &target), &old, &new).await?;
+                    supersede(&mut tx, (&home, &target), &old, &new).await?;
                 }
             });
             Ok(())
