@@ -134,10 +134,10 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Answer>, Error> {
 
 /// The current answers, and the number of answers given to each item.
 #[derive(Debug, Default)]
-pub(crate) struct Script(Mutex<Inner>);
+pub(crate) struct Script(Mutex<ScriptState>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct ScriptState {
     answers: Option<Vec<Answer>>,
     n_given: HashMap<String, usize>,
 }
@@ -146,12 +146,12 @@ impl Script {
     /// Starts over with these answers; `None` grants no model.
     pub(crate) fn begin(&self, answers: Option<Vec<Answer>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
-            Inner { answers, n_given: HashMap::new() };
+            ScriptState { answers, n_given: HashMap::new() };
     }
 
     fn reply(&self, item: &str, request: &HostRequest) -> HostReply {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Inner { answers, n_given } = &mut *inner;
+        let ScriptState { answers, n_given } = &mut *inner;
         let (HostRequest::Complete(requests), Some(answers)) = (request, answers) else {
             return request.not_granted();
         };

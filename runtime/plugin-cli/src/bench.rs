@@ -13,18 +13,18 @@ use crate::error::Error;
 use crate::items;
 use crate::report::Report;
 use crate::text::{self, Table};
-use crate::workbench::{Component, Configured, Selection, Workbench, parse_config};
+use crate::workbench::{CheckedConfig, Component, Selection, Workbench, parse_config};
 
 /// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
-pub struct Measure {
+pub struct BenchParams {
     /// The duration of each measurement.
     pub time: Duration,
     /// The number of threads that make calls sequentially.
     pub n_threads: usize,
 }
 
-impl Default for Measure {
+impl Default for BenchParams {
     fn default() -> Self {
         Self { time: Duration::from_secs(2), n_threads: 1 }
     }
@@ -32,7 +32,7 @@ impl Default for Measure {
 
 /// The component to compare with.
 #[derive(Clone, Copy, Debug)]
-pub struct Floor {
+pub struct Baseline {
     /// The bytes of a component that is part of the program.
     pub component: &'static [u8],
     /// The id of its minimal evaluator.
@@ -60,22 +60,22 @@ impl Workbench<'_> {
     pub fn bench(
         &self,
         selection: &Selection,
-        floor: Option<Floor>,
-        measure: Measure,
+        floor: Option<Baseline>,
+        measure: BenchParams,
     ) -> Result<Report, Error> {
         let (config, place) = parse_config(selection.config.as_deref())?;
         let items = items::items(&selection.items())?;
         let component = self.open(&selection.component())?;
         let evaluator = component.evaluator(selection.evaluator.as_deref())?;
         let configured = self.configure(&component, evaluator, config, &place)?;
-        let measured = self.measured(&component, &configured, &items, measure)?;
+        let timings = self.timings(&component, &configured, &items, measure)?;
         let floor = floor.map(|floor| self.floor(floor, &items, measure)).transpose()?;
 
         let mut table = Table::new(&["evaluator", "calls/s", "median", "p99"]);
         let name = format!("{} {}", component.info.name, evaluator.id);
-        row(&mut table, &name, measured);
-        if let Some((name, measured)) = &floor {
-            row(&mut table, &format!("floor: {name}"), *measured);
+        row(&mut table, &name, timings);
+        if let Some((name, timings)) = &floor {
+            row(&mut table, &format!("floor: {name}"), *timings);
         }
         let mut text = table.render();
         let threads = text::pluralized(measure.n_threads, "thread");
@@ -84,18 +84,18 @@ impl Workbench<'_> {
             text::pluralized(items.len(), "item"),
             measure.time.as_secs_f64()
         ));
-        if 0 < measured.n_failed {
+        if 0 < timings.n_failed {
             text.push_str(&format!(
                 "{} returned no scores; `perpend plugin run` shows the errors\n",
-                text::pluralized(measured.n_failed, "call")
+                text::pluralized(timings.n_failed, "call")
             ));
         }
         let json = json!({
             "evaluator": name,
             "nThreads": measure.n_threads,
-            "measured": to_json(measured),
-            "floor": floor.as_ref().map(|(name, measured)| {
-                json!({ "evaluator": name, "measured": to_json(*measured) })
+            "measured": to_json(timings),
+            "floor": floor.as_ref().map(|(name, timings)| {
+                json!({ "evaluator": name, "measured": to_json(*timings) })
             }),
         });
         Ok(Report { text, json, is_ok: true })
@@ -103,9 +103,9 @@ impl Workbench<'_> {
 
     fn floor(
         &self,
-        floor: Floor,
+        floor: Baseline,
         items: &[Item],
-        measure: Measure,
+        measure: BenchParams,
     ) -> Result<(String, Timings), Error> {
         let wrong =
             |problems| Error::Component { file: "the built-in component".to_owned(), problems };
@@ -118,16 +118,16 @@ impl Workbench<'_> {
         };
         let evaluator = component.evaluator(Some(floor.evaluator))?;
         let configured = self.configure(&component, evaluator, json!({}), "floor")?;
-        let measured = self.measured(&component, &configured, items, measure)?;
-        Ok((format!("{} {}", component.info.name, evaluator.id), measured))
+        let timings = self.timings(&component, &configured, items, measure)?;
+        Ok((format!("{} {}", component.info.name, evaluator.id), timings))
     }
 
-    fn measured(
+    fn timings(
         &self,
         component: &Component,
-        configured: &Configured<'_>,
+        configured: &CheckedConfig<'_>,
         items: &[Item],
-        measure: Measure,
+        measure: BenchParams,
     ) -> Result<Timings, Error> {
         let (host, plugin) = self.sandbox.loaded(component.digest).ok_or_else(|| {
             Error::Sandbox("measurements require a sandbox in this process".to_owned())
@@ -209,20 +209,20 @@ fn one_thread(
     Ok(timed)
 }
 
-fn row(table: &mut Table, name: &str, measured: Timings) {
+fn row(table: &mut Table, name: &str, timings: Timings) {
     table.row([
         name.to_owned(),
-        format!("{:.0}", measured.per_second),
-        text::micros(measured.median_us),
-        text::micros(measured.p99_us),
+        format!("{:.0}", timings.per_second),
+        text::micros(timings.median_us),
+        text::micros(timings.p99_us),
     ]);
 }
 
-fn to_json(measured: Timings) -> Value {
+fn to_json(timings: Timings) -> Value {
     json!({
-        "callsPerSecond": measured.per_second,
-        "medianUs": measured.median_us,
-        "p99Us": measured.p99_us,
-        "nFailed": measured.n_failed,
+        "callsPerSecond": timings.per_second,
+        "medianUs": timings.median_us,
+        "p99Us": timings.p99_us,
+        "nFailed": timings.n_failed,
     })
 }

@@ -13,7 +13,7 @@ use crate::items;
 use crate::report::Report;
 use crate::shape::Shape;
 use crate::text;
-use crate::workbench::{Component, Configured, Selection, Workbench, parse_config};
+use crate::workbench::{CheckedConfig, Component, Selection, Workbench, parse_config};
 
 /// The maximum number of items for the test of determinism.
 const MAX_ITEMS: usize = 20;
@@ -99,7 +99,7 @@ impl Workbench<'_> {
     fn check_determinism(
         &self,
         component: &Component,
-        configured: &Configured<'_>,
+        configured: &CheckedConfig<'_>,
         items: &[Item],
     ) -> Finding {
         const WHAT: &str = "determinism";

@@ -40,7 +40,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// The file is not a plug-in.
-    #[error("{file} cannot be used as a plug-in:{}", listed(.problems))]
+    #[error("{file} cannot be used as a plug-in:{}", problem_lines(.problems))]
     Component {
         /// The file.
         file: String,
@@ -92,7 +92,7 @@ impl Error {
 }
 
 /// Each problem on its own line, followed by its remedy if one is known.
-fn listed(problems: &[ComponentProblem]) -> String {
+fn problem_lines(problems: &[ComponentProblem]) -> String {
     let mut text = String::new();
     for problem in problems {
         let _ = write!(text, "\n  {problem}");

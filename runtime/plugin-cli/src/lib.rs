@@ -31,7 +31,7 @@ mod tools;
 mod watch;
 mod workbench;
 
-pub use bench::{Floor, Measure};
+pub use bench::{Baseline, BenchParams};
 pub use build::{BuildError, build, missing};
 pub use error::Error;
 pub use progress::{Plain, Progress, Silent, Terminal};

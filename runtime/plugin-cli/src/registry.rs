@@ -327,12 +327,12 @@ mod tests {
     use super::*;
 
     /// Returns the responses in order, and records the requests.
-    struct Scripted {
+    struct ScriptedRemote {
         responses: RefCell<Vec<RemoteResponse>>,
         requests: RefCell<Vec<String>>,
     }
 
-    impl Scripted {
+    impl ScriptedRemote {
         fn new(answers: &[(u16, Value)]) -> Self {
             let answers = answers
                 .iter()
@@ -342,7 +342,7 @@ mod tests {
         }
     }
 
-    impl Remote for Scripted {
+    impl Remote for ScriptedRemote {
         fn address(&self) -> &str {
             "http://server"
         }
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn registered_bytes_are_not_sent_again() {
         let entry = json!({ "name": "acme/tone", "version": "1.0.0", "digest": "ab" });
-        let remote = Scripted::new(&[(200, entry)]);
+        let remote = ScriptedRemote::new(&[(200, entry)]);
         let report = Registry::of(&remote).push(&component()).unwrap();
         assert!(report.text.contains("nothing was sent"), "{}", report.text);
         assert_eq!(remote.requests.borrow().len(), 1, "{:?}", remote.requests);
@@ -389,7 +389,7 @@ mod tests {
         let plugin = |version: &str| json!({ "name": "acme/tone", "version": version, "digest": "0123456789abcdef" });
         let missing = (404, json!({}));
         let taken = json!({ "data": [plugin("0.9.0"), plugin("1.0.0")] });
-        let remote = Scripted::new(&[missing.clone(), (200, taken)]);
+        let remote = ScriptedRemote::new(&[missing.clone(), (200, taken)]);
         let error = Registry::of(&remote).push(&component()).unwrap_err();
         for part in ["acme/tone 1.0.0", "http://server", "0123456789ab", "new version"] {
             assert!(error.to_string().contains(part), "{part}: {error}");
@@ -398,7 +398,7 @@ mod tests {
         assert!(requests.iter().all(|each| each.starts_with("GET")), "{requests:?}");
         let free = json!({ "data": [plugin("0.9.0")] });
         let entry = plugin("1.0.0");
-        let remote = Scripted::new(&[missing, (200, free), (201, entry)]);
+        let remote = ScriptedRemote::new(&[missing, (200, free), (201, entry)]);
         assert!(Registry::of(&remote).push(&component()).unwrap().is_ok);
     }
 
@@ -407,14 +407,14 @@ mod tests {
         let missing = (404, json!({ "detail": "no such plug-in" }));
         let refused = json!({ "detail": "acme/tone@1.0.0 stands for another component" });
         let none = json!({ "data": [] });
-        let remote = Scripted::new(&[missing, (200, none), (409, refused)]);
+        let remote = ScriptedRemote::new(&[missing, (200, none), (409, refused)]);
         let error = Registry::of(&remote).push(&component()).unwrap_err();
         assert!(error.to_string().contains("another component"), "{error}");
         assert!(remote.requests.borrow()[2].ends_with("5"), "{:?}", remote.requests);
-        let remote = Scripted::new(&[(401, json!({}))]);
+        let remote = ScriptedRemote::new(&[(401, json!({}))]);
         let error = Registry::of(&remote).list().unwrap_err().to_string();
         assert!(error.contains("PERPEND_SECRET_KEY"), "{error}");
-        let remote = Scripted::new(&[]);
+        let remote = ScriptedRemote::new(&[]);
         let error = Registry::of(&remote).list().unwrap_err().to_string();
         assert!(error.contains("no response") && error.contains("--server"), "{error}");
     }
@@ -428,11 +428,11 @@ mod tests {
         for (reference, version) in
             [("acme/tone", "1.1.0"), ("acme/tone@1.0.0", "1.0.0"), ("sha256:abcdef", "1.0.0")]
         {
-            let remote = Scripted::new(&[(200, data.clone())]);
+            let remote = ScriptedRemote::new(&[(200, data.clone())]);
             let found = Registry::of(&remote).find(reference).unwrap();
             assert_eq!(found["version"], version, "{reference}");
         }
-        let remote = Scripted::new(&[(200, data)]);
+        let remote = ScriptedRemote::new(&[(200, data)]);
         let error = Registry::of(&remote).find("acme/none").unwrap_err().to_string();
         assert!(error.contains("acme/tone@1.1.0"), "{error}");
     }

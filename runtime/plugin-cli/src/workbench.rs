@@ -85,7 +85,7 @@ pub struct Component {
 
 /// A valid configuration, with its defaults filled in.
 #[derive(Clone, Debug)]
-pub(crate) struct Configured<'c> {
+pub(crate) struct CheckedConfig<'c> {
     pub(crate) evaluator: &'c EvaluatorInfo,
     pub(crate) config: Value,
     text: Arc<str>,
@@ -162,7 +162,7 @@ impl Workbench<'_> {
         evaluator: &'c EvaluatorInfo,
         config: Value,
         place: &str,
-    ) -> Result<Configured<'c>, Error> {
+    ) -> Result<CheckedConfig<'c>, Error> {
         let wrong = |issues: String| Error::Config {
             place: place.to_owned(),
             evaluator: evaluator.id.clone(),
@@ -173,7 +173,7 @@ impl Workbench<'_> {
                 let lines = issues.iter().map(|issue| format!("\n  {issue}"));
                 wrong(text::lines(&lines.collect::<String>()))
             })?;
-        let configured = Configured {
+        let configured = CheckedConfig {
             text: config.to_string().into(),
             fingerprint: fingerprint(&component.digest, &evaluator.id, &config, &[]),
             evaluator,
@@ -196,7 +196,7 @@ impl Workbench<'_> {
     pub(crate) fn call(
         &self,
         component: &Component,
-        configured: &Configured<'_>,
+        configured: &CheckedConfig<'_>,
         item: &Item,
     ) -> EvaluationCall {
         let item = items::needed(item, configured.evaluator.needs);
@@ -217,7 +217,7 @@ impl Workbench<'_> {
     pub(crate) fn score(
         &self,
         component: &Component,
-        configured: &Configured<'_>,
+        configured: &CheckedConfig<'_>,
         items: &[Item],
     ) -> Vec<CallResult> {
         let calls: Vec<EvaluationCall> =

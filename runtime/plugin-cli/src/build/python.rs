@@ -47,7 +47,7 @@ pub(crate) fn build(
         .arg("--out")
         .arg(out)
         .args(["--entry", project.option("entry").unwrap_or(ENTRY)]);
-    tool::run(&mut command, progress).map_err(explained)?;
+    tool::run(&mut command, progress).map_err(with_hint)?;
     Ok(())
 }
 
@@ -59,7 +59,7 @@ fn interpreter_of(program: &Path) -> Option<PathBuf> {
 }
 
 /// Adds hints to frequent errors.
-fn explained(error: BuildError) -> BuildError {
+fn with_hint(error: BuildError) -> BuildError {
     let BuildError::ToolFailed { tool, mut output } = error else {
         return error;
     };
@@ -105,7 +105,7 @@ mod tests {
             ),
             ("python3: No module named perpend_plugin", "`perpend plugin update` restores it"),
         ] {
-            let failed = explained(BuildError::ToolFailed {
+            let failed = with_hint(BuildError::ToolFailed {
                 tool: "python3".to_owned(),
                 output: output.to_owned(),
             });

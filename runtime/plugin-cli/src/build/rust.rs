@@ -39,7 +39,7 @@ pub(crate) fn build(
     ]);
     // Not a shared target directory: the file has the same name in every project.
     command.arg("--target-dir").arg(project.dir().join("target"));
-    let messages = tool::run(&mut command, progress).map_err(explained)?;
+    let messages = tool::run(&mut command, progress).map_err(with_hint)?;
     let built = artifact(&messages, project.dir()).ok_or_else(|| {
         BuildError::Componentize(
             "cargo produced no .wasm file: Cargo.toml must have `crate-type = [\"cdylib\"]` under [lib]"
@@ -51,7 +51,7 @@ pub(crate) fn build(
 }
 
 /// Reports a missing target instead of a missing crate.
-fn explained(error: BuildError) -> BuildError {
+fn with_hint(error: BuildError) -> BuildError {
     match error {
         BuildError::ToolFailed { output, .. }
             if output.contains("can't find crate for `core`")
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_error_for_a_missing_target_has_the_command_that_adds_it() {
-        let failed = explained(BuildError::ToolFailed {
+        let failed = with_hint(BuildError::ToolFailed {
             tool: "cargo".to_owned(),
             output: "error[E0463]: can't find crate for `core`".to_owned(),
         });

@@ -11,7 +11,7 @@ use perpend_config::SettingArgs;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::time::Clock as _;
 use perpend_plugin_cli::{
-    Error, Floor, Language, Measure, Plain, Progress, Project, Registry, Report, Sandbox,
+    Baseline, BenchParams, Error, Language, Plain, Progress, Project, Registry, Report, Sandbox,
     Selection, Silent, Snapshot, Terminal, Tools, Workbench,
 };
 use serde_json::json;
@@ -368,23 +368,23 @@ fn with_workbench(
     Ok(run(&workbench(&sandbox, progress))?)
 }
 
-fn measure(seconds: f64, n_threads: usize) -> anyhow::Result<Measure> {
+fn measure(seconds: f64, n_threads: usize) -> anyhow::Result<BenchParams> {
     let time = Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|time| !time.is_zero() && n_threads > 0)
         .context("--seconds and --threads must be greater than 0")?;
-    Ok(Measure { time, n_threads })
+    Ok(BenchParams { time, n_threads })
 }
 
 fn bench(
     selection: &Selection,
-    measure: Measure,
+    measure: BenchParams,
     bundle: Bundle,
     progress: &dyn Progress,
 ) -> anyhow::Result<Report> {
     let floor = bundle
         .first_party("perpend/text")
-        .map(|plugin| Floor { component: plugin.bytes, evaluator: "exact-match" });
+        .map(|plugin| Baseline { component: plugin.bytes, evaluator: "exact-match" });
     let sandbox = Sandbox::in_process(cache_dir())?;
     Ok(workbench(&sandbox, progress).bench(selection, floor, measure)?)
 }
