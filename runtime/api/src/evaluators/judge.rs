@@ -69,6 +69,7 @@ impl<'de> Deserialize<'de> for Output {
 /// A model of an LLM connection.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = JudgeModelInput)]
 struct ModelInput {
     provider: String,
     model: String,
