@@ -29,7 +29,7 @@ impl SealedAt {
 
 /// An encrypted value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedValue {
     /// Project of the value.
     pub project: ProjectId,
     /// Location of the value.
@@ -48,7 +48,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn sealed_values(&self) -> Result<Vec<Sealed>, Error> {
+    pub async fn sealed_values(&self) -> Result<Vec<SealedValue>, Error> {
         let connections: Vec<(String, String, Vec<u8>)> =
             self.pool.select(CONNECTIONS, &[]).await?;
         let exports: Vec<(String, Vec<u8>)> = self.pool.select(EXPORTS, &[]).await?;
@@ -59,7 +59,7 @@ impl Catalog {
             exports.into_iter().map(|(project, secret)| (project, SealedAt::Export, secret));
         let sealed = connections.chain(exports).map(|(project, at, secret)| {
             let project = checked("sealed value", &project)?;
-            Ok(Sealed { project, at, secret })
+            Ok(SealedValue { project, at, secret })
         });
         sealed.collect()
     }

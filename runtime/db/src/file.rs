@@ -98,7 +98,7 @@ async fn tables(connection: &mut SqliteConnection) -> Result<Vec<String>, Error>
 
 /// A statement on a table that older files may lack.
 #[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
+pub struct TableChange<'a> {
     /// The table.
     pub table: &'a str,
     /// The statement.
@@ -112,7 +112,7 @@ pub struct Change<'a> {
 ///
 /// # Errors
 /// When the file cannot be changed.
-pub async fn change(file: &Path, changes: &[Change<'_>]) -> Result<(), Error> {
+pub async fn change(file: &Path, changes: &[TableChange<'_>]) -> Result<(), Error> {
     let mut connection = open(SqliteConnectOptions::new().filename(file)).await?;
     let tables = tables(&mut connection).await?;
     let mut transaction = connection.begin().await?;

@@ -41,7 +41,7 @@ pub use conditions::{Expr, Sql};
 pub use error::Error;
 pub use list::{PageQuery, bounds};
 pub use migrate::{CURRENT, MigrationMode, Step, migrate};
-pub use numbers::{Numbers, Table};
+pub use numbers::{NumberedTable, Numbers};
 pub use pool::{DatabaseUrl, Engine, InvalidDatabaseUrl, Options, Pool, ScanTurn};
 pub use query::{Query, RowSink, Scalars, Source, query, query_scalar};
 pub use reading::{

@@ -4,7 +4,7 @@ use crate::{ColumnType, Error, Tx};
 
 /// A table whose row numbers are allocated here.
 #[derive(Clone, Copy, Debug)]
-pub enum Table {
+pub enum NumberedTable {
     Traces,
     Observations,
     Payloads,
@@ -35,7 +35,12 @@ pub struct Numbers {
 
 impl Numbers {
     /// Allocates `n` numbers, ascending.
-    pub async fn take(&mut self, tx: &mut Tx, table: Table, n: usize) -> Result<Vec<i64>, Error> {
+    pub async fn take(
+        &mut self,
+        tx: &mut Tx,
+        table: NumberedTable,
+        n: usize,
+    ) -> Result<Vec<i64>, Error> {
         if n == 0 {
             return Ok(Vec::new());
         }

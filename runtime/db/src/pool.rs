@@ -13,7 +13,7 @@ use sqlx_sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, Sq
 
 use crate::outage::Outage;
 use crate::reading::Reading;
-use crate::turns::{Turn, Turns};
+use crate::turns::{FairPlaces, Turn};
 use crate::writes::Writes;
 use crate::{Breakpoints, Error};
 
@@ -113,8 +113,8 @@ pub struct Pool {
     engine: Engine,
     /// Connections to PostgreSQL for reads of requests, with a time limit.
     limited: Option<sqlx_postgres::PgPool>,
-    turns: Turns,
-    scans: Turns,
+    turns: FairPlaces,
+    scans: FairPlaces,
     wait: Duration,
     pub(crate) breakpoints: Breakpoints,
     pub(crate) writes: Writes,
@@ -167,8 +167,8 @@ impl Pool {
         Ok(Self {
             engine: Engine::open(url, options).await?,
             limited,
-            turns: Turns::new(options.n_readers as usize),
-            scans: Turns::new(N_SCANS),
+            turns: FairPlaces::new(options.n_readers as usize),
+            scans: FairPlaces::new(N_SCANS),
             wait: options.wait,
             breakpoints: options.breakpoints.clone(),
             writes: Writes::default(),

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 /// Places, shared by clones.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Mutex<State>>);
+pub(crate) struct FairPlaces(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -25,7 +25,7 @@ struct State {
 
 /// A place, returned when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<(Turns, Box<str>)>);
+pub(crate) struct Turn(Option<(FairPlaces, Box<str>)>);
 
 impl State {
     fn held_by(&self, owner: &str) -> usize {
@@ -50,7 +50,7 @@ impl State {
     }
 }
 
-impl Turns {
+impl FairPlaces {
     pub(crate) fn new(n_places: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             n_free: n_places,
@@ -107,7 +107,7 @@ impl Turns {
 
 impl Turn {
     /// Frees the place without passing it on.
-    fn release(&mut self) -> Option<Turns> {
+    fn release(&mut self) -> Option<FairPlaces> {
         let (turns, owner) = self.0.take()?;
         let mut state = turns.lock();
         state.n_free += 1;
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn an_owner_leaves_a_place_to_the_next_and_the_one_with_the_fewest_is_served_first() {
-        let turns = Turns::new(4);
+        let turns = FairPlaces::new(4);
         let first = poll(pin!(turns.take("a"))).unwrap();
         let second = poll(pin!(turns.take("a"))).unwrap();
         let mut more: Vec<_> = (0..3).map(|_| Box::pin(turns.take("a"))).collect();
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_dropped_wait_blocks_no_other_owner() {
-        let turns = Turns::new(1);
+        let turns = FairPlaces::new(1);
         let held = poll(pin!(turns.take("a"))).unwrap();
         let mut gone = Box::pin(turns.take("b"));
         let mut next = Box::pin(turns.take("c"));

@@ -54,7 +54,7 @@ pub enum ResumeScope {
 
 /// Number of executions to claim from a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct QueueShare {
     /// The queue's number.
     pub queue: i64,
     /// Upper limit of executions to claim.
@@ -159,7 +159,7 @@ impl Ledger {
     /// When the database fails.
     pub async fn claim_executions(
         &self,
-        shares: &[Share],
+        shares: &[QueueShare],
         lease: Lease,
         now: Timestamp,
     ) -> Result<Vec<Vec<Execution>>, Error> {

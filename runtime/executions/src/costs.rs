@@ -106,7 +106,7 @@ pub struct DayCost {
 
 /// The cost to reserve before a model call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reservation {
+pub struct CostReservation {
     /// Id of the reservation. A repeated call has an equal id.
     pub id: String,
     /// US dollars.
@@ -118,7 +118,7 @@ pub struct Reservation {
     pub until: Timestamp,
 }
 
-impl Reservation {
+impl CostReservation {
     /// The amount of a budget that is reserved for the call, US dollars; `None` if the budget has too little
     /// left.
     #[must_use]
@@ -230,7 +230,7 @@ impl Ledger {
         &self,
         attempt_key: &AttemptKey,
         budgets: &[ScopedBudget],
-        reservation: &Reservation,
+        reservation: &CostReservation,
         now: Timestamp,
     ) -> Result<Result<(), InsufficientBudget>, Error> {
         despite_collisions!(self.reserve_once(attempt_key, budgets, reservation, now).await)
@@ -240,7 +240,7 @@ impl Ledger {
         &self,
         attempt_key: &AttemptKey,
         budgets: &[ScopedBudget],
-        reservation: &Reservation,
+        reservation: &CostReservation,
         now: Timestamp,
     ) -> Result<Result<(), InsufficientBudget>, Error> {
         let project = attempt_key.project.as_str();

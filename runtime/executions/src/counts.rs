@@ -29,7 +29,7 @@ impl RuleCount {
 }
 
 /// An increment of one counter.
-struct Count<'a> {
+struct CounterIncrement<'a> {
     project: &'a ProjectId,
     rule: &'a RuleId,
     hour: i64,
@@ -37,7 +37,7 @@ struct Count<'a> {
     n: u64,
 }
 
-impl<'a> Count<'a> {
+impl<'a> CounterIncrement<'a> {
     /// One row per key, in the order of keys, so that two transactions that count the same keys wait for each
     /// other instead of deadlocking.
     fn grouped(counts: &'a [(ProjectId, RuleId, &'static str, u64)], now: Timestamp) -> Vec<Self> {
@@ -65,7 +65,7 @@ pub(super) async fn add(
     counts: &[(ProjectId, RuleId, &'static str, u64)],
     now: Timestamp,
 ) -> Result<(), Error> {
-    for count in Count::grouped(counts, now) {
+    for count in CounterIncrement::grouped(counts, now) {
         let args = [
             count.project.as_str().into(),
             count.rule.as_str().into(),

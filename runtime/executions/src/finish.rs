@@ -59,7 +59,7 @@ const FORGET_FAILURES: &str = "DELETE FROM rule_failures WHERE project_id = $1 A
 
 /// Successes and failures of a rule in one batch.
 #[derive(Clone, Copy, Debug, Default)]
-struct Health {
+struct RuleHealth {
     /// An execution succeeded before the failures counted here.
     has_recovered: bool,
     n_failures: u32,
@@ -68,8 +68,8 @@ struct Health {
 fn health<'f>(
     finished: &'f [ExecutionEnd<'_>],
     mine: &HashSet<i64>,
-) -> BTreeMap<(&'f ProjectId, &'f RuleId), Health> {
-    let mut by_rule: BTreeMap<_, Health> = BTreeMap::new();
+) -> BTreeMap<(&'f ProjectId, &'f RuleId), RuleHealth> {
+    let mut by_rule: BTreeMap<_, RuleHealth> = BTreeMap::new();
     for each in finished
         .iter()
         .filter(|each| mine.contains(&each.execution.seq))
@@ -80,7 +80,7 @@ fn health<'f>(
             by_rule.entry((&each.execution.project, &each.execution.made.rule_id)).or_default();
         match each.outcome {
             Outcome::Completed(_) => {
-                *health = Health { has_recovered: true, n_failures: 0 };
+                *health = RuleHealth { has_recovered: true, n_failures: 0 };
             }
             Outcome::Failed(_, true) => health.n_failures += 1,
             _ => {}
@@ -184,7 +184,7 @@ async fn end_one(
 /// Updates the health of rules, and returns the rules with failures and their consecutive failures.
 async fn note_health(
     tx: &mut Tx,
-    by_rule: BTreeMap<(&ProjectId, &RuleId), Health>,
+    by_rule: BTreeMap<(&ProjectId, &RuleId), RuleHealth>,
 ) -> Result<Vec<(ProjectId, RuleId, u32)>, Error> {
     let mut failures = Vec::new();
     for ((project, rule), health) in by_rule {

@@ -26,15 +26,15 @@ mod supersede;
 mod sweep;
 mod waiting;
 
-pub use claim::{Lease, Release, ResumeScope, Share};
-pub use costs::{DayCost, InsufficientBudget, Reservation, Spending};
+pub use claim::{Lease, QueueShare, Release, ResumeScope};
+pub use costs::{CostReservation, DayCost, InsufficientBudget, Spending};
 pub use counts::RuleCount;
 pub use exchanges::{AttemptKey, CallKey, KeptResponse, NewExchange};
 pub use finish::{EndReport, LeaseEnd, count, end};
 pub use latest::LatestMeans;
 pub use matches::{MatchBatch, NewWatch, PlannedExecution, Watch, make};
 pub use outcome::{ExecutionEnd, Outcome};
-pub use queue::Queue;
+pub use queue::ExecutionQueue;
 pub use read::StateCount;
 pub use replies::StoredReply;
 pub use supersede::{SupersededExecution, replaced};

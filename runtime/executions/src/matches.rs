@@ -12,7 +12,7 @@ use super::queue;
 use super::row::{id_bytes, origin_code, state_code};
 use crate::{Error, Ledger};
 use perpend_db::{Arg, Sized, Tx, query, value_list, value_rows};
-use perpend_db::{Numbers, Table, checked, from_json, to_json};
+use perpend_db::{NumberedTable, Numbers, checked, from_json, to_json};
 
 /// A target that was not complete for every rule when it was last examined.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +63,7 @@ pub struct PlannedExecution {
 
 impl PlannedExecution {
     /// The queue into which it is inserted.
-    const fn queue(&self) -> queue::Key<'_> {
+    const fn queue(&self) -> queue::ExecutionQueueKey<'_> {
         (&self.project, &self.execution.rule_id, self.kind)
     }
 }
@@ -258,7 +258,7 @@ async fn insert(
     lease: Lease,
     now: Timestamp,
 ) -> Result<Vec<Option<i64>>, Error> {
-    let seqs = Numbers::default().take(tx, Table::Executions, executions.len()).await?;
+    let seqs = Numbers::default().take(tx, NumberedTable::Executions, executions.len()).await?;
     let queues =
         queue::numbers(tx, executions.iter().map(PlannedExecution::queue).collect()).await?;
     let mut rows: Vec<(i64, [u8; 16], &PlannedExecution)> = Vec::new();

@@ -14,7 +14,7 @@ use perpend_db::{ColumnType, Tx, query};
 
 /// A queue with executions that are not held: waiting or running ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queue {
+pub struct ExecutionQueue {
     /// The number of the queue.
     pub id: i64,
     /// The project; `None` if the row of the queue is gone. The remaining executions are still claimed.
@@ -28,7 +28,7 @@ pub struct Queue {
 }
 
 /// Key of a queue to which executions are added.
-pub(super) type Key<'k> = (&'k ProjectId, &'k RuleId, QueueKind);
+pub(super) type ExecutionQueueKey<'k> = (&'k ProjectId, &'k RuleId, QueueKind);
 
 /// Skips from one queue to the next in the index, so that the cost does not depend on the number of waiting
 /// executions.
@@ -60,7 +60,7 @@ perpend_db::record! {
     }
 }
 
-impl TryFrom<QueueRow> for Queue {
+impl TryFrom<QueueRow> for ExecutionQueue {
     type Error = Error;
 
     fn try_from(row: QueueRow) -> Result<Self, Error> {
@@ -84,8 +84,8 @@ impl TryFrom<QueueRow> for Queue {
 /// The numbers of these queues. Missing queues are inserted.
 pub(super) async fn numbers<'k>(
     tx: &mut Tx,
-    keys: BTreeSet<Key<'k>>,
-) -> Result<BTreeMap<Key<'k>, i64>, Error> {
+    keys: BTreeSet<ExecutionQueueKey<'k>>,
+) -> Result<BTreeMap<ExecutionQueueKey<'k>, i64>, Error> {
     let mut numbers = BTreeMap::new();
     for key in keys {
         let (project, rule, kind) = key;
@@ -112,7 +112,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn execution_queues(&self) -> Result<Vec<Queue>, Error> {
+    pub async fn execution_queues(&self) -> Result<Vec<ExecutionQueue>, Error> {
         let rows: Vec<QueueRow> = query(OPEN).fetch_all(&self.pool).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }

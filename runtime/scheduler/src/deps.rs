@@ -17,7 +17,7 @@ use perpend_storage::Store;
 use tokio::sync::Notify;
 
 use crate::catalog::CatalogCache;
-use crate::fair_queue::Turns;
+use crate::fair_queue::FairQueue;
 use crate::holder::Holder;
 use crate::open_calls::OpenCalls;
 use crate::recent_outcomes::RecentOutcomes;
@@ -139,7 +139,7 @@ pub(crate) struct Inner {
     pub(crate) deps: Deps,
     pub(crate) woken: Notify,
     pub(crate) catalog: CatalogCache,
-    pub(crate) turns: Turns,
+    pub(crate) turns: FairQueue,
     /// Memory of evaluations.
     pub(crate) memory: MemoryBudget<Holder>,
     /// Leases of running batches, to be released at shutdown.

@@ -19,7 +19,7 @@ use perpend_domain::plugin::{
 };
 use perpend_domain::time::Timestamp;
 use perpend_executions::{
-    EndReport, ExecutionEnd, Lease, LeaseEnd, Outcome, Queue, Release, Share,
+    EndReport, ExecutionEnd, ExecutionQueue, Lease, LeaseEnd, Outcome, QueueShare, Release,
 };
 
 use crate::breaker::probe_of;
@@ -30,7 +30,7 @@ use crate::failures::as_noted;
 use crate::fair_queue::Seats;
 use crate::holder::Holder;
 use crate::memory::{BatchPart, held_by_works};
-use crate::own_traces::{Evaluated, root};
+use crate::own_traces::{EvaluatedExecution, root};
 use crate::reasons::{assignment_removed, paused, rule_deleted, uses, workers_lost};
 use crate::retry::{self, AttemptState, RetryDecision};
 use crate::scores::scores;
@@ -157,11 +157,11 @@ impl Inner {
         if dealt.is_empty() {
             return Ok(Vec::new());
         }
-        let share = |(queue, seats): &(Queue, Seats)| Share {
+        let share = |(queue, seats): &(ExecutionQueue, Seats)| QueueShare {
             queue: queue.id,
             n: u32::try_from(seats.n()).unwrap_or(u32::MAX),
         };
-        let shares: Vec<Share> = dealt.iter().map(share).collect();
+        let shares: Vec<QueueShare> = dealt.iter().map(share).collect();
         let lease = self.new_lease(now);
         let claimed = store.ledger.claim_executions(&shares, lease, now).await?;
         self.reach(Breakpoint::Claimed).await?;
@@ -346,7 +346,7 @@ impl Inner {
                     continue;
                 }
             };
-            let by = Evaluated { assignment: each.assignment, name, started_at, now };
+            let by = EvaluatedExecution { assignment: each.assignment, name, started_at, now };
             roots.extend(root(&finished, &by));
             ended.push(finished);
         }

@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::evaluation::{ExecutionClass, Lane, QueueKind};
 use perpend_domain::ids::ProjectId;
-use perpend_executions::Queue;
+use perpend_executions::ExecutionQueue;
 
 /// The project of a queue; `None` if the row of the queue is lost.
 pub(crate) type Owner = Option<ProjectId>;
 
 /// The places of all lanes. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Mutex<TurnState>>);
+pub(crate) struct FairQueue(Arc<Mutex<TurnState>>);
 
 #[derive(Debug)]
 struct TurnState {
@@ -58,7 +58,7 @@ struct ClassState {
 /// Occupied places; dropping returns them.
 #[derive(Debug)]
 pub(crate) struct Seats {
-    turns: Turns,
+    turns: FairQueue,
     owner: Owner,
     kind: QueueKind,
     n: usize,
@@ -99,7 +99,7 @@ impl Drop for Seats {
     }
 }
 
-impl Turns {
+impl FairQueue {
     pub(crate) fn new(n_places: usize) -> Self {
         Self(Arc::new(Mutex::new(TurnState {
             n: n_places,
@@ -116,8 +116,8 @@ impl Turns {
     }
 
     /// Distributes up to `n` places of each lane to queues with due executions.
-    pub(crate) fn deal(&self, due: Vec<Queue>, n: usize) -> Vec<(Queue, Seats)> {
-        let mut by_lane: BTreeMap<Lane, Vec<Queue>> = BTreeMap::new();
+    pub(crate) fn deal(&self, due: Vec<ExecutionQueue>, n: usize) -> Vec<(ExecutionQueue, Seats)> {
+        let mut by_lane: BTreeMap<Lane, Vec<ExecutionQueue>> = BTreeMap::new();
         for queue in due {
             by_lane.entry(queue.kind.lane).or_default().push(queue);
         }
@@ -173,7 +173,7 @@ impl TurnState {
     }
 
     /// The number of places per queue.
-    fn deal(&mut self, lane: Lane, queues: &[Queue], n: usize) -> HashMap<i64, usize> {
+    fn deal(&mut self, lane: Lane, queues: &[ExecutionQueue], n: usize) -> HashMap<i64, usize> {
         let lane = self.lanes.entry(lane).or_default();
         let mut waiting: BTreeMap<Owner, BTreeMap<ExecutionClass, Vec<i64>>> = BTreeMap::new();
         for queue in queues {
@@ -287,8 +287,8 @@ mod tests {
         QueueKind { lane: Lane::Code, class }
     }
 
-    fn queue(id: i64, project: &str, class: ExecutionClass) -> Queue {
-        Queue {
+    fn queue(id: i64, project: &str, class: ExecutionClass) -> ExecutionQueue {
+        ExecutionQueue {
             id,
             project: Some(project.parse().unwrap()),
             rule: Some("r".parse().unwrap()),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     /// Takes one place at a time, returns it before the next one, and counts the places per queue.
-    fn one_by_one(turns: &Turns, queues: &[Queue], n: usize) -> BTreeMap<i64, usize> {
+    fn one_by_one(turns: &FairQueue, queues: &[ExecutionQueue], n: usize) -> BTreeMap<i64, usize> {
         let mut counts = BTreeMap::new();
         for _ in 0..n {
             for (queue, seats) in turns.deal(queues.to_vec(), 1) {
@@ -308,7 +308,7 @@ mod tests {
         counts
     }
 
-    fn held(turns: &Turns) -> usize {
+    fn held(turns: &FairQueue) -> usize {
         turns.lock().lanes.values().map(|lane| lane.n_held).sum()
     }
 
@@ -322,14 +322,14 @@ mod tests {
             queue(4, "b", Continuous),
         ];
         // Also if only one place is free at a time.
-        let turns = Turns::new(N_PLACES);
+        let turns = FairQueue::new(N_PLACES);
         let counts = one_by_one(&turns, &queues, 1_000);
         assert_eq!(counts, [(1, 400), (2, 100), (3, 250), (4, 250)].into());
     }
 
     #[test]
     fn one_class_of_one_project_holds_a_third_and_leaves_room_for_all_others() {
-        let turns = Turns::new(N_PLACES);
+        let turns = FairQueue::new(N_PLACES);
         let hog = || vec![queue(1, "hog", ExecutionClass::Backfill)];
         let mut holding = Vec::new();
         for _ in 0..20 {
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_lane_that_is_full_of_waiting_models_leaves_the_other_one_empty() {
-        let turns = Turns::new(N_PLACES);
+        let turns = FairQueue::new(N_PLACES);
         let mut holding = Vec::new();
         for project in 0..1_000 {
             let project = format!("p{project}").parse().unwrap();
@@ -366,7 +366,7 @@ mod tests {
             n_places in 0_usize..40,
             steps in proptest::collection::vec((0_u8..6, 0_usize..5, 0_usize..20, any::<bool>()), 1..60),
         ) {
-            let turns = Turns::new(n_places);
+            let turns = FairQueue::new(n_places);
             let mut holding: Vec<Seats> = Vec::new();
             for (project, class, n, is_dealt) in steps {
                 let name = format!("p{project}");

@@ -59,7 +59,7 @@ use tokio_util::sync::CancellationToken;
 
 use catalog::CatalogCache;
 use deps::{Inner, NEVER};
-use fair_queue::Turns;
+use fair_queue::FairQueue;
 use open_calls::OpenCalls;
 use work::Batch;
 
@@ -85,7 +85,7 @@ impl Scheduler {
     pub fn new(deps: Deps) -> Self {
         Self {
             inner: Arc::new(Inner {
-                turns: Turns::new(deps.options.n_places),
+                turns: FairQueue::new(deps.options.n_places),
                 memory: MemoryBudget::new(
                     deps.options.max_memory_bytes,
                     deps.options.max_memory_bytes / 2,

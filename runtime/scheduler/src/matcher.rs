@@ -71,7 +71,7 @@ impl ObservationChange<'_> {
 }
 
 /// Changes of observations of one project.
-type Changes<'w> = BTreeMap<(TraceId, ObservationId), ObservationChange<'w>>;
+type ObservationChanges<'w> = BTreeMap<(TraceId, ObservationId), ObservationChange<'w>>;
 
 /// Data of a trace that the rules of a pass read.
 #[derive(Default)]
@@ -157,7 +157,7 @@ impl Inner {
         pass: &mut Pass<'_>,
         touched: &[IngestChange],
     ) -> Result<(), Error> {
-        let mut observations: HashMap<&ProjectId, Changes<'_>> = HashMap::new();
+        let mut observations: HashMap<&ProjectId, ObservationChanges<'_>> = HashMap::new();
         let mut traces: HashMap<&ProjectId, HashMap<&TraceId, Timestamp>> = HashMap::new();
         for row in touched {
             let at = row.received_at;
@@ -195,7 +195,7 @@ impl Inner {
         &self,
         pass: &mut Pass<'_>,
         project: &ProjectId,
-        changes: &Changes<'_>,
+        changes: &ObservationChanges<'_>,
     ) -> Result<(), Error> {
         let rules = pass.catalog.observation_rules(project);
         let reads_content = rules.iter().any(|rule| rule.reads_content);
@@ -276,7 +276,7 @@ impl Inner {
 
     async fn match_watches(&self, pass: &mut Pass<'_>, watches: Vec<Watch>) -> Result<(), Error> {
         let n_before = pass.batch.watches.len();
-        let mut observations: BTreeMap<&ProjectId, Changes<'_>> = BTreeMap::new();
+        let mut observations: BTreeMap<&ProjectId, ObservationChanges<'_>> = BTreeMap::new();
         for watch in &watches {
             match &watch.target {
                 Target::Observation(trace, observation) => {

@@ -42,7 +42,7 @@ const SESSION_BYTES: usize = 8 << 20;
 /// Content of observations that is read at a time if only the metadata is kept.
 const FILTER_BYTES: usize = 8 << 20;
 
-type Key = (TraceId, ObservationId);
+type ObservationKey = (TraceId, ObservationId);
 
 /// A part of a batch, and the bytes to reserve for it.
 #[derive(Debug, Default)]
@@ -205,9 +205,9 @@ impl Inner {
             Target::Observation(trace, id) => Some((trace.clone(), id.clone())),
             Target::Trace(_) | Target::Session(_) => None,
         };
-        let keys: Vec<Key> = all.iter().filter_map(key).collect();
+        let keys: Vec<ObservationKey> = all.iter().filter_map(key).collect();
         let sizes = telemetry.content_sizes(project, &keys).await?;
-        let of_observations: HashMap<Key, usize> = keys.into_iter().zip(sizes).collect();
+        let of_observations: HashMap<ObservationKey, usize> = keys.into_iter().zip(sizes).collect();
         let mut units = Vec::with_capacity(all.len());
         for uses in all {
             let content_bytes = match uses.target {
@@ -295,7 +295,7 @@ impl Inner {
     pub(crate) async fn for_filters(
         &self,
         project: &ProjectId,
-        keys: &[Key],
+        keys: &[ObservationKey],
         reads_content: bool,
     ) -> Result<Vec<Observation>, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;

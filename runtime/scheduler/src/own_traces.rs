@@ -16,7 +16,7 @@ use crate::catalog::PreparedAssignment;
 use crate::deps::Inner;
 
 /// An execution that ends, with its evaluator.
-pub(crate) struct Evaluated<'a> {
+pub(crate) struct EvaluatedExecution<'a> {
     pub(crate) assignment: &'a PreparedAssignment,
     /// The current name of the evaluator.
     pub(crate) name: &'a str,
@@ -25,7 +25,10 @@ pub(crate) struct Evaluated<'a> {
 }
 
 /// The root of the trace of an execution; `None` until the execution ends.
-pub(crate) fn root(finished: &ExecutionEnd<'_>, by: &Evaluated<'_>) -> Option<Observation> {
+pub(crate) fn root(
+    finished: &ExecutionEnd<'_>,
+    by: &EvaluatedExecution<'_>,
+) -> Option<Observation> {
     if !finished.calls_models || !finished.outcome.is_final() {
         return None;
     }
@@ -74,7 +77,7 @@ fn shown(score: &NewScore) -> Value {
     json!({ "id": score.id, "name": score.name, "value": value, "comment": score.comment })
 }
 
-fn metadata(finished: &ExecutionEnd<'_>, by: &Evaluated<'_>) -> Map<String, Value> {
+fn metadata(finished: &ExecutionEnd<'_>, by: &EvaluatedExecution<'_>) -> Map<String, Value> {
     let made = &finished.execution.made;
     let version = &by.assignment.evaluator.evaluator.version;
     let known = [

@@ -14,7 +14,7 @@ use crate::deps::Inner;
 /// Characters of an invalid id that a message repeats.
 const MAX_SHOWN: usize = 80;
 
-type Key = (TraceId, ObservationId);
+type ObservationKey = (TraceId, ObservationId);
 
 impl Inner {
     /// Replaces each result with a score that points outside the trace of its target, if the target has one,
@@ -25,14 +25,14 @@ impl Inner {
         targets: &[&Target],
         results: &mut [CallResult],
     ) -> Result<(), perpend_db::Error> {
-        let pointed: HashSet<Key> = targets
+        let pointed: HashSet<ObservationKey> = targets
             .iter()
             .zip(results.iter())
             .flat_map(|(target, result)| pointers(target, result))
             .filter_map(|(_, key)| key)
             .collect();
-        let pointed: Vec<Key> = pointed.into_iter().collect();
-        let found: HashSet<Key> = match pointed.is_empty() {
+        let pointed: Vec<ObservationKey> = pointed.into_iter().collect();
+        let found: HashSet<ObservationKey> = match pointed.is_empty() {
             true => HashSet::new(),
             false => {
                 let store = &self.deps.store;
@@ -64,7 +64,7 @@ impl Inner {
 fn pointers<'r>(
     target: &'r Target,
     result: &'r CallResult,
-) -> impl Iterator<Item = (&'r PluginScore, Option<Key>)> {
+) -> impl Iterator<Item = (&'r PluginScore, Option<ObservationKey>)> {
     let scores = result.outcome.as_ref().into_iter().flatten();
     scores.filter_map(move |score| {
         let id = ObservationId::new(score.observation_id.as_deref()?).ok();

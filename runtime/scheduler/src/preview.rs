@@ -28,7 +28,7 @@ use crate::deps::Inner;
 use crate::matcher::TraceData;
 use crate::target::ObservationRow;
 use crate::trial::{MAX_ITEMS_BYTES, items_too_large};
-use crate::whole_targets::Whole;
+use crate::whole_targets::WholeTarget;
 
 /// Maximum of examined observations if their row is enough.
 const MAX_OBSERVATIONS: usize = 10_000;
@@ -268,7 +268,7 @@ impl Inner {
                     let scores = self.trace_scores(project, &trace.id, rule.reads_scores()).await?;
                     let (target, name) = (Target::Trace(trace.id.clone()), trace.name.clone());
                     let at = trace.timestamp;
-                    let whole = Whole::Trace(Box::new(trace), scores);
+                    let whole = WholeTarget::Trace(Box::new(trace), scores);
                     found.take_whole(project, rule, (&target, &whole, progress), (name, at));
                 }
             }
@@ -453,7 +453,7 @@ impl PreviewState {
         &mut self,
         project: &ProjectId,
         rule: &PreparedRule,
-        (target, whole, progress): (&Target, &Whole, &Progress),
+        (target, whole, progress): (&Target, &WholeTarget, &Progress),
         (name, at): (Option<String>, Timestamp),
     ) {
         let timing = &rule.rule.timing;

@@ -22,12 +22,12 @@ use crate::rule_dependencies::{OpenRules, is_open, next_poll};
 use crate::target::{SessionRow, TraceRow};
 
 /// A trace or a session to be decided, with its scores.
-pub(crate) enum Whole {
+pub(crate) enum WholeTarget {
     Trace(Box<Trace>, Vec<NewScore>),
     Session(Box<Session>, Vec<NewScore>),
 }
 
-impl Whole {
+impl WholeTarget {
     /// The row for filters.
     pub(crate) fn row(&self, completion: Completion) -> Box<dyn Row + '_> {
         match self {
@@ -38,7 +38,7 @@ impl Whole {
         }
     }
 
-    /// The target for [`decide`], with its [`Whole::row`].
+    /// The target for [`decide`], with its [`WholeTarget::row`].
     pub(crate) fn complete<'a>(
         &'a self,
         (project, target): (&'a ProjectId, &'a Target),
@@ -201,7 +201,7 @@ impl Inner {
         let ledger = &self.deps.store.ledger;
         let all = ledger.executions_over(project, target).await?;
         let (mut next, mut waiting) = (None, Vec::new());
-        let mut seen: Option<Whole> = None;
+        let mut seen: Option<WholeTarget> = None;
         for rule in &rules {
             let existing = of_rule(&all, &rule.rule.id, target);
             if is_open(&existing) {
@@ -277,7 +277,7 @@ impl Inner {
         project: &ProjectId,
         target: &Target,
         rules: &[&Arc<PreparedRule>],
-    ) -> Result<Option<Whole>, perpend_db::Error> {
+    ) -> Result<Option<WholeTarget>, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         let reads_scores = rules.iter().any(|rule| rule.reads_scores());
         Ok(match target {
@@ -285,7 +285,7 @@ impl Inner {
                 None => None,
                 Some(trace) => {
                     let scores = self.trace_scores(project, id, reads_scores).await?;
-                    Some(Whole::Trace(Box::new(trace), scores))
+                    Some(WholeTarget::Trace(Box::new(trace), scores))
                 }
             },
             Target::Session(id) => {
@@ -298,7 +298,7 @@ impl Inner {
                             false => Vec::new(),
                         };
                         let scores = scores.into_iter().map(|score| score.written);
-                        Some(Whole::Session(Box::new(session), scores.collect()))
+                        Some(WholeTarget::Session(Box::new(session), scores.collect()))
                     }
                 }
             }

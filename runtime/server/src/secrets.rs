@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use perpend_catalog::sealed::{Sealed, SealedAt};
+use perpend_catalog::sealed::{SealedAt, SealedValue};
 use perpend_config::Config;
 use perpend_db::DatabaseUrl;
 use perpend_domain::ids::IdSource;
@@ -226,12 +226,12 @@ async fn verify_key(
 
 /// Whether the key may be that of a database without a canary. One decrypted value is sufficient: the others were encrypted with
 /// an earlier key.
-fn decrypts_some(lost: &[String], sealed: &[Sealed]) -> bool {
+fn decrypts_some(lost: &[String], sealed: &[SealedValue]) -> bool {
     sealed.is_empty() || lost.len() < sealed.len()
 }
 
 /// Names of the values that this key does not decrypt.
-fn unreadable(vault: &Vault, sealed: &[Sealed]) -> Vec<String> {
+fn unreadable(vault: &Vault, sealed: &[SealedValue]) -> Vec<String> {
     let lost = sealed.iter().filter(|value| {
         let owner = value.at.owner(&value.project);
         vault.unseal(&owner, &value.secret).is_err()
@@ -239,7 +239,7 @@ fn unreadable(vault: &Vault, sealed: &[Sealed]) -> Vec<String> {
     lost.map(name).collect()
 }
 
-fn name(value: &Sealed) -> String {
+fn name(value: &SealedValue) -> String {
     match &value.at {
         SealedAt::Connection(provider) => {
             format!("the LLM connection {provider:?} of project {}", value.project)

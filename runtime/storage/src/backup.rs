@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use perpend_db::file::{self, Change};
+use perpend_db::file::{self, TableChange};
 
 use perpend_db::Error;
 
@@ -30,13 +30,13 @@ pub async fn inspect(file: &Path) -> Result<Contents, Error> {
 /// When the file cannot be changed.
 pub async fn begin_anew(file: &Path) -> Result<(), Error> {
     let changes = [
-        Change { table: "browser_sessions", sql: "DELETE FROM browser_sessions", values: &[] },
-        Change {
+        TableChange { table: "browser_sessions", sql: "DELETE FROM browser_sessions", values: &[] },
+        TableChange {
             table: "executions",
             sql: "UPDATE executions SET state = 0, fence = 0 WHERE state = 1",
             values: &[],
         },
-        Change {
+        TableChange {
             table: "blob_exports",
             sql: "UPDATE blob_exports SET leased_until = 0",
             values: &[],

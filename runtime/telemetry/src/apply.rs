@@ -19,7 +19,7 @@ use super::row::{self, ObservationRow, RowLocation};
 use super::transaction_state::{TraceChange, TransactionState};
 use super::{Tenant, block};
 use crate::Error;
-use perpend_db::Table;
+use perpend_db::NumberedTable;
 use perpend_db::{Arg, ColumnType, Sized, Tx, value_list, value_rows};
 
 /// Two nodes may write a span and its log records at the same time, and neither would see the rows of the
@@ -87,12 +87,12 @@ const LINK_MEDIA: &str = "
     VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (tenant, trace_id, observation_id, field, media_id) DO NOTHING";
 
-type Pair = (TraceId, ObservationId);
+type ObservationKey = (TraceId, ObservationId);
 
 /// Result of writing a batch.
 pub(super) struct BatchOutcome {
     /// Observations that are new or have changed.
-    pub(super) changed: Vec<Pair>,
+    pub(super) changed: Vec<ObservationKey>,
     /// Whether each of its observations is new and was written as prepared.
     pub(super) is_all_new: bool,
 }
@@ -134,7 +134,7 @@ pub(super) async fn apply<'b>(
     gathered: &mut TransactionState<'b>,
 ) -> Result<BatchOutcome, Error> {
     let BatchArrival { tenant, now, .. } = arrival;
-    let mut changed: Vec<Pair> = Vec::new();
+    let mut changed: Vec<ObservationKey> = Vec::new();
     let mut is_all_new = insert_rows(tx, arrival, batch, gathered, &mut changed).await?;
     insert_logs(tx, tenant, &batch.logs, now).await?;
     for pair in spans_to_join(tx, tenant, batch, gathered).await? {
@@ -159,14 +159,14 @@ async fn insert_rows<'b>(
     arrival: BatchArrival<'_>,
     batch: &'b PreparedBatch,
     gathered: &mut TransactionState<'b>,
-    changed: &mut Vec<Pair>,
+    changed: &mut Vec<ObservationKey>,
 ) -> Result<bool, Error> {
     let BatchArrival { tenant, now, .. } = arrival;
     let n_rows = batch.traces.iter().map(|trace| trace.rows.len()).sum();
     let n_blocks = batch.traces.iter().map(|trace| trace.blocks.len()).sum();
     let fresh = &mut gathered.fresh;
-    let seqs = fresh.take(tx, Table::Observations, n_rows).await?;
-    let payload_seqs = fresh.take(tx, Table::Payloads, n_blocks).await?;
+    let seqs = fresh.take(tx, NumberedTable::Observations, n_rows).await?;
+    let payload_seqs = fresh.take(tx, NumberedTable::Payloads, n_blocks).await?;
     let mut rows: Vec<(RowLocation, &'b PreparedRow)> = Vec::with_capacity(n_rows);
     let mut blocks: Vec<(i64, &[u8])> = Vec::with_capacity(n_blocks);
     for trace in &batch.traces {
@@ -220,7 +220,7 @@ async fn insert_rows<'b>(
     Ok(false)
 }
 
-fn pair(observation: &Observation) -> Pair {
+fn pair(observation: &Observation) -> ObservationKey {
     (observation.trace_id.clone(), observation.id.clone())
 }
 
@@ -357,7 +357,7 @@ async fn rewrite(
         place.place = 0;
         place.payload = None;
         if !content.is_empty() {
-            let fresh = gathered.fresh.take(tx, Table::Payloads, 1).await?;
+            let fresh = gathered.fresh.take(tx, NumberedTable::Payloads, 1).await?;
             let body = block::pack(&[content])?;
             for seq in fresh {
                 insert_blocks(tx, &[(seq, &body)]).await?;
@@ -448,8 +448,8 @@ async fn spans_to_join(
     tenant: &Tenant,
     batch: &PreparedBatch,
     gathered: &mut TransactionState<'_>,
-) -> Result<BTreeSet<Pair>, Error> {
-    let mut pairs: BTreeSet<Pair> =
+) -> Result<BTreeSet<ObservationKey>, Error> {
+    let mut pairs: BTreeSet<ObservationKey> =
         batch.logs.iter().map(|log| (log.trace_id.clone(), log.observation_id.clone())).collect();
     if !batch.logs.is_empty() {
         // Also for the following batches of this transaction.
@@ -496,7 +496,7 @@ async fn spans_to_join(
 async fn join(
     tx: &mut Tx,
     arrival: BatchArrival<'_>,
-    (trace, id): &Pair,
+    (trace, id): &ObservationKey,
     gathered: &mut TransactionState<'_>,
 ) -> Result<bool, Error> {
     let tenant = arrival.tenant;
@@ -522,7 +522,7 @@ async fn touch_traces(
     BatchArrival { tenant, now, place }: BatchArrival<'_>,
     batch: &PreparedBatch,
     gathered: &mut TransactionState<'_>,
-    changed: &[Pair],
+    changed: &[ObservationKey],
 ) -> Result<(), Error> {
     let traces: BTreeSet<&TraceId> = changed.iter().map(|(trace, _)| trace).collect();
     let arrived: HashMap<&TraceId, &PreparedTrace> =

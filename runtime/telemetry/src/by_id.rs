@@ -27,7 +27,7 @@ pub struct ObservationMatches {
 }
 
 perpend_db::record! {
-    struct StepRow {
+    struct ObservationIdRow {
         trace_id: String,
         name: String,
     }
@@ -123,7 +123,7 @@ impl Telemetry {
             i64::from(limit).into(),
         ];
         let sql = observations_by_id_sql(self.pool.is_postgres());
-        let rows: Vec<StepRow> = self.pool.select(&sql, &args).await?;
+        let rows: Vec<ObservationIdRow> = self.pool.select(&sql, &args).await?;
         let found = rows.into_iter().map(|row| Ok((checked("trace", &row.trace_id)?, row.name)));
         Ok(ObservationMatches {
             found: found.collect::<Result<_, Error>>()?,

@@ -12,7 +12,7 @@ use crate::{Error, Telemetry};
 use perpend_db::{Sized, Tx, checked, query, value_list};
 
 perpend_db::record! {
-    struct TouchedRow {
+    struct ChangeRow {
         seq: i64,
         project_id: String,
         received_at: i64,
@@ -154,7 +154,7 @@ impl Telemetry {
     /// # Errors
     /// When the database fails.
     pub async fn touched(&self, limit: u32) -> Result<Vec<IngestChange>, Error> {
-        let rows: Vec<TouchedRow> =
+        let rows: Vec<ChangeRow> =
             query(TOUCHED).bind(i64::from(limit)).fetch_all(&self.pool).await?;
         let touched = rows.into_iter().map(|row| {
             let mut touched = IngestChange {

@@ -19,7 +19,7 @@ use crate::Error;
 /// Approximate size in bytes: at 20,000 spans of 1.4 KB per second a good half second of them.
 const MAX_BYTES: usize = 24 << 20;
 
-type Pair = (TraceId, ObservationId);
+type ObservationKey = (TraceId, ObservationId);
 type Key = (i64, TraceId, ObservationId);
 
 /// The latest observations; the oldest are evicted first.
@@ -80,7 +80,7 @@ impl ObservationCache {
     }
 
     /// Removes observations before they are replaced.
-    pub(super) fn forget(&self, tenant: i64, changed: &[Pair]) {
+    pub(super) fn forget(&self, tenant: i64, changed: &[ObservationKey]) {
         let mut cached = self.lock();
         cached.n_forgotten += 1;
         for (trace, id) in changed {
@@ -96,9 +96,9 @@ impl ObservationCache {
     }
 
     /// Sizes of the contents of the cached observations.
-    pub(super) fn sizes(&self, tenant: i64, keys: &[Pair]) -> Vec<Option<usize>> {
+    pub(super) fn sizes(&self, tenant: i64, keys: &[ObservationKey]) -> Vec<Option<usize>> {
         let cached = self.lock();
-        let size = |pair: &Pair| {
+        let size = |pair: &ObservationKey| {
             let row = cached.rows.get(&key(tenant, &pair.0, &pair.1))?;
             Some(row.content.len())
         };
@@ -109,9 +109,9 @@ impl ObservationCache {
     pub(super) fn split<'k>(
         &self,
         tenant: i64,
-        keys: &'k [Pair],
+        keys: &'k [ObservationKey],
         with_content: bool,
-    ) -> Result<(Vec<Observation>, Vec<&'k Pair>), Error> {
+    ) -> Result<(Vec<Observation>, Vec<&'k ObservationKey>), Error> {
         let mut here: Vec<Arc<PreparedRow>> = Vec::with_capacity(keys.len());
         let mut elsewhere = Vec::new();
         let mut cached = self.lock();

@@ -15,7 +15,7 @@ use super::rollup::Changes;
 use super::row;
 use crate::Error;
 use perpend_db::{Arg, ColumnType, Sized, Tx, value_list, value_rows};
-use perpend_db::{Numbers, Table};
+use perpend_db::{NumberedTable, Numbers};
 
 const N_TRACE_COLUMNS: usize = 10 + row::TRACE_COMPUTED.len() + 1;
 
@@ -46,7 +46,7 @@ const TOUCH_TRACE: &str = "
 
 /// The number of a trace, and the batch of the transaction that inserted it, if any.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Number {
+pub(super) struct TraceNumber {
     pub(super) number: i64,
     pub(super) made_by: Option<usize>,
 }
@@ -73,7 +73,7 @@ struct TracePart<'b> {
 /// State that a transaction collects from its batches.
 #[derive(Debug, Default)]
 pub(super) struct TransactionState<'b> {
-    numbers: HashMap<(i64, &'b str), Number>,
+    numbers: HashMap<(i64, &'b str), TraceNumber>,
     touched: BTreeMap<(i64, TraceId), TraceChange>,
     pub(super) rollups: Changes<'b>,
     pub(super) fresh: Numbers,
@@ -114,7 +114,7 @@ impl<'b> TransactionState<'b> {
     }
 
     async fn insert(&mut self, tx: &mut Tx, parts: &[TracePart<'b>]) -> Result<(), Error> {
-        let numbers = self.fresh.take(tx, Table::Traces, parts.len()).await?;
+        let numbers = self.fresh.take(tx, NumberedTable::Traces, parts.len()).await?;
         let rows: Vec<(i64, &TracePart<'b>)> = numbers.iter().copied().zip(parts).collect();
         let n_made = tx
             .execute_for(&INSERT_TRACES, &rows, |args, (number, part)| {
@@ -143,7 +143,7 @@ impl<'b> TransactionState<'b> {
             if are_all_made || made.contains(&number) {
                 let made_by = Some(part.batch);
                 let key = (part.tenant, part.trace.id.as_str());
-                self.numbers.insert(key, Number { number, made_by });
+                self.numbers.insert(key, TraceNumber { number, made_by });
             }
         }
         Ok(())
@@ -168,7 +168,7 @@ impl<'b> TransactionState<'b> {
                 let Ok(at) = chunk.binary_search_by(key) else {
                     continue;
                 };
-                let number = Number { number: cells[0].int()?, made_by: None };
+                let number = TraceNumber { number: cells[0].int()?, made_by: None };
                 let id = chunk[at].trace.id.as_str();
                 self.numbers.insert((first.tenant, id), number);
             }
@@ -178,7 +178,7 @@ impl<'b> TransactionState<'b> {
     }
 
     /// The number of a trace of one of the batches.
-    pub(super) fn number_of(&self, tenant: i64, id: &TraceId) -> Option<Number> {
+    pub(super) fn number_of(&self, tenant: i64, id: &TraceId) -> Option<TraceNumber> {
         self.numbers.get(&(tenant, id.as_str())).copied()
     }
 

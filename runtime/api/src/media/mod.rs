@@ -18,7 +18,7 @@ use perpend_http_kit::auth::{Act, Requirement};
 use perpend_http_kit::extract::{Body, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::routes::Operation;
-use perpend_telemetry::media::{MediaReference, Medium, NewMedia, UploadReport};
+use perpend_telemetry::media::{MediaOwner, Medium, NewMedia, UploadReport};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
@@ -94,7 +94,7 @@ struct MediaInput {
 }
 
 impl MediaInput {
-    fn location(&self) -> Result<MediaReference, Problem> {
+    fn location(&self) -> Result<MediaOwner, Problem> {
         let ids = [
             ("traceId", &self.trace_id),
             ("observationId", &self.observation_id),
@@ -108,10 +108,10 @@ impl MediaInput {
         }
         match (&self.trace_id, &self.dataset_id, &self.dataset_item_id) {
             (Some(trace), None, None) => {
-                Ok(MediaReference::Trace(trace.clone(), self.observation_id.clone()))
+                Ok(MediaOwner::Trace(trace.clone(), self.observation_id.clone()))
             }
             (None, Some(dataset), Some(item)) if self.observation_id.is_none() => {
-                Ok(MediaReference::Item(dataset.clone(), item.clone()))
+                Ok(MediaOwner::Item(dataset.clone(), item.clone()))
             }
             _ => Err(Problem::body(
                 "traceId",
@@ -196,7 +196,7 @@ async fn announce_media(
 ) -> Result<Answer<AnnouncedMedium, 201>, Problem> {
     let new = input.check()?;
     let project = &caller.project;
-    if let MediaReference::Item(dataset, _) = &new.place {
+    if let MediaOwner::Item(dataset, _) = &new.place {
         let known = app.store.catalog.dataset_by_id(project, dataset).await?;
         known.ok_or_else(|| Problem::not_found("dataset"))?;
     }

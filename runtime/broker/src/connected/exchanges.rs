@@ -15,7 +15,7 @@ use perpend_domain::plugin::CallOrigin;
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
 use perpend_executions::{
-    AttemptKey, CallKey, InsufficientBudget, KeptResponse, NewExchange, Reservation, Spending,
+    AttemptKey, CallKey, CostReservation, InsufficientBudget, KeptResponse, NewExchange, Spending,
 };
 use perpend_llm::{
     Admission, CallObserver, ErrorClass, Estimate, Failure, Priority, ProviderAnswer, ProviderCall,
@@ -60,7 +60,7 @@ pub(super) struct Exchanges {
     max_cost: Mutex<Option<f64>>,
     spent: Mutex<Option<ExhaustedBudget>>,
     /// The exhausted budget that the exchange waits for, and the reservation to make.
-    blocked_by: Mutex<Option<(ScopedBudget, Reservation)>>,
+    blocked_by: Mutex<Option<(ScopedBudget, CostReservation)>>,
     /// Set from the time when the call is the first of a queue until its reservation is made or refused.
     first_place: Mutex<Option<FirstPlace>>,
 }
@@ -282,7 +282,7 @@ impl Exchanges {
         let n = self.n_announced.fetch_add(1, Ordering::Relaxed);
         let timeout = i64::from(self.target.slot.limits.timeout_ms);
         let now = self.models.clock.now();
-        let reservation = Reservation {
+        let reservation = CostReservation {
             id: format!(
                 "{}/{}/{}/{}/{n}",
                 attempt_key.execution, attempt_key.attempt, self.key.call, self.key.request
@@ -482,7 +482,7 @@ impl Exchanges {
 }
 
 /// Whether a budget is too low for a call even if all calls in flight cost nothing.
-fn is_spent(reservation: &Reservation, spending: Spending, limit: f64) -> bool {
+fn is_spent(reservation: &CostReservation, spending: Spending, limit: f64) -> bool {
     let settled = Spending { reserved: 0.0, ..spending };
     reservation.fits(settled, limit).is_none()
 }

@@ -256,14 +256,14 @@ async fn insert_version(
 }
 
 /// Versions to delete, and versions that include one of them.
-struct Plan {
+struct DeletionPlan {
     gone: Vec<i64>,
     newest_left: Option<i64>,
     takes_latest: bool,
     including: Vec<(String, i64)>,
 }
 
-impl Plan {
+impl DeletionPlan {
     fn new(
         name: &PromptName,
         versions: &[VersionRow],
@@ -421,7 +421,7 @@ impl Catalog {
                 .bind(name.as_str())
                 .fetch_all(&mut tx)
                 .await?;
-            let plan = Plan::new(name, &versions, references, which);
+            let plan = DeletionPlan::new(name, &versions, references, which);
             if plan.gone.is_empty() {
                 return Ok(PromptDeletion::NotFound);
             }

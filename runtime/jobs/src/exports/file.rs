@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// A file that is being written; its bytes are taken out in parts.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct ExportFile {
     file_type: FileType,
     columns: Vec<String>,
     bytes: Bytes,
@@ -96,7 +96,7 @@ fn line<'v>(cells: impl Iterator<Item = &'v Value>) -> String {
     line
 }
 
-impl File {
+impl ExportFile {
     /// # Errors
     /// Never: the bytes stay in memory.
     pub(super) fn new(
@@ -177,7 +177,7 @@ mod tests {
 
     fn made(file_type: FileType, is_compressed: bool, rows: &[[Value; 2]]) -> String {
         let columns = vec!["id".to_owned(), "tags".to_owned()];
-        let mut file = File::new(file_type, is_compressed, columns).unwrap();
+        let mut file = ExportFile::new(file_type, is_compressed, columns).unwrap();
         let mut bytes = Vec::new();
         for row in rows {
             file.row(row).unwrap();

@@ -33,8 +33,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runner::{Job, JobError, Progress};
 use bucket::Retries;
-use file::File;
-use rows::{ExportRange, Table};
+use file::ExportFile;
+use rows::{ExportRange, ExportTable};
 
 pub use rows::groups;
 
@@ -65,7 +65,7 @@ const LAST_WAIT_MS: i64 = 60 * 60_000;
 
 /// Reason for an unwritten window.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum WindowFailure {
     /// Another writer holds the export, or it was deleted.
     #[error("the lease of the export was lost")]
     Lost,
@@ -159,7 +159,7 @@ async fn next(app: &App, shutdown: &CancellationToken) -> Result<bool, JobError>
     let writing = AssertUnwindSafe(write(app, &export, &lease, now)).catch_unwind();
     let settled = tokio::select! {
         outcome = writing => {
-            let outcome = outcome.unwrap_or(Err(Failure::Broken));
+            let outcome = outcome.unwrap_or(Err(WindowFailure::Broken));
             settle(app, &export, &lease, outcome).await
         }
         // Another server continues with the unfinished file.
@@ -182,7 +182,7 @@ async fn settle(
     app: &App,
     export: &BlobExport,
     lease: &ExportLease,
-    outcome: Result<WriteProgress, Failure>,
+    outcome: Result<WriteProgress, WindowFailure>,
 ) -> Result<(), perpend_db::Error> {
     let error = match outcome {
         Ok(WriteProgress { n_rows, is_whole }) => {
@@ -196,7 +196,7 @@ async fn settle(
                 }
             };
         }
-        Err(Failure::Lost) => return Ok(()),
+        Err(WindowFailure::Lost) => return Ok(()),
         Err(error) => error,
     };
     let reason = bucket::shown(&error.to_string());
@@ -222,7 +222,7 @@ async fn write(
     export: &BlobExport,
     lease: &ExportLease,
     now: Timestamp,
-) -> Result<WriteProgress, Failure> {
+) -> Result<WriteProgress, WindowFailure> {
     let settings = &export.settings;
     let from = export.state.last_sync_at.or(settings.start);
     let to = export.state.window_end;
@@ -245,7 +245,7 @@ async fn write(
     };
     // From here on the file names of the window are fixed.
     writing.advance().await?;
-    let tables = Table::of(settings.source);
+    let tables = ExportTable::of(settings.source);
     while let Some(table) = tables.get(writing.place.n_tables) {
         writing.file(*table).await?;
         writing.advance().await?;
@@ -259,7 +259,7 @@ async fn write(
     let is_ours = app.store.catalog.finish_blob_export(lease, Some(to), next).await?;
     match is_ours {
         true => Ok(WriteProgress { n_rows: writing.n_rows, is_whole: true }),
-        false => Err(Failure::Lost),
+        false => Err(WindowFailure::Lost),
     }
 }
 
@@ -278,7 +278,7 @@ struct WindowWriter<'a> {
 
 impl WindowWriter<'_> {
     /// Stores the position, which also renews the lease.
-    async fn advance(&mut self) -> Result<(), Failure> {
+    async fn advance(&mut self) -> Result<(), WindowFailure> {
         let now = self.app.clock.now();
         let until = now.plus_millis(LEASE_MS);
         let advanced = self.app.store.catalog.advance_blob_export(
@@ -288,14 +288,14 @@ impl WindowWriter<'_> {
             &self.place,
         );
         if !advanced.await? {
-            return Err(Failure::Lost);
+            return Err(WindowFailure::Lost);
         }
         self.renewed_at = now;
         Ok(())
     }
 
     /// The name of the next file in the folder of the project.
-    fn name(&self, table: Table) -> String {
+    fn name(&self, table: ExportTable) -> String {
         let end = self.window.to.to_string().replace([':', '.'], "-");
         let ending = file::ending(self.settings.file_type, self.settings.is_compressed);
         match self.place.n_files {
@@ -306,7 +306,7 @@ impl WindowWriter<'_> {
 
     /// Writes one file, and advances the position. Each window has at least one file of each table, so that
     /// consumers can detect its end.
-    async fn file(&mut self, table: Table) -> Result<(), Failure> {
+    async fn file(&mut self, table: ExportTable) -> Result<(), WindowFailure> {
         let path = bucket::path(self.settings, &self.lease.project, &self.name(table))?;
         let mut upload = BufWriter::with_capacity(Arc::clone(&self.bucket), path, PART_BYTES)
             .with_max_concurrency(PARTS);
@@ -341,11 +341,11 @@ impl WindowWriter<'_> {
 
     async fn rows_into(
         &mut self,
-        table: Table,
+        table: ExportTable,
         upload: &mut BufWriter,
-    ) -> Result<FileEnd, Failure> {
+    ) -> Result<FileEnd, WindowFailure> {
         let (kind, is_compressed) = (self.settings.file_type, self.settings.is_compressed);
-        let mut file = File::new(kind, is_compressed, table.columns(self.settings))?;
+        let mut file = ExportFile::new(kind, is_compressed, table.columns(self.settings))?;
         let max_rows = match table.has_content(self.settings) {
             true => MAX_ROWS_WITH_CONTENT,
             false => MAX_ROWS,
@@ -385,7 +385,7 @@ impl WindowWriter<'_> {
     }
 
     /// Sent in parts: each waits for its memory, and the lease is renewed between them.
-    async fn send(&mut self, upload: &mut BufWriter, bytes: Vec<u8>) -> Result<(), Failure> {
+    async fn send(&mut self, upload: &mut BufWriter, bytes: Vec<u8>) -> Result<(), WindowFailure> {
         let mut rest = Bytes::from(bytes);
         while !rest.is_empty() {
             let part = rest.split_to(rest.len().min(PART_BYTES));
@@ -396,7 +396,7 @@ impl WindowWriter<'_> {
     }
 
     /// Renews the lease if the last renewal is old.
-    async fn renew(&mut self) -> Result<(), Failure> {
+    async fn renew(&mut self) -> Result<(), WindowFailure> {
         let age = self.app.clock.now().micros_since(self.renewed_at);
         match RENEW_MS * 1_000 <= age {
             true => self.advance().await,
@@ -413,7 +413,10 @@ enum FileEnd {
     OfFile(Option<ChangeCursor>),
 }
 
-fn append(mut file: File, rows: &[Vec<serde_json::Value>]) -> std::io::Result<(File, Vec<u8>)> {
+fn append(
+    mut file: ExportFile,
+    rows: &[Vec<serde_json::Value>],
+) -> std::io::Result<(ExportFile, Vec<u8>)> {
     for row in rows {
         file.row(row)?;
     }

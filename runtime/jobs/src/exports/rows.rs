@@ -13,7 +13,7 @@ use super::state::App;
 
 /// A table of an export, and the folder of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum ExportTable {
     Traces,
     Observations,
     ObservationsV2,
@@ -131,7 +131,7 @@ fn with_underscores(name: &str) -> String {
 
 /// A page of rows.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct RowPage {
     /// One value per column.
     pub(super) values: Vec<Vec<Value>>,
     /// The position of the last row.
@@ -149,7 +149,7 @@ pub(super) struct ExportRange<'a> {
     pub(super) limit: u32,
 }
 
-impl Table {
+impl ExportTable {
     /// The tables of a source.
     pub(super) const fn of(source: ExportSource) -> &'static [Self] {
         match source {
@@ -209,7 +209,7 @@ impl Table {
         app: &App,
         settings: &ExportSettings,
         range: ExportRange<'_>,
-    ) -> Result<Rows, perpend_db::Error> {
+    ) -> Result<RowPage, perpend_db::Error> {
         let ReadRows { views, last, is_full } = match self {
             Self::Traces => trace_views(app, range).await?,
             Self::Scores => score_views(app, range).await?,
@@ -222,7 +222,7 @@ impl Table {
             let mut take = |field: &&str| view.get_mut(*field).map(Value::take).unwrap_or_default();
             fields.iter().map(&mut take).collect()
         });
-        Ok(Rows { values: values.collect(), last, is_full })
+        Ok(RowPage { values: values.collect(), last, is_full })
     }
 
     async fn observation_views(

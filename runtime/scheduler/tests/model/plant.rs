@@ -1,7 +1,7 @@
 //! Bugs that the model must find: each changes the database as a fault of the engine would.
 
 use perpend_domain::time::Clock as _;
-use perpend_executions::{Lease, MatchBatch, Share};
+use perpend_executions::{Lease, MatchBatch, QueueShare};
 
 use crate::support::World;
 
@@ -32,7 +32,7 @@ impl Plant {
             Self::NeverFinishes => {
                 let queues = store.ledger.execution_queues().await.unwrap();
                 if let Some(queue) = queues.first() {
-                    let share = Share { queue: queue.id, n: 1 };
+                    let share = QueueShare { queue: queue.id, n: 1 };
                     let claimed = store.ledger.claim_executions(&[share], never, now).await;
                     claimed.unwrap();
                 }

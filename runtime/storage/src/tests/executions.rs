@@ -14,8 +14,8 @@ use perpend_domain::plugin::{FailureClass, LogLine};
 use perpend_domain::time::Timestamp;
 
 use perpend_executions::{
-    AttemptKey, ExecutionEnd, Lease, LeaseEnd, MatchBatch, NewWatch, Outcome, PlannedExecution,
-    Release, Reservation, ResumeScope, Share, Watch,
+    AttemptKey, CostReservation, ExecutionEnd, Lease, LeaseEnd, MatchBatch, NewWatch, Outcome,
+    PlannedExecution, QueueShare, Release, ResumeScope, Watch,
 };
 
 use crate::testing::on_each_database;
@@ -67,7 +67,8 @@ fn ending(fence: i64, started_at: Timestamp, now: Timestamp) -> LeaseEnd<'static
 
 async fn claim(store: &Store, n: u32, lease: Lease, now: Timestamp) -> Vec<Execution> {
     let queues = store.ledger.execution_queues().await.unwrap();
-    let shares: Vec<Share> = queues.iter().map(|queue| Share { queue: queue.id, n }).collect();
+    let shares: Vec<QueueShare> =
+        queues.iter().map(|queue| QueueShare { queue: queue.id, n }).collect();
     let claimed = store.ledger.claim_executions(&shares, lease, now).await;
     claimed.unwrap().into_iter().flatten().collect()
 }
@@ -259,7 +260,7 @@ async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
                     attempt: execution.attempts,
                     fence,
                 };
-                let reservation = Reservation {
+                let reservation = CostReservation {
                     id: format!("{}/{fence}", made.id),
                     usd: 0.6,
                     is_unknown: false,
@@ -407,7 +408,7 @@ async fn each_queue_gives_its_own_share_and_no_more() {
         found.sort_unstable();
         assert_eq!(found, kinds.map(|(lane, class)| (lane, class, at(5))));
         assert!(queues.iter().all(|queue| queue.project == Some(project())));
-        let share = |at: usize, n| Share { queue: queues[at].id, n };
+        let share = |at: usize, n| QueueShare { queue: queues[at].id, n };
         let shares = [share(0, 3), share(1, 99)];
         let claimed = store.ledger.claim_executions(&shares, lease(2, 60_000), at(5)).await;
         let claimed: Vec<usize> = claimed.unwrap().iter().map(Vec::len).collect();

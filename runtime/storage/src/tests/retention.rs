@@ -10,7 +10,7 @@ use perpend_domain::patch::{Patch, PatchSubject, merge};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
-use perpend_telemetry::media::{MediaReference, NewMedia};
+use perpend_telemetry::media::{MediaOwner, NewMedia};
 use serde_json::{Map, Value, json};
 
 use crate::Store;
@@ -163,7 +163,7 @@ async fn expired_media_are_requested_again_and_those_of_items_stay() {
             sha256: [n; 32],
             content_type: "image/png".to_owned(),
             content_length: 5,
-            place: MediaReference::Trace(trace_id(1).to_string(), None),
+            place: MediaOwner::Trace(trace_id(1).to_string(), None),
             field: "input".to_owned(),
         };
         for n in [1, 2] {

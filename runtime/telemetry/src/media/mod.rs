@@ -33,14 +33,14 @@ pub struct NewMedia {
     /// Number of bytes.
     pub content_length: i64,
     /// The object that refers to the medium.
-    pub place: MediaReference,
+    pub place: MediaOwner,
     /// `input`, `output`, `metadata` or `expectedOutput`.
     pub field: String,
 }
 
 /// The object that refers to a medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MediaReference {
+pub enum MediaOwner {
     /// A trace, and optionally one of its observations.
     Trace(String, Option<String>),
     /// An item of a dataset: ids of the dataset and the item.
@@ -206,10 +206,10 @@ impl Telemetry {
                 .execute(&mut tx)
                 .await?;
             let (link, first, second) = match &new.place {
-                MediaReference::Trace(trace, observation) => {
+                MediaOwner::Trace(trace, observation) => {
                     (LINK_TRACE, trace, observation.as_deref().unwrap_or_default())
                 }
-                MediaReference::Item(dataset, item) => (LINK_ITEM, dataset, item.as_str()),
+                MediaOwner::Item(dataset, item) => (LINK_ITEM, dataset, item.as_str()),
             };
             query(link)
                 .bind(project.as_str())

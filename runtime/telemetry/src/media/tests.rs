@@ -13,7 +13,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(1_760_000_000_000 + 1_000 * seconds)
 }
 
-fn new(place: MediaReference) -> NewMedia {
+fn new(place: MediaOwner) -> NewMedia {
     NewMedia {
         id: "abcdefghijklmnopqrstuv".to_owned(),
         sha256: [7; 32],
@@ -28,7 +28,7 @@ fn new(place: MediaReference) -> NewMedia {
 async fn a_medium_is_readable_when_its_bytes_are_there_and_not_before() {
     on_each_database(|store| async move {
         let telemetry = &store.telemetry;
-        let in_trace = new(MediaReference::Trace("t".to_owned(), None));
+        let in_trace = new(MediaOwner::Trace("t".to_owned(), None));
         let announced = telemetry.announce_media(&home(), &in_trace, at(0)).await;
         assert!(!announced.unwrap());
         let medium = telemetry.medium(&home(), &in_trace.id).await.unwrap().unwrap();
@@ -48,7 +48,7 @@ async fn a_medium_is_readable_when_its_bytes_are_there_and_not_before() {
             telemetry.media_bytes(&home(), &medium.id).await.unwrap().as_deref(),
             Some(&b"bytes"[..])
         );
-        let in_item = new(MediaReference::Item("d".to_owned(), "i".to_owned()));
+        let in_item = new(MediaOwner::Item("d".to_owned(), "i".to_owned()));
         assert!(
             telemetry.announce_media(&home(), &in_item, at(3)).await.unwrap(),
             "the bytes are there"
@@ -70,7 +70,7 @@ const DAY: i64 = 86_400;
 
 /// A medium whose bytes arrived at time zero.
 async fn stored(store: &Store) -> NewMedia {
-    let new = new(MediaReference::Trace("t".to_owned(), None));
+    let new = new(MediaOwner::Trace("t".to_owned(), None));
     store.telemetry.announce_media(&home(), &new, at(0)).await.unwrap();
     let medium = store.telemetry.medium(&home(), &new.id).await.unwrap().unwrap();
     store.telemetry.store_media(&home(), &medium, b"bytes", at(0)).await.unwrap();

@@ -87,7 +87,7 @@ impl StoredRow<'_> {
 
 /// The value of a metric in a row.
 enum MetricValue<'r> {
-    Number(f64),
+    TraceNumber(f64),
     Text(Cow<'r, str>),
     Nothing,
 }

@@ -38,7 +38,7 @@ pub struct ScorePage {
 /// One end of a range of the list. A range has one such condition: an index uses only one of two, and would
 /// read all rows that only the other one excludes.
 #[derive(Clone, Copy)]
-enum RangeEnd<'c> {
+enum ScoreRangeEnd<'c> {
     Open,
     At(Timestamp),
     Beyond(&'c Cursor),
@@ -48,24 +48,24 @@ enum RangeEnd<'c> {
 /// Scores from one position in the list to another.
 #[derive(Clone, Copy)]
 struct ScoreRange<'c> {
-    newest: RangeEnd<'c>,
-    oldest: RangeEnd<'c>,
+    newest: ScoreRangeEnd<'c>,
+    oldest: ScoreRangeEnd<'c>,
     is_backwards: bool,
 }
 
 impl<'c> ScoreRange<'c> {
     fn new(query: &ScoreQuery, from: Option<&'c ScoresFrom>) -> Self {
-        let at = |time: Option<Timestamp>| time.map_or(RangeEnd::Open, RangeEnd::At);
+        let at = |time: Option<Timestamp>| time.map_or(ScoreRangeEnd::Open, ScoreRangeEnd::At);
         let mut stretch =
             Self { newest: at(query.to), oldest: at(query.from), is_backwards: false };
         match from {
             Some(ScoresFrom::After(cursor)) if query.to.is_none_or(|to| cursor.at < to) => {
-                stretch.newest = RangeEnd::Beyond(cursor);
+                stretch.newest = ScoreRangeEnd::Beyond(cursor);
             }
             Some(ScoresFrom::Before(cursor)) => {
                 stretch.is_backwards = true;
                 if query.from.is_none_or(|from| from <= cursor.at) {
-                    stretch.oldest = RangeEnd::Beyond(cursor);
+                    stretch.oldest = ScoreRangeEnd::Beyond(cursor);
                 }
             }
             Some(ScoresFrom::After(_)) | None => {}
@@ -76,8 +76,8 @@ impl<'c> ScoreRange<'c> {
     /// The same range up to this score, in its direction.
     const fn until(mut self, last: &'c Cursor) -> Self {
         match self.is_backwards {
-            false => self.oldest = RangeEnd::With(last),
-            true => self.newest = RangeEnd::With(last),
+            false => self.oldest = ScoreRangeEnd::With(last),
+            true => self.newest = ScoreRangeEnd::With(last),
         }
         self
     }
@@ -120,14 +120,14 @@ fn list(
         [(stretch.newest, ["<", "<", "<="]), (stretch.oldest, [">=", ">", ">="])]
     {
         let (sign, cursor) = match end {
-            RangeEnd::Open => continue,
-            RangeEnd::At(time) => {
+            ScoreRangeEnd::Open => continue,
+            ScoreRangeEnd::At(time) => {
                 statement.push(&format!(" AND {plus}s.timestamp {at} "));
                 statement.integer(time.as_micros());
                 continue;
             }
-            RangeEnd::Beyond(cursor) => (beyond, cursor),
-            RangeEnd::With(cursor) => (with, cursor),
+            ScoreRangeEnd::Beyond(cursor) => (beyond, cursor),
+            ScoreRangeEnd::With(cursor) => (with, cursor),
         };
         statement.push(&format!(" AND ({plus}s.timestamp, s.id) {sign} ("));
         statement.integer(cursor.at.as_micros());
