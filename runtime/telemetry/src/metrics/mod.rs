@@ -3,9 +3,9 @@
 //! Three sources lead to the same groups, tried in this order:
 //! 1. **Rollups** (`rollup`): sums by hour, for whole hours and narrow dimensions.
 //! 2. **Columns** (`columns`): the database groups and aggregates, and returns single values one at a time if
-//!   a percentile needs them.
+//!    a percentile needs them.
 //! 3. **Rows** (`rows`): conditions and dimensions that need the whole observation or trace are evaluated
-//!   here.
+//!    here.
 //!
 //! Memory is bounded in each of them: by groups, by single values, and by whole rows. A query that needs more
 //! is refused with an error that names a smaller one.
