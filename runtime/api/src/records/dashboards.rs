@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use perpend_api_types::filter::Condition;
 use perpend_api_types::list::{Confirmation, NumberedList};
 use perpend_catalog::dashboards::{
-    Content, Dashboard, DashboardPatch, NewPlacement, Placement, Tile,
+    Dashboard, DashboardPatch, NewPlacement, PlacedChart, Placement, Tile,
 };
 use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
 use perpend_domain::filter::Filter;
@@ -192,8 +192,8 @@ impl PlacementInput {
         let new = NewPlacement {
             id,
             content: match field {
-                "widgetId" => Content::Widget(content_id),
-                _ => Content::Preset(content_id),
+                "widgetId" => PlacedChart::Widget(content_id),
+                _ => PlacedChart::Preset(content_id),
             },
             x: self.x.unwrap_or(0),
             y: self.y,
@@ -308,8 +308,8 @@ fn placement_view(placement: &Placement) -> PlacementView {
     PlacementView {
         id: placement.id.clone(),
         content: match &placement.content {
-            Content::Widget(id) => PlacementContent::Widget { widget_id: id.clone() },
-            Content::Preset(id) => PlacementContent::Preset { preset_id: id.clone() },
+            PlacedChart::Widget(id) => PlacementContent::Widget { widget_id: id.clone() },
+            PlacedChart::Preset(id) => PlacementContent::Preset { preset_id: id.clone() },
         },
         x: tile.x,
         y: tile.y,

@@ -4,7 +4,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use super::{Dashboard, Placement, PlacementContent, Tile};
+use super::{Dashboard, PlacedChart, Placement, Tile};
 use crate::{Catalog, Error};
 use perpend_db::{Arg, PageQuery, Tx, from_json, in_transaction, query, to_json, value_list};
 use perpend_domain::list::{NumberedPage, Paging};
@@ -28,7 +28,7 @@ pub struct NewPlacement {
     /// Its id.
     pub id: String,
     /// Content of the placement.
-    pub content: PlacementContent,
+    pub content: PlacedChart,
     /// First column.
     pub x: i64,
     /// First row; below all existing placements if absent.
@@ -109,8 +109,8 @@ impl From<PlacementRow> for Placement {
         Self {
             id: row.id,
             content: match row.widget_id {
-                Some(id) => PlacementContent::Widget(id),
-                None => PlacementContent::Preset(row.preset_id.unwrap_or_default()),
+                Some(id) => PlacedChart::Widget(id),
+                None => PlacedChart::Preset(row.preset_id.unwrap_or_default()),
             },
             tile: Tile { x: row.x, y: row.y, width: row.width, height: row.height },
         }
@@ -125,8 +125,8 @@ fn row<'a>(
     place: i64,
 ) -> [Arg<'a>; 10] {
     let (widget, preset) = match &placement.content {
-        PlacementContent::Widget(id) => (Some(id.as_str()), None),
-        PlacementContent::Preset(id) => (None, Some(id.as_str())),
+        PlacedChart::Widget(id) => (Some(id.as_str()), None),
+        PlacedChart::Preset(id) => (None, Some(id.as_str())),
     };
     let tile = placement.tile;
     [

@@ -57,14 +57,14 @@ pub struct Placement {
     /// Its id, unique on the dashboard.
     pub id: String,
     /// The content.
-    pub content: PlacementContent,
+    pub content: PlacedChart,
     /// Its position.
     pub tile: Tile,
 }
 
 /// Content of a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PlacementContent {
+pub enum PlacedChart {
     /// A widget of the project, by id.
     Widget(String),
     /// A chart that is known to clients under this name.

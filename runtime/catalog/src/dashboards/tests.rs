@@ -35,7 +35,7 @@ fn dashboard(id: &str, millis: i64) -> Dashboard {
     }
 }
 
-fn placed(id: &str, content: PlacementContent) -> NewPlacement {
+fn placed(id: &str, content: PlacedChart) -> NewPlacement {
     NewPlacement { id: id.to_owned(), content, x: 0, y: None, width: 6, height: 4 }
 }
 
@@ -78,15 +78,15 @@ async fn placements_are_stacked_and_a_placed_widget_cannot_be_deleted() {
         store.catalog.create_widget(&ours, &widget("w", 1)).await.unwrap();
         store.catalog.create_widget(&theirs, &widget("theirs", 1)).await.unwrap();
         store.catalog.create_dashboard(&ours, &dashboard("d", 1)).await.unwrap();
-        let shows = PlacementContent::Widget("w".to_owned());
+        let shows = PlacedChart::Widget("w".to_owned());
         let first = add(&store, &ours, &placed("p1", shows.clone())).await.unwrap();
         assert_eq!(first.tile.y, 0);
-        let second = placed("p2", PlacementContent::Preset("latency".to_owned()));
+        let second = placed("p2", PlacedChart::Preset("latency".to_owned()));
         assert_eq!(add(&store, &ours, &second).await.unwrap().tile.y, 4);
         for (new, conflicts) in [
             (placed("p1", shows.clone()), true),
-            (placed("p3", PlacementContent::Widget("theirs".to_owned())), false),
-            (placed("p3", PlacementContent::Widget("nothing".to_owned())), false),
+            (placed("p3", PlacedChart::Widget("theirs".to_owned())), false),
+            (placed("p3", PlacedChart::Widget("nothing".to_owned())), false),
         ] {
             match (add(&store, &ours, &new).await, conflicts) {
                 (Err(Error::Conflict(_)), true) | (Err(Error::NotFound), false) => {}
@@ -125,7 +125,7 @@ async fn a_grid_is_replaced_whole_or_not_at_all() {
         let tile = Tile { x: 0, y: 0, width: 6, height: 6 };
         let preset = |id: &str| Placement {
             id: id.to_owned(),
-            content: PlacementContent::Preset("p".to_owned()),
+            content: PlacedChart::Preset("p".to_owned()),
             tile,
         };
         let mut made = dashboard("d", 1);
@@ -134,7 +134,7 @@ async fn a_grid_is_replaced_whole_or_not_at_all() {
         store.catalog.create_dashboard(&theirs, &dashboard("d", 1)).await.unwrap();
         assert_eq!(store.catalog.dashboard(&ours, "d").await.unwrap(), Some(made));
         let missing =
-            Placement { content: PlacementContent::Widget("nothing".to_owned()), ..preset("c") };
+            Placement { content: PlacedChart::Widget("nothing".to_owned()), ..preset("c") };
         for placements in [vec![missing], vec![preset("c"), preset("c")]] {
             let patch =
                 DashboardPatch { placements: Some(placements), ..DashboardPatch::default() };
