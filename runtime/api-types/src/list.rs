@@ -149,7 +149,7 @@ fn one(of: RefOr<Schema>) -> RefOr<Schema> {
     of
 }
 
-frame!(CompleteList, "AllOf", "data": list);
+frame!(CompleteList, "ListOf", "data": list);
 frame!(NumberedList, "PageOf", "data": list, "meta": PageMeta);
-frame!(CursorList, "PartOf", "data": list, "meta": CursorMeta);
-frame!(IdResponse, "KnownBy", "id": one);
+frame!(CursorList, "CursorPageOf", "data": list, "meta": CursorMeta);
+frame!(IdResponse, "ResponseWith", "id": one);

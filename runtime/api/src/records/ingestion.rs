@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::mem;
 
 use axum::extract::{Request, State};
+use perpend_api_types::any_json::AnyJson;
 use perpend_api_types::ingestion::{
     AcceptedEvent, GenerationInput, GenerationPatch, IngestionBatch, IngestionResponse,
     RejectedEvent, SpanInput, SpanPatch, TraceInput,
@@ -227,7 +228,7 @@ async fn ingest_one(
     caller: Act,
     LenientJson(mut body): LenientJson<BTreeMap<String, Value>>,
     endpoint: SingleEndpoint,
-) -> Result<Answer<IdResponse<Value>>, Problem> {
+) -> Result<Answer<IdResponse<AnyJson>>, Problem> {
     let event_id = app.web.ids.uuid().to_string();
     let id = body.remove(endpoint.id).or_else(|| body.remove("id"));
     let id = id.filter(|id| !id.is_null());
@@ -244,7 +245,7 @@ async fn ingest_one(
     });
     let outcome = store_events(&app, &caller, vec![event], None).await?;
     match outcome.errors.first() {
-        None => Ok(Answer(IdResponse { id })),
+        None => Ok(Answer(IdResponse { id: AnyJson(id) })),
         Some(error) => Err(Problem::new(Code::InvalidBody, &*error.message)),
     }
 }

@@ -4,6 +4,7 @@ pub(super) mod find;
 mod keys;
 
 use axum::extract::{Path, State};
+use perpend_api_types::any_json::AnyJson;
 use perpend_catalog::{NewProject, ProjectPatch};
 use perpend_domain::access::Permission::{
     OrgProjectCreate, ProjectDelete, ProjectRead, ProjectUpdate,
@@ -70,7 +71,7 @@ struct Project {
     id: String,
     name: String,
     organization: Organization,
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, AnyJson>)]
     metadata: Map<String, Value>,
     /// Retention of traces in days; without limit when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +90,7 @@ struct ProjectInput {
     /// 3 to 60 characters, unique in the organization.
     name: Option<String>,
     /// At most 16 KiB of JSON.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<BTreeMap<String, AnyJson>>)]
     metadata: Option<Map<String, Value>>,
     /// Retention of traces in days: 0 for no limit, otherwise at least 3.
     retention: Option<i64>,
