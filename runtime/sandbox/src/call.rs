@@ -58,7 +58,7 @@ impl Host {
             Purpose::CheckConfig if plugin.exports.checks_config() => Arc::new(DenyAllPort),
             Purpose::CheckConfig => return CallResult::empty(),
         };
-        let mut slot = self.processors.guest(tenant, plugin.weight);
+        let mut slot = self.processors.add_guest(tenant, plugin.weight);
         poll_fn(|cx| slot.poll_running(cx, false)).await;
         let meter = Arc::new(Meter::new());
         let EvaluationCall {
@@ -102,7 +102,7 @@ impl Host {
         &self,
         pre: &JudgePre<State>,
     ) -> Result<(PluginInfo, Vec<LogLine>), Failure> {
-        let mut slot = self.processors.guest(0, 1);
+        let mut slot = self.processors.add_guest(0, 1);
         poll_fn(|cx| slot.poll_running(cx, false)).await;
         // CPU time is limited. The time to get it depends on the machine.
         let limits = Limits::default();
