@@ -1,4 +1,4 @@
-//! People: who belongs to an organization, and with which role.
+//! Users of organizations and their roles.
 //!
 //! Invariants:
 //! - **A user belongs to one organization.** Another organization with the same person has another user with

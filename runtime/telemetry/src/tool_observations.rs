@@ -69,11 +69,11 @@ impl Telemetry {
                 None => Content::default(),
             };
             let trace: TraceId = checked("trace", &row.trace_id)?;
-            let mut step = row.own.observation(trace.clone())?;
-            step.content = content;
+            let mut tool_call = row.own.observation(trace.clone())?;
+            tool_call.content = content;
             let of_trace = found.entry(trace).or_default();
             of_trace.n = row.n.unsigned_abs();
-            of_trace.observations.push(step);
+            of_trace.observations.push(tool_call);
         }
         Ok(found)
     }

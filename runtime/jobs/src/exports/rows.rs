@@ -242,14 +242,14 @@ impl ExportTable {
         let is_full = is_cut || read.len() == range.limit as usize;
         let groups = FieldGroups::new(groups().map(str::to_owned).collect(), Vec::new());
         // Records of traces are no observations; the traces contain their data.
-        let steps = read.into_iter().map(|(_, stored)| stored);
-        let steps = steps.filter(|stored| !stored.observation.is_trace_record());
-        let steps: Vec<_> = steps.collect();
-        let named = steps.iter().map(|stored| &stored.observation);
+        let observations = read.into_iter().map(|(_, stored)| stored);
+        let observations = observations.filter(|stored| !stored.observation.is_trace_record());
+        let observations: Vec<_> = observations.collect();
+        let named = observations.iter().map(|stored| &stored.observation);
         let (catalog, now) = (&app.store.catalog, app.clock.now());
         let known =
             ObservationReferences::of(catalog, &app.prices, range.project, named, now).await?;
-        let views = steps.into_iter().map(|stored| {
+        let views = observations.into_iter().map(|stored| {
             let tools = json!(stored.observation.called_tools);
             // Not shortened, unlike in lists.
             let metadata = json!(stored.observation.content.metadata);

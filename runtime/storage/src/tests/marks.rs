@@ -60,7 +60,7 @@ async fn older_traces_get_the_marks_of_their_observations() {
             let own = marks.iter().filter(|(number, ..)| *number == trace);
             own.map(|(_, mark, ..)| mark.as_str()).collect()
         };
-        assert_eq!(of(1), [""; 0], "what tells a trace of itself is no step");
+        assert_eq!(of(1), [""; 0], "the record of a trace is no observation");
         assert_eq!(of(2), ["kGENERATION", "kTOOL", "olarge \"x\"", "pgreet", "tvip"]);
         assert_eq!(of(3).len(), 101, "a kind, and as many models as a trace keeps");
         assert!(

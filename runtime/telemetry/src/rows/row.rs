@@ -445,7 +445,7 @@ fn observation_marks(names: &ObservationNames) -> Vec<String> {
     marks.collect()
 }
 
-fn step_names(marks: &[String]) -> ObservationNames {
+fn names_of_marks(marks: &[String]) -> ObservationNames {
     let [kinds, models, prompts] = OBSERVATION_MARKS.map(|of| {
         let names = marks.iter().filter_map(|mark| mark.strip_prefix(of));
         names.map(str::to_owned).collect()
@@ -616,7 +616,7 @@ impl TraceRow {
                 bookmarked: detail.bookmarked,
                 tags: detail.tags,
                 metadata: detail.metadata,
-                observation_names: step_names(&detail.steps),
+                observation_names: names_of_marks(&detail.steps),
                 root: detail.root,
                 root_is_provisional: detail.provisional,
                 duplicates: detail.duplicates,

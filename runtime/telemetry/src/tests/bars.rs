@@ -17,17 +17,17 @@ async fn traces_are_counted_in_the_stretch_in_which_they_began_and_in_their_envi
         let all = Environments::AllBut(&[]);
         assert_eq!(began(all).await, [(0, 0); 3], "nothing was sent yet");
         let starts = [(1, 0, "a"), (2, 9, "b"), (3, 10, "a"), (4, 29, "c"), (5, 30, "a")];
-        let steps = starts.map(|(n, start, environment)| {
-            let mut step = span(n, n, None);
-            (step.start, step.end) = (at(start), Some(at(start + 1)));
-            step.environment = environment.to_owned();
-            step.level = match n % 2 {
+        let spans = starts.map(|(n, start, environment)| {
+            let mut root = span(n, n, None);
+            (root.start, root.end) = (at(start), Some(at(start + 1)));
+            root.environment = environment.to_owned();
+            root.level = match n % 2 {
                 0 => Level::Error,
                 _ => Level::Default,
             };
-            step
+            root
         });
-        let write = store.telemetry.write_batch(&p, batch(steps.to_vec()), at(0));
+        let write = store.telemetry.write_batch(&p, batch(spans.to_vec()), at(0));
         write.await.unwrap();
         assert_eq!(began(all).await, [(2, 1), (1, 0), (1, 1)]);
         let no_b = Environments::AllBut(&["b", "b", "none"]);

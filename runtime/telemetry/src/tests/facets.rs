@@ -23,23 +23,23 @@ async fn values_of_the_newest_traces_are_counted_once_for_each_trace() {
     on_each_database(|store| async move {
         let p = project("p");
         assert_eq!(counted(&store, &p, 10).await, [("all".to_owned(), 0)].into());
-        let steps = (1..=5).map(|n| {
-            let mut step = span(n, n, None);
-            step.name = format!("name {}", n % 2);
-            step.user_id = (n == 5).then(|| "ada".to_owned());
-            step.tags = ["x", "y \u{0} z"].map(str::to_owned)[..(n % 3) as usize].to_vec();
+        let spans = (1..=5).map(|n| {
+            let mut root = span(n, n, None);
+            root.name = format!("name {}", n % 2);
+            root.user_id = (n == 5).then(|| "ada".to_owned());
+            root.tags = ["x", "y \u{0} z"].map(str::to_owned)[..(n % 3) as usize].to_vec();
             if n == 1 {
-                step.level = Level::Error;
+                root.level = Level::Error;
             }
-            step.kind = ObservationKind::Generation;
-            step.model = Some(format!("model {}", n % 2));
-            step.prompt = (n == 4).then(|| perpend_domain::observation::PromptLink {
+            root.kind = ObservationKind::Generation;
+            root.model = Some(format!("model {}", n % 2));
+            root.prompt = (n == 4).then(|| perpend_domain::observation::PromptLink {
                 name: "greet".to_owned(),
                 version: Some(1),
             });
-            step
+            root
         });
-        let write = store.telemetry.write_batch(&p, batch(steps.collect()), at(0));
+        let write = store.telemetry.write_batch(&p, batch(spans.collect()), at(0));
         write.await.unwrap();
         let scores = [(1, 3, "tone"), (2, 3, "tone"), (3, 4, "fit"), (4, 1, "old")];
         let scores = scores.map(|(n, trace, name)| {
@@ -78,8 +78,8 @@ async fn values_of_the_newest_traces_are_counted_once_for_each_trace() {
 async fn a_count_stops_at_its_limit_and_reports_more_rows() {
     on_each_database(|store| async move {
         let p = project("p");
-        let steps = (1..=9).map(|n| span(n, 1, None)).collect();
-        let write = store.telemetry.write_batch(&p, batch(steps), at(0));
+        let spans = (1..=9).map(|n| span(n, 1, None)).collect();
+        let write = store.telemetry.write_batch(&p, batch(spans), at(0));
         write.await.unwrap();
         let version =
             json!({"type": "string", "column": "version", "operator": "=", "value": "1.0"});

@@ -51,10 +51,10 @@ async fn a_late_trace_with_an_old_start_is_new_and_counted_once() {
         for (n, start, received) in
             [(1, 900, 10), (2, 20, 10), (3, 15, 30), (4, 950, 30), (5, 5, 30)]
         {
-            let mut step = span(n, n, None);
-            step.start = at(start);
-            step.end = Some(at(start + 1));
-            let write = store.telemetry.write_batch(&p, batch(vec![step]), at(received));
+            let mut root = span(n, n, None);
+            root.start = at(start);
+            root.end = Some(at(start + 1));
+            let write = store.telemetry.write_batch(&p, batch(vec![root]), at(received));
             write.await.unwrap();
         }
         for (started, received, from, limit, expected) in [
@@ -95,9 +95,9 @@ async fn sessions_with_new_traces_are_counted_once() {
         for (n, session, received) in
             [(1, "a", 10), (2, "a", 30), (3, "a", 30), (4, "b", 30), (5, "", 30)]
         {
-            let mut step = span(n, n, None);
-            step.session_id = (!session.is_empty()).then(|| session.to_owned());
-            let write = store.telemetry.write_batch(&p, batch(vec![step]), at(received));
+            let mut root = span(n, n, None);
+            root.session_id = (!session.is_empty()).then(|| session.to_owned());
+            let write = store.telemetry.write_batch(&p, batch(vec![root]), at(received));
             write.await.unwrap();
         }
         let all = GroupQuery::new(GroupKey::Session, 9);

@@ -38,12 +38,12 @@ async fn an_outline_is_made_from_narrow_rows_of_observations() {
         let write = telemetry.write_batch(&p, batch(spans.clone()), at(0));
         write.await.unwrap();
 
-        let mut steps = telemetry.outline_observations(&p, &trace).await.unwrap();
-        steps.sort_by(|a, b| a.id.cmp(&b.id));
+        let mut outline = telemetry.outline_observations(&p, &trace).await.unwrap();
+        outline.sort_by(|a, b| a.id.cmp(&b.id));
         let mut expected: Vec<ObservationSummary> = spans[..3].iter().map(bone_of).collect();
         expected[2].tokens = Some(i64::MAX as u64 + 2);
-        assert_eq!(steps, expected);
-        assert_eq!((steps[1].tokens, steps[1].cost, steps[1].end), (None, None, None));
+        assert_eq!(outline, expected);
+        assert_eq!((outline[1].tokens, outline[1].cost, outline[1].end), (None, None, None));
         let foreign = telemetry.outline_observations(&project("p2"), &trace).await;
         assert_eq!(foreign.unwrap(), []);
     })
@@ -56,9 +56,9 @@ async fn observations_are_read_whether_or_not_their_rows_are_adjacent() {
         let (p, trace) = (project("p1"), trace_id(1));
         let telemetry = &store.telemetry;
         let ids = || async {
-            let mut steps = telemetry.outline_observations(&p, &trace).await.unwrap();
-            steps.sort_by(|a, b| a.id.cmp(&b.id));
-            steps.into_iter().map(|step| step.id).collect::<Vec<_>>()
+            let mut outline = telemetry.outline_observations(&p, &trace).await.unwrap();
+            outline.sort_by(|a, b| a.id.cmp(&b.id));
+            outline.into_iter().map(|observation| observation.id).collect::<Vec<_>>()
         };
         let of = |n: u32| span_id(n).to_string();
         let write = |spans| telemetry.write_batch(&p, batch(spans), at(0));

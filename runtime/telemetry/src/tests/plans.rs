@@ -4,23 +4,23 @@ use super::*;
 use crate::testing::Store;
 use crate::trace_order::OrderedList;
 use crate::trace_shape::{AccessPath, ListShape};
-use crate::{observation_list, reading, refresh};
+use crate::{observation_list, plugin_reads, refresh};
 use perpend_db::query;
 use perpend_domain::trace_list::TraceOrder;
 
 /// The query plan of SQLite, one line per step.
 pub(super) async fn plan(store: &Store, sql: &str) -> Vec<String> {
     let sql = format!("EXPLAIN QUERY PLAN {sql}");
-    let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
-    steps.into_iter().map(|(_, _, _, step)| step).collect()
+    let plan_lines: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
+    plan_lines.into_iter().map(|(_, _, _, step)| step).collect()
 }
 
 #[tokio::test]
 async fn stale_traces_are_found_by_their_own_index() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
-    let steps = plan(&store, refresh::STALE_OF_TENANT).await;
-    assert!(steps[0].contains("traces_stale"), "{steps:?}");
+    let plan_lines = plan(&store, refresh::STALE_OF_TENANT).await;
+    assert!(plan_lines[0].contains("traces_stale"), "{plan_lines:?}");
     store.close().await;
 }
 
@@ -32,8 +32,8 @@ async fn adjacent_observations_are_read_in_storage_order() {
         (true, "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
         (false, "USING INDEX observations_by_trace"),
     ] {
-        let steps = plan(&store, &reading::packed_observations(false, is_together)).await;
-        assert!(steps[0].contains(way), "{steps:?}");
+        let plan_lines = plan(&store, &plugin_reads::packed_observations(false, is_together)).await;
+        assert!(plan_lines[0].contains(way), "{plan_lines:?}");
     }
     store.close().await;
 }
@@ -52,8 +52,8 @@ async fn observations_of_a_trace_are_found_by_the_trace_and_lists_by_their_time(
         let (sql, _) = observation_list::observations_from(1, &filter, false);
         let order = observation_list::OBSERVATION_ORDER;
         let sql = format!("SELECT o.detail{}{order} LIMIT 50", sql.text);
-        let steps = plan(&store, &sql).await;
-        assert!(steps[0].contains(first) && steps[1].contains(second), "{steps:?}");
+        let plan_lines = plan(&store, &sql).await;
+        assert!(plan_lines[0].contains(first) && plan_lines[1].contains(second), "{plan_lines:?}");
     }
     store.close().await;
 }
@@ -77,10 +77,10 @@ async fn traces_of_a_model_are_found_by_its_mark_unless_something_leaves_fewer()
             ..TraceQuery::default()
         };
         let statements = crate::trace_list::ordered(&project("p"), &query, None);
-        let steps = plan(&store, &statements[0]).await;
-        assert!(steps[0].contains(first), "{conditions:?}: {steps:?}");
+        let plan_lines = plan(&store, &statements[0]).await;
+        assert!(plan_lines[0].contains(first), "{conditions:?}: {plan_lines:?}");
         let sorts = |step: &String| step.contains("TEMP B-TREE") && !step.contains("LAST");
-        assert!(!steps.iter().any(sorts), "{steps:?}");
+        assert!(!plan_lines.iter().any(sorts), "{plan_lines:?}");
     }
     store.close().await;
 }
@@ -97,10 +97,10 @@ async fn traces_of_a_common_kind_are_read_in_the_order_of_a_figure_and_not_sorte
     };
     let shape = ListShape::new(&project("p"), 1, &query, false, AccessPath::InOrder);
     let list = OrderedList::new(&shape, &project("p"), &query, false);
-    let steps = plan(&store, &list.first_rows(None)[0]).await;
-    assert!(steps[0].contains("traces_by_latency"), "{steps:?}");
+    let plan_lines = plan(&store, &list.first_rows(None)[0]).await;
+    assert!(plan_lines[0].contains("traces_by_latency"), "{plan_lines:?}");
     let sorts = |step: &String| step.contains("TEMP B-TREE") && !step.contains("LAST");
-    assert!(!steps.iter().any(sorts), "{steps:?}");
+    assert!(!plan_lines.iter().any(sorts), "{plan_lines:?}");
     store.close().await;
 }
 
@@ -120,9 +120,9 @@ async fn conditions_on_score_names_use_an_index_of_scores() {
         let shape = ListShape::new(&project("p"), 1, &query, false, way);
         assert!(shape.is_decided_by_columns(), "{operator}");
         let list = OrderedList::new(&shape, &project("p"), &query, false);
-        let steps = plan(&store, &list.first_rows(None)[0]).await;
-        assert!(steps.iter().any(|step| step.contains(index)), "{steps:?}");
-        assert!(!steps.iter().any(|step| step.starts_with("SCAN")), "{steps:?}");
+        let plan_lines = plan(&store, &list.first_rows(None)[0]).await;
+        assert!(plan_lines.iter().any(|step| step.contains(index)), "{plan_lines:?}");
+        assert!(!plan_lines.iter().any(|step| step.starts_with("SCAN")), "{plan_lines:?}");
     }
     store.close().await;
 }
