@@ -87,7 +87,7 @@ impl StoredRow<'_> {
 
 /// The value of a metric in a row.
 enum MetricValue<'r> {
-    TraceNumber(f64),
+    Number(f64),
     Text(Cow<'r, str>),
     Nothing,
 }
