@@ -43,7 +43,7 @@ impl Finding {
 }
 
 impl Workbench<'_> {
-    /// Runs the checks of a registration, then scores items check_determinism and compares the results.
+    /// Runs the checks of a registration, then scores items twice and compares the results.
     ///
     /// # Errors
     /// When the component cannot be registered, with all reasons.
@@ -95,7 +95,7 @@ impl Workbench<'_> {
         Ok(render(&component, &findings))
     }
 
-    /// Scores the items check_determinism, with the same seeds and time.
+    /// Scores the items twice, with the same seeds and time.
     fn check_determinism(
         &self,
         component: &Component,
@@ -121,14 +121,12 @@ impl Workbench<'_> {
         let changed = pairs.find(|((one, other), _)| bytes(one) != bytes(other));
         let n = text::pluralized(items.len(), "item");
         match (changed, configured.evaluator.deterministic) {
-            (None, true) => Finding::new(
-                WHAT,
-                Outcome::Pass,
-                format!("{id}: {n} scored check_determinism, equal"),
-            ),
+            (None, true) => {
+                Finding::new(WHAT, Outcome::Pass, format!("{id}: {n} scored twice, equal"))
+            }
             (None, false) => {
                 let text = format!(
-                    "{id}: {n} scored check_determinism, equal; it is declared as not deterministic, so results are \
+                    "{id}: {n} scored twice, equal; it is declared as not deterministic, so results are \
                      never reused"
                 );
                 Finding::new(WHAT, Outcome::Note, text)
