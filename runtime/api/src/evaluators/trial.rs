@@ -90,7 +90,7 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialSubject>, Problem> {
             let targets = targets.iter().enumerate();
             targets.map(|(at, target)| checked_target(at, target)).collect()
         }
-        (Some(_), None) => {
+        (Some(targets), None) => {
             let message = format!("must contain 1 to {MAX_TARGETS} targets, got {}", targets.len());
             Err(Problem::body("targets", message))
         }

@@ -39,8 +39,9 @@ pub(super) async fn create_scores(
     let now = app.web.clock.now();
     let (items, is_list) = match body {
         Value::Array(items) if MAX_SCORES < items.len() => {
+            let n_items = items.len();
             let message =
-                format!("at most {MAX_SCORES} scores are accepted in one request, got {}");
+                format!("at most {MAX_SCORES} scores are accepted in one request, got {n_items}");
             return Err(Problem::new(Code::TooLarge, message));
         }
         Value::Array(items) => (items, true),
