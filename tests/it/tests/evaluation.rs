@@ -327,7 +327,6 @@ async fn two_projects_do_not_see_each_other() {
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one story: two series, then a rename")]
 async fn evaluators_of_one_function_give_series_of_their_own_and_a_rename_begins_another() {
     let app = TestApp::new().await.unwrap();
     let evaluators = "/api/public/v2/evaluators";

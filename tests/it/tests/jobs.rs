@@ -1,7 +1,5 @@
 //! Background jobs: their list, and health.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use perpend_it::TestApp;
 use serde_json::Value;
 
