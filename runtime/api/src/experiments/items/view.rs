@@ -147,7 +147,7 @@ async fn keys(app: &App, project: &ProjectId, page: &[Item]) -> Result<Vec<Optio
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ExperimentItem)]
-pub(in crate::experiments) struct ItemView {
+pub(crate) struct ItemView {
     /// Id of the observation that represents the item.
     id: String,
     trace_id: String,
