@@ -616,7 +616,7 @@ fn the_page_of_a_node_has_its_path_with_links() {
     assert!(value_page(value(), "$['b']", ValueParams::default(), None).is_none());
     assert!(value_page(value(), "$['b']", ValueParams::default(), Some("x")).is_none());
     let found = value_page(value(), "$", ValueParams::default(), Some("HERE")).unwrap();
-    assert!(found.contains("1 place") && found.contains("<mark>here</mark>"), "{found}");
+    assert!(found.contains("1 match") && found.contains("<mark>here</mark>"), "{found}");
     let none = value_page(value(), "$", ValueParams::default(), Some("nowhere")).unwrap();
     assert!(none.contains("0 matches"), "{none}");
 }
