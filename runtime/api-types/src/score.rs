@@ -138,7 +138,7 @@ impl From<&ScoreValue> for AnyValue {
 
 /// The subject of a score.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[serde(tag = "kind", rename_all = "lowercase")]
 #[schema(as = ScoreSubject)]
 pub enum ScoreTarget {
     /// A whole trace.
@@ -147,6 +147,7 @@ pub enum ScoreTarget {
         id: TraceId,
     },
     /// One observation.
+    #[serde(rename_all = "camelCase")]
     Observation {
         /// Its id.
         id: ObservationId,

@@ -176,6 +176,7 @@ struct ModelView {
     output_price: Option<f64>,
     total_price: Option<f64>,
     tokenizer_id: Option<String>,
+    #[schema(nullable = false)]
     tokenizer_config: Option<AnyJson>,
     /// Whether the model is built in.
     is_langfuse_managed: bool,

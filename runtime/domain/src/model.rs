@@ -56,9 +56,10 @@ named_enum!(
 /// When a tier applies.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, rename_all_fields = "camelCase")]
+#[serde(untagged)]
 pub enum TierCondition {
     /// The buckets of usage whose names match add up to a number that compares so.
+    #[serde(rename_all = "camelCase")]
     Usage {
         /// A regular expression over names of buckets.
         usage_detail_pattern: String,

@@ -22,8 +22,10 @@ pub(super) struct DatasetView {
     description: Option<String>,
     metadata: AnyJson,
     /// JSON Schema of the inputs of items.
+    #[schema(nullable = false)]
     input_schema: Option<AnyJson>,
     /// JSON Schema of the expected outputs of items.
+    #[schema(nullable = false)]
     expected_output_schema: Option<AnyJson>,
     project_id: ProjectId,
     created_at: Timestamp,

@@ -274,9 +274,11 @@ struct PlacementView {
 
 /// The content of a placement.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[serde(tag = "type", rename_all = "lowercase")]
 enum PlacementContent {
+    #[serde(rename_all = "camelCase")]
     Widget { widget_id: String },
+    #[serde(rename_all = "camelCase")]
     Preset { preset_id: String },
 }
 
