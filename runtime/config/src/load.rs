@@ -186,25 +186,11 @@ pub(super) fn flatten<'t>(
 }
 
 pub(super) fn unknown(key: &str, source: &str, spelling: &dyn Fn(&Setting) -> String) -> Error {
-    let nearest = SETTINGS.iter().map(spelling).map(|known| (distance(&known, key), known)).min();
+    let known = SETTINGS.iter().map(spelling);
+    let nearest = known.map(|known| (strsim::levenshtein(&known, key), known)).min();
     let hint = match nearest {
-        Some((steps, known)) if steps <= 4 => format!("; did you mean {known}?"),
+        Some((distance, known)) if distance <= 4 => format!("; did you mean {known}?"),
         _ => String::new(),
     };
     Error::UnknownKey { key: key.to_owned(), source_name: source.to_owned(), hint }
-}
-
-/// Levenshtein distance.
-pub(super) fn distance(left: &str, right: &str) -> usize {
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.bytes().enumerate() {
-            let substituted = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
 }

@@ -2,43 +2,24 @@
 
 use crate::filter::{Column, SCORE_COLUMNS};
 
-/// Longer names are typed by no mistake, and the comparison takes time in step with both lengths.
+/// Longer names get no suggestion: the comparison takes time proportional to the product of both lengths.
 const MAX_CHARS: usize = 40;
 const MAX_NAMES: usize = 3;
 
-/// The edit distance, with transpositions.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let at = |row: &[usize], j: usize| row.get(j).copied().unwrap_or(usize::MAX / 2);
-            let mut best =
-                (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
-            let is_swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
-            if is_swapped {
-                best = best.min(at(&before, j - 1) + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last.last().copied().unwrap_or_default()
-}
-
-fn folded(name: &str) -> Vec<char> {
+fn folded(name: &str) -> String {
     name.chars().take(MAX_CHARS + 1).flat_map(char::to_lowercase).collect()
 }
 
-/// The distance of two names; `None` if they are too different.
-fn apart(written: &[char], name: &str) -> Option<usize> {
+/// The edit distance of two names, with transpositions; `None` if they are too different.
+fn distance(written: &str, name: &str) -> Option<usize> {
     let name = folded(name);
-    let may_differ = 1 + written.len() / 4;
-    if written.len() > MAX_CHARS || written.len().abs_diff(name.len()) > may_differ {
+    let n_written = written.chars().count();
+    let max_distance = 1 + n_written / 4;
+    if MAX_CHARS < n_written || max_distance < n_written.abs_diff(name.chars().count()) {
         return None;
     }
-    Some(distance(written, &name)).filter(|n| *n <= may_differ && *n < written.len())
+    let distance = strsim::osa_distance(written, &name);
+    (distance <= max_distance && distance < n_written).then_some(distance)
 }
 
 /// Those of the values nearest in spelling to what was written, the nearest first.
@@ -64,8 +45,8 @@ fn best(
 ) -> Vec<&'static str> {
     let written = folded(written);
     let mut found: Vec<(usize, &'static str)> =
-        names.filter_map(|(name, of)| Some((apart(&written, name)?, of))).collect();
-    found.sort_by_key(|(apart, _)| *apart);
+        names.filter_map(|(name, of)| Some((distance(&written, name)?, of))).collect();
+    found.sort_by_key(|(distance, _)| *distance);
     let mut nearest = Vec::new();
     for (_, name) in found {
         if nearest.len() < MAX_NAMES && !nearest.contains(&name) {
