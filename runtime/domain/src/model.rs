@@ -58,6 +58,8 @@ named_enum!(
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum TierCondition {
+    // Not `rename_all_fields`, which the OpenAPI schema ignores.
+    #[serde(rename_all = "camelCase")]
     /// The buckets of usage whose names match add up to a number that compares so.
     #[serde(rename_all = "camelCase")]
     Usage {
