@@ -59,9 +59,27 @@ async fn receive(app: App, caller: Act, signal: Signal, request: Request) -> Res
         Ok(encoding) => take(app, caller, signal, encoding, request).await,
         Err(problem) => Err(problem),
     };
+    let signal = label(signal);
+    metrics::counter!("perpend_ingest_requests_total", "signal" => signal).increment(1);
     match outcome {
         Ok(bytes) => reply.success(bytes),
-        Err(problem) => reply.problem(&problem),
+        Err(problem) => {
+            let reason = problem.code().as_str();
+            let rejected = metrics::counter!(
+                "perpend_ingest_rejected_total", "signal" => signal, "reason" => reason
+            );
+            rejected.increment(1);
+            reply.problem(&problem)
+        }
+    }
+}
+
+/// The name of a signal in metrics.
+fn label(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Traces => "traces",
+        Signal::Logs => "logs",
+        Signal::Metrics => "metrics",
     }
 }
 
@@ -77,6 +95,8 @@ async fn take(
     let compression = headers::compression(request.headers())?;
     let limits = &app.web.config.ingest;
     let wire = admission::read_encoded(&app.web, request, limits.max_body_bytes).await?;
+    let n_bytes = metrics::counter!("perpend_ingest_bytes_total", "signal" => label(signal));
+    n_bytes.increment(wire.bytes.len() as u64);
 
     let account = wire.account.clone();
     let now = app.web.clock.now();
@@ -97,8 +117,10 @@ async fn take(
 
     if let Some(mut batch) = prepared {
         drop_own_traces(&app, &caller.project, &mut batch).await?;
+        let n_observations = batch.n_observations();
         app.store.telemetry.write_prepared(&caller.project, batch, now, account).await?;
         app.scheduler.wake();
+        metrics::counter!("perpend_ingest_spans_total").increment(n_observations as u64);
         tracing::debug!(project.id = %caller.project, "batch stored");
     }
     Ok(answer)
@@ -131,8 +153,13 @@ fn translate(
     let mut batch = ChargedBatch::new(body, prices);
     let bytes = &body.bytes;
     let read = match signal {
-        Signal::Traces => perpend_otlp::read_traces(bytes, encoding, context, &mut batch)
-            .map(|taken| respond::export_response(&taken, encoding)),
+        Signal::Traces => {
+            perpend_otlp::read_traces(bytes, encoding, context, &mut batch).map(|report| {
+                let rejected = metrics::counter!("perpend_ingest_rejected_spans_total");
+                rejected.increment(report.n_rejected as u64);
+                respond::export_response(&report, encoding)
+            })
+        }
         Signal::Logs => perpend_otlp::read_logs(bytes, encoding, context, &mut batch)
             .map(|()| ExportResponse::Accepted(respond::success(encoding))),
         Signal::Metrics => perpend_otlp::check_metrics(bytes, encoding)

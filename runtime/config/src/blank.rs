@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Admin, Answers, Config, Confinement, Evaluation, Exports, Ingest, Init, Isolation, LogFormat,
-    RateLimits, Secrets,
+    Metrics, RateLimits, Secrets,
 };
 
 /// A tree to apply the built-in values to; each of its values is replaced by the table's.
@@ -53,6 +53,7 @@ pub(super) fn blank() -> Config {
         exports: Exports::default(),
         secrets: Secrets::default(),
         admin: Admin::default(),
+        metrics: Metrics::default(),
         init: Init::default(),
     }
 }

@@ -71,6 +71,8 @@ pub struct Config {
     pub secrets: Secrets,
     /// The administrator.
     pub admin: Admin,
+    /// Access to the metrics of this process.
+    pub metrics: Metrics,
     /// Resources created at the first start.
     pub init: Init,
 }
@@ -95,6 +97,20 @@ pub struct Admin {
 impl std::fmt::Debug for Admin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Admin").finish_non_exhaustive()
+    }
+}
+
+/// Access to the metrics of this process.
+#[derive(Clone, Default)]
+pub struct Metrics {
+    /// The token that a scraper sends. `None`: nothing is measured.
+    pub token: Option<String>,
+}
+
+// Keeps the token out of logs.
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
     }
 }
 

@@ -658,6 +658,24 @@ pub(super) const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        key: "metrics.token",
+        short: None,
+        default: "",
+        since: "0.1",
+        text: "Token of `GET /metrics`, at least 24 visible ASCII characters: Prometheus sends it as \
+               `Authorization: Bearer TOKEN`. When empty, nothing is measured and `GET /metrics` responds with 404.",
+        set: |config, text| {
+            let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+            if !text.is_empty() && (text.len() < 24 || !is_visible) {
+                return Err(
+                    "must have at least 24 characters, all of them visible ASCII".to_owned()
+                );
+            }
+            config.metrics.token = some_text(text);
+            Ok(())
+        },
+    },
+    Setting {
         key: "init.public_key",
         short: None,
         default: "",

@@ -110,6 +110,25 @@ fn the_keys_of_organization_and_administrator_are_checked_and_not_logged() {
 }
 
 #[test]
+fn the_token_of_the_metrics_is_checked_and_not_logged() {
+    let load = |token| {
+        Config::load(&Sources {
+            env: env(&[("PERPEND_METRICS_TOKEN", token)]),
+            ..Sources::default()
+        })
+    };
+    for token in ["guessable", "a token with spaces between words"] {
+        let error = load(token).unwrap_err().to_string();
+        assert!(error.contains("metrics.token") && error.contains("24 characters"), "{error}");
+        assert!(!error.contains(token), "{error}");
+    }
+    let config = load("token-of-the-metrics-of-a-test").unwrap();
+    assert!(config.metrics.token.is_some());
+    assert!(!format!("{config:?}").contains("token-of"), "no secret in logs");
+    assert!(load("").unwrap().metrics.token.is_none());
+}
+
+#[test]
 fn each_setting_has_its_own_variable_and_flag() {
     let mut envs: Vec<_> = SETTINGS.iter().map(Setting::env).collect();
     let mut flags: Vec<_> = SETTINGS.iter().map(Setting::flag).collect();

@@ -1,10 +1,13 @@
 //! Executions that wait longer than they should, and failed executions that are requeued together.
 
-use perpend_db::{checked, query_scalar};
-use perpend_domain::evaluation::EndReason;
+use perpend_db::{checked, query, query_scalar};
+use perpend_domain::evaluation::{EndReason, ExecutionState};
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
+use super::codes::Coded as _;
+use super::read::StateCount;
+use super::row::state_code;
 use crate::{Error, Ledger};
 
 /// `project_id || ''` keeps SQLite from reading the finished executions of the project to find the held ones.
@@ -21,6 +24,13 @@ const DEAD: &str = "
      WHERE project_id = $1 AND state = 6 AND ($2 = '' OR error_class = $2) AND ($3 = '' OR rule_id = $3)
      ORDER BY finished_at DESC, id DESC LIMIT $4";
 
+/// The condition on `queue` makes SQLite read the index of open executions.
+const OPEN_STATES: &str = "
+    SELECT state, COUNT(*) FROM
+           (SELECT state FROM executions WHERE state < 3 AND queue >= 0 LIMIT $1) o
+     GROUP BY state";
+const HELD_COUNT: &str = "
+    SELECT COUNT(*) FROM (SELECT 1 AS one FROM executions WHERE state = 3 LIMIT $1) h";
 const FAILED_SINCE: &str = "
     SELECT COUNT(*) FROM (SELECT 1 AS one FROM executions
      WHERE project_id = $1 AND state = 6 AND finished_at >= $2 LIMIT $3) f";
@@ -80,6 +90,22 @@ impl Ledger {
         let args = [project.as_str().into(), before.as_micros().into()];
         let rows: Vec<Row> = self.pool.select(OVERDUE, &args).await?;
         rows.into_iter().map(waiting).collect()
+    }
+
+    /// Open executions of all projects by state; a state without any is missing. Counts up to `limit` held ones and
+    /// up to `limit` others. Crosses tenants: for metrics.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn open_counts(&self, limit: u32) -> Result<Vec<StateCount>, Error> {
+        let limit = i64::from(limit);
+        let rows: Vec<(i16, i64)> = query(OPEN_STATES).bind(limit).fetch_all(&self.pool).await?;
+        let n_held: i64 = query_scalar(HELD_COUNT).bind(limit).fetch_one(&self.pool).await?;
+        let held = (state_code(ExecutionState::Held), n_held);
+        let count = |(code, n): (i16, i64)| {
+            Ok(StateCount { state: ExecutionState::of_code(code)?, n: n.unsigned_abs() })
+        };
+        rows.into_iter().chain([held]).map(count).collect()
     }
 
     /// Number of executions that failed at the time or later, counted up to `limit`.

@@ -24,6 +24,7 @@ pub mod parts;
 pub mod problem;
 pub mod reading;
 pub mod request_id;
+pub mod request_metrics;
 mod resource;
 pub mod routes;
 mod state;

@@ -28,7 +28,7 @@ use utoipa::openapi::{
 };
 
 use crate::answer::{DescribedAnswer as _, DescribedHandler, ResponseSpec};
-use crate::auth::{Authenticator, Guarded, KeyAuth, OtlpKeyAuth, Requirement};
+use crate::auth::{Authenticator, Guarded, KeyAuth, MetricsTokenAuth, OtlpKeyAuth, Requirement};
 use crate::extract::{Param, readable_path};
 use crate::problem::as_rfc9457;
 use crate::resource::resource;
@@ -413,6 +413,17 @@ impl<S: AppState> Routes<S> {
         self.public = mem::take(&mut self.public).route(path, route);
     }
 
+    /// Adds the route of the metrics, for callers with the token of `metrics.token`.
+    pub fn metrics<H, T>(&mut self, path: &str, handler: H)
+    where
+        H: Handler<T, S>,
+        T: 'static,
+    {
+        let route = (&HttpMethod::Get, path);
+        let route = self.guarded(route, Requirement::MetricsToken, MetricsTokenAuth, handler);
+        self.public = mem::take(&mut self.public).route(path, route);
+    }
+
     /// The router, with the error format of each kind of route, and the description.
     pub fn into_parts(self) -> (Router<S>, ApiDescription) {
         let own = self.own.layer(from_fn(readable_path));
@@ -504,7 +515,7 @@ pub fn markdown(description: &ApiDescription) -> String {
          A browser session has the permissions of the key pair that it was started with, and ends with it; a session that was \
          started with the printed token ends when the server restarts. A browser can be logged in to 12 projects at once, with one \
          session each; logging out ends all of them. The administrator key has the permissions of a key pair of the named \
-         project.\n\n| permission | allows |",
+         project. A route of `nobody` requires no credentials; `metrics.token` is the token of this setting.\n\n| permission | allows |",
     );
     for scope in Scope::ALL {
         let _ = write!(page, " {} |", scope.title());

@@ -151,6 +151,7 @@ impl Jobs {
         let run = AssertUnwindSafe(entry.job.run(shutdown)).catch_unwind();
         let result = run.await.unwrap_or(Err(JobError::Panicked));
         let now = self.clock.now();
+        measure(entry.job.name(), result.is_ok(), now);
         let mut status = entry.status();
         status.is_running = false;
         status.n_runs += 1;
@@ -172,6 +173,16 @@ impl Jobs {
                 status.interval
             }
         }
+    }
+}
+
+/// Counts a run for the metrics of this process.
+fn measure(job: &'static str, is_success: bool, now: Timestamp) {
+    let outcome = if is_success { "success" } else { "failure" };
+    metrics::counter!("perpend_job_runs_total", "job" => job, "outcome" => outcome).increment(1);
+    if is_success {
+        let seconds = now.as_millis() as f64 / 1_000.0;
+        metrics::gauge!("perpend_job_last_success_seconds", "job" => job).set(seconds);
     }
 }
 

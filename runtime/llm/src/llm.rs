@@ -266,6 +266,7 @@ impl Shared {
             failure: redacted_failure(&exchange.endpoint, rejected.failure),
             ..rejected
         });
+        measure(result.as_ref().err().map(|rejected| rejected.failure.class), latency);
         attempt.end(result.as_ref().err().map(|rejected| &rejected.failure));
         let end = request_end(&result);
         let call = ProviderCall {
@@ -341,6 +342,13 @@ impl Shared {
             body: response.body.clone(),
         })
     }
+}
+
+/// Reports one exchange to the metrics of this process.
+fn measure(failure: Option<ErrorClass>, latency: Duration) {
+    let outcome = failure.map_or("success", ErrorClass::name);
+    metrics::counter!("perpend_model_calls_total", "outcome" => outcome).increment(1);
+    metrics::histogram!("perpend_model_call_seconds").record(latency);
 }
 
 async fn scripted(

@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use crate::key_uses::KeyUses;
 use crate::operations;
+use crate::prometheus::Gauges;
 
 /// Components of a server; cheap to clone.
 #[derive(Clone, Debug)]
@@ -158,7 +159,8 @@ impl App {
 fn jobs(web: &Web, store: &Store, exports: &exports::App) -> Jobs {
     let (store, clock) = (store.clone(), Arc::clone(&web.clock));
     let evaluation = web.config.evaluation;
-    let jobs: Vec<Box<dyn Job>> = vec![
+    let gauges = Gauges { web: web.clone(), store: store.clone(), clock: Arc::clone(&clock) };
+    let mut jobs: Vec<Box<dyn Job>> = vec![
         Box::new(Retention { store: store.clone(), clock: Arc::clone(&clock) }),
         Box::new(Expiry {
             store,
@@ -169,5 +171,8 @@ fn jobs(web: &Web, store: &Store, exports: &exports::App) -> Jobs {
         Box::new(KeyUses(web.clone())),
         Box::new(Exports(exports.clone())),
     ];
+    if web.config.metrics.token.is_some() {
+        jobs.push(Box::new(gauges));
+    }
     Jobs::new(clock, jobs)
 }

@@ -17,6 +17,7 @@ mod listen;
 mod lock;
 mod operations;
 mod paths;
+mod prometheus;
 mod secrets;
 mod start;
 mod system;

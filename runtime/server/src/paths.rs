@@ -13,20 +13,26 @@ use perpend_api::ingress;
 use perpend_http_kit::edge;
 use perpend_http_kit::problem::{self, Code, Problem};
 use perpend_http_kit::routes::{ApiDescription, RouteEntry, Routes};
-use perpend_http_kit::{Web, admission, compression, limits, reading};
+use perpend_http_kit::{Web, admission, compression, limits, reading, request_metrics};
 use perpend_pages as pages;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::operations;
+use crate::{operations, prometheus};
 
-/// The public route of the OpenAPI document.
+/// Media type of the text format of Prometheus.
+const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The routes of the OpenAPI document and of the metrics.
 fn own_routes() -> (Router<Web>, ApiDescription) {
     let mut routes = Routes::default();
     routes.open("/api/openapi.json", || async {
         static TEXT: LazyLock<Bytes> =
             LazyLock::new(|| serde_json::to_vec(&openapi()).unwrap_or_default().into());
         ([(CONTENT_TYPE, "application/json")], TEXT.clone())
+    });
+    routes.metrics("/metrics", || async {
+        ([(CONTENT_TYPE, PROMETHEUS_TEXT)], prometheus::render())
     });
     routes.into_parts()
 }
@@ -84,9 +90,13 @@ pub fn router(app: &App) -> Router {
         paths = paths.layer(from_fn_with_state(web.clone(), limits::keep));
     }
     let paths = paths.layer(from_fn(perpend_api::admin::as_scim)).layer(from_fn(edge::cors));
-    compression::around(paths)
+    let paths = compression::around(paths)
         .layer(from_fn_with_state(web.clone(), edge::log))
-        .layer(from_fn_with_state(web.clone(), edge::note_client))
+        .layer(from_fn_with_state(web.clone(), edge::note_client));
+    match web.config.metrics.token {
+        Some(_) => paths.layer(from_fn(request_metrics::record)),
+        None => paths,
+    }
 }
 
 /// The response for an unknown path: a problem below `/api/`, otherwise a page or plain text.

@@ -28,7 +28,7 @@ use crate::app::NewApp;
 use crate::first_start::{KeyPair, first_start};
 use crate::in_process::InProcess;
 use crate::lock::Lock;
-use crate::{App, descriptors, listen, paths, router, secrets};
+use crate::{App, descriptors, listen, paths, prometheus, router, secrets};
 
 /// Inputs of a server.
 #[derive(Debug)]
@@ -221,6 +221,9 @@ impl Server {
     pub async fn open(setup: Setup) -> anyhow::Result<Self> {
         let Setup { mut config, clock, ids, program, bundle, components, show, stops } = setup;
         descriptors::ensure(&config)?;
+        if config.metrics.token.is_some() {
+            prometheus::start()?;
+        }
         make_private(&config.data_dir)?;
         let cache_dir = config.plugin_cache.clone();
         let cache_dir = cache_dir.unwrap_or_else(|| config.data_dir.join("plugin-cache"));

@@ -110,7 +110,16 @@ impl Store {
         ending: LeaseEnd<'_>,
         finished: &[ExecutionEnd<'_>],
     ) -> Result<EndReport, Error> {
-        despite_collisions!(self.finish_once(ending, finished).await)
+        let ended = despite_collisions!(self.finish_once(ending, finished).await)?;
+        for each in finished.iter().filter(|each| each.outcome.is_final()) {
+            if ended.mine.contains(&each.execution.seq) {
+                let outcome = each.outcome.name();
+                let count =
+                    metrics::counter!("perpend_executions_finished_total", "outcome" => outcome);
+                count.increment(1);
+            }
+        }
+        Ok(ended)
     }
 
     async fn finish_once(

@@ -182,18 +182,20 @@ impl PreparedBatch {
         self.traces.iter().map(|trace| &trace.id).chain(of_logs)
     }
 
+    /// The number of its observations.
+    #[must_use]
+    pub fn n_observations(&self) -> usize {
+        self.traces.iter().map(|trace| trace.rows.len()).sum()
+    }
+
     /// Removes the observations of these traces; returns their number.
     pub fn remove_traces(&mut self, traces: &HashSet<TraceId>) -> usize {
-        let n_rows = |prepared: &Self| -> usize {
-            let rows = prepared.traces.iter().map(|trace| trace.rows.len());
-            rows.sum()
-        };
-        let n_before = n_rows(self);
+        let n_before = self.n_observations();
         self.traces.retain(|trace| !traces.contains(&trace.id));
         self.logs.retain(|log| !traces.contains(&log.trace_id));
         let rows = self.traces.iter().flat_map(|trace| &trace.rows);
         self.sums = Changes::of_batch(rows.map(|row| &row.observation));
-        n_before - n_rows(self)
+        n_before - self.n_observations()
     }
 
     /// Serialises, compresses and folds a batch: the part of a write that needs only CPU.

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use perpend_domain::batch::Batch;
 use perpend_domain::ids::ProjectId;
@@ -165,7 +165,10 @@ async fn commit_groups(
     let is_only_writer = !pool.is_postgres();
     while let Some(group) = next_group(&mut queue).await {
         let n_batches = group.len();
-        match commit(&pool, &recent, &group).await {
+        let started_at = Instant::now();
+        let committed = commit(&pool, &recent, &group).await;
+        metrics::histogram!("perpend_commit_seconds").record(started_at.elapsed());
+        match committed {
             Ok(n_forgotten) => {
                 let n_forgotten = n_forgotten.filter(|_| is_only_writer);
                 let recent = n_forgotten.map(|n| (&*recent, n));

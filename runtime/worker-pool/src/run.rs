@@ -38,6 +38,7 @@ pub(crate) async fn run(
     let (mut child, socket) = spawn(&shared.options)?;
     let pid = child.id();
     lock(&shared.pids).extend(pid);
+    measure_workers(shared);
     let last_line = Arc::new(Mutex::new(None));
     let mut log_tasks = JoinSet::new();
     if let Some(stderr) = child.stderr.take() {
@@ -51,6 +52,7 @@ pub(crate) async fn run(
     };
     let status = end(&mut child).await;
     lock(&shared.pids).retain(|other| Some(*other) != pid);
+    measure_workers(shared);
     let Some(status) = status.filter(|status| !status.success()) else {
         return ended;
     };
@@ -68,6 +70,12 @@ pub(crate) async fn run(
         format!("{} ({status})", reasons.join(": "))
     };
     Err(loss)
+}
+
+/// Reports the number of processes to the metrics.
+fn measure_workers(shared: &Shared) {
+    let n_workers = lock(&shared.pids).len();
+    metrics::gauge!("perpend_workers").set(n_workers as f64);
 }
 
 async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io::Result<()> {

@@ -48,6 +48,8 @@ pub(crate) async fn run_slot(
             class: FailureClass::PluginTrap,
         });
         tracing::warn!(n_calls = lost.len(), reason = loss.reason, "a worker process ended");
+        let class = loss.class.as_str();
+        metrics::counter!("perpend_worker_losses_total", "class" => class).increment(1);
         if !lost.is_empty() {
             backoff = FIRST_BACKOFF;
             requeue(&shared, lost, &loss);

@@ -59,6 +59,7 @@ mod pages_traces;
 mod pages_try;
 mod pages_values;
 mod plugins;
+mod prometheus;
 mod prompts;
 mod readers;
 mod readiness;

@@ -31,6 +31,8 @@ pub enum Requirement {
     Either(Permission, Permission),
     /// A signed address, or this permission: the handler checks the signature.
     Signed(Permission),
+    /// The token of the setting `metrics.token`.
+    MetricsToken,
 }
 
 impl From<Permission> for Requirement {
@@ -43,7 +45,7 @@ impl Requirement {
     /// The permissions, any of which is sufficient.
     pub fn permissions(self) -> Vec<Permission> {
         match self {
-            Self::Public => Vec::new(),
+            Self::Public | Self::MetricsToken => Vec::new(),
             Self::One(one) | Self::Signed(one) => vec![one],
             Self::Either(one, other) => vec![one, other],
         }
@@ -59,10 +61,11 @@ impl Requirement {
         self.permissions().iter().any(|one| scope.holds(*one))
     }
 
-    /// Name in documents: `trace.read`, `nobody`, `ingest.write or score.write`.
+    /// Name in documents: `trace.read`, `nobody`, `metrics.token`, `ingest.write or score.write`.
     pub fn name(self) -> String {
         match self {
             Self::Public => "nobody".to_owned(),
+            Self::MetricsToken => "metrics.token".to_owned(),
             _ => self.permissions().iter().map(|one| one.name()).collect::<Vec<_>>().join(" or "),
         }
     }

@@ -43,6 +43,8 @@ pub enum AuthTarget {
     Administrator,
     /// The pages, with the login token.
     LoginToken,
+    /// The metrics of this process.
+    MetricsToken,
 }
 
 /// Why credentials were refused.
@@ -53,6 +55,7 @@ enum RefusalReason {
     UnknownKey,
     WrongAdminKey,
     WrongLoginToken,
+    WrongMetricsToken,
     Blocked,
     /// The failure that starts a block.
     Last,
@@ -66,6 +69,7 @@ impl RefusalReason {
             Self::UnknownKey => "unknown or expired public key",
             Self::WrongAdminKey => "wrong administrator key",
             Self::WrongLoginToken => "wrong login token",
+            Self::WrongMetricsToken => "wrong metrics token",
             Self::Blocked | Self::Last => "too many wrong credentials",
         }
     }
@@ -156,6 +160,7 @@ impl Throttle {
             AuthTarget::UnknownKey => RefusalReason::UnknownKey,
             AuthTarget::Administrator => RefusalReason::WrongAdminKey,
             AuthTarget::LoginToken => RefusalReason::WrongLoginToken,
+            AuthTarget::MetricsToken => RefusalReason::WrongMetricsToken,
         };
         let attempt = attempt.without_secret(&target);
         self.log(reason, attempt, now);
@@ -205,7 +210,7 @@ impl<'a> AuthAttempt<'a> {
         let public_key = match target {
             AuthTarget::Key(_) => self.public_key,
             AuthTarget::UnknownKey => self.public_key.filter(looks_public),
-            AuthTarget::Administrator | AuthTarget::LoginToken => None,
+            AuthTarget::Administrator | AuthTarget::LoginToken | AuthTarget::MetricsToken => None,
         };
         Self { public_key, ..self }
     }
