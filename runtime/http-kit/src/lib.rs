@@ -12,6 +12,7 @@ pub mod answer;
 pub mod auth;
 pub mod client_address;
 pub mod compression;
+pub mod cookies;
 pub mod cursor;
 pub mod edge;
 pub mod extract;

@@ -13,7 +13,6 @@
 use std::fmt;
 
 use axum::http::HeaderMap;
-use axum::http::header;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use perpend_catalog::{BrowserSession, SessionDigest, SessionOrigin};
@@ -23,6 +22,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::Web;
+use crate::cookies::{cookie_values, set_cookie};
 
 /// Lifetime of a session.
 const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
@@ -133,12 +133,7 @@ fn random(ids: &dyn IdSource) -> String {
 
 /// The sessions in each of our cookies, valid or not.
 fn cookies(headers: &HeaderMap) -> Vec<Vec<CookieSession<'_>>> {
-    let lists = headers.get_all(header::COOKIE).iter();
-    let lists = lists.filter_map(|list| list.to_str().ok());
-    let cookies =
-        lists.flat_map(|list| list.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let ours = cookies.filter(|(name, _)| *name == COOKIE);
-    let parts = ours.map(|(_, value)| {
+    let parts = cookie_values(headers, COOKIE).map(|value| {
         let parts = value.split(BETWEEN).take(MAX_AT_ONCE);
         parts.filter_map(CookieSession::read).collect()
     });
@@ -210,7 +205,7 @@ pub async fn create_session(
     let own = format!("{}.{reference}", URL_SAFE_NO_PAD.encode(project.as_str()));
     let others = others.iter().map(|(part, _)| part.text);
     let all = [own.as_str()].into_iter().chain(others);
-    Ok(set_cookie(web, &joined(all), SESSION_SECONDS))
+    Ok(session_cookie(web, &joined(all), SESSION_SECONDS))
 }
 
 /// The `Set-Cookie` value that puts the session of a project before the others; `None` where it is the first one.
@@ -221,7 +216,7 @@ pub fn use_session(web: &Web, headers: &HeaderMap, project: &ProjectId) -> Optio
     (0 < at).then(|| {
         parts[..=at].rotate_right(1);
         let value = joined(parts.iter().map(|part| part.text));
-        set_cookie(web, &value, SESSION_SECONDS)
+        session_cookie(web, &value, SESSION_SECONDS)
     })
 }
 
@@ -233,7 +228,7 @@ pub async fn end_sessions(web: &Web, headers: &HeaderMap) -> Result<String, Erro
     let digests = cookies(headers).into_iter().flatten();
     let digests: Vec<SessionDigest> = digests.map(|part| part.digest()).collect();
     web.catalog.end_browser_sessions(&digests).await?;
-    Ok(set_cookie(web, "", 0))
+    Ok(session_cookie(web, "", 0))
 }
 
 /// As many sessions as fit into a cookie.
@@ -251,15 +246,14 @@ fn joined<'p>(parts: impl Iterator<Item = &'p str>) -> String {
     value
 }
 
-fn set_cookie(web: &Web, value: &str, seconds: i64) -> String {
-    let public_url = web.config.public_url.as_deref();
-    let is_secure = public_url.is_some_and(|url| url.starts_with("https:"));
-    let secure = if is_secure { "; Secure" } else { "" };
-    format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
+fn session_cookie(web: &Web, value: &str, seconds: i64) -> String {
+    set_cookie(&web.config, COOKIE, value, seconds)
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+
     use super::*;
 
     #[test]

@@ -6,11 +6,11 @@
 //! - **A repeated submission has no effect.** A handler changes data only in [`SubmittedForm::run_once`].
 
 use axum::extract::{FromRequest, OriginalUri, Request};
-use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::plugin::Digest;
 use perpend_http_kit::admission;
+use perpend_http_kit::cookies::{append_cookie, set_cookie};
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::Section;
@@ -70,12 +70,8 @@ impl SubmittedForm {
         let slot = app.submissions().slot(&self.key, app.web.clock.now());
         slot.get_or_try_init(|| action).await?;
         let mut response = Redirect::to(&self.return_path()).into_response();
-        let id = self.key.id();
-        let cookie =
-            format!("{NOTICE_COOKIE}={id}; Path=/; Max-Age={UNDO_SECONDS}; HttpOnly; SameSite=Lax");
-        if let Ok(cookie) = HeaderValue::try_from(cookie) {
-            response.headers_mut().insert(SET_COOKIE, cookie);
-        }
+        let notice = set_cookie(&app.web.config, NOTICE_COOKIE, &self.key.id(), UNDO_SECONDS);
+        append_cookie(&mut response, &notice);
         Ok(response)
     }
 }

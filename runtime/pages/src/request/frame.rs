@@ -9,12 +9,13 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{OriginalUri, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    RANGE, REFERRER_POLICY, SET_COOKIE, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    RANGE, REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use perpend_domain::plugin::Digest;
+use perpend_http_kit::cookies::append_cookie;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::request_id::REQUEST_ID;
 use perpend_views::layout::assets;
@@ -59,9 +60,8 @@ pub async fn as_page(mut request: Request, next: Next) -> Response {
         response = error_page(&problem, shell, (id.as_ref(), is_read));
     } else if is_cacheable(&response) {
         response = with_etag(response, &client_tags).await;
-        let cookie = frame.cookie.get().map(HeaderValue::try_from);
-        if let Some(Ok(cookie)) = cookie {
-            response.headers_mut().append(SET_COOKIE, cookie);
+        if let Some(cookie) = frame.cookie.get() {
+            append_cookie(&mut response, cookie);
         }
     }
     with_security_headers(response)

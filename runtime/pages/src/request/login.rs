@@ -1,7 +1,7 @@
 //! Login with the printed one-time token or with a key pair, and logout.
 
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, SET_COOKIE};
+use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine as _;
@@ -13,6 +13,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_http_kit::admission;
 use perpend_http_kit::auth;
 use perpend_http_kit::client_address::ClientAddress;
+use perpend_http_kit::cookies::append_cookie;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{LoginPage, LogoutPage, Section, Shell};
@@ -219,9 +220,7 @@ async fn project_of_key_pair(
 
 fn with_cookie(redirect: Redirect, cookie: &str) -> Response {
     let mut response = redirect.into_response();
-    if let Ok(value) = HeaderValue::from_str(cookie) {
-        response.headers_mut().insert(SET_COOKIE, value);
-    }
+    append_cookie(&mut response, cookie);
     response
 }
 

@@ -1,7 +1,8 @@
 //! Request headers of browsers: the origin of forms, cookies and preferences.
 
 use axum::http::HeaderMap;
-use axum::http::header::{ACCEPT, COOKIE, HOST, ORIGIN, REFERER};
+use axum::http::header::{ACCEPT, HOST, ORIGIN, REFERER};
+use perpend_http_kit::cookies::cookie_values;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{Forms, Preferences, Shell};
 
@@ -51,19 +52,10 @@ pub(crate) fn referring_page(headers: &HeaderMap) -> Option<&str> {
     rest.find('/').and_then(|at| local(&rest[at..]))
 }
 
-/// The value of a cookie.
-pub(crate) fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    let lists = headers.get_all(COOKIE).iter();
-    let lists = lists.filter_map(|list| list.to_str().ok());
-    let mut cookies =
-        lists.flat_map(|list| list.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let cookie = cookies.find(|(own, _)| *own == name);
-    cookie.map(|(_, value)| value)
-}
-
 /// The display preferences in the cookie.
 pub(crate) fn preferences(headers: &HeaderMap) -> Preferences {
-    cookie(headers, Preferences::COOKIE).map_or_else(Preferences::default, Preferences::of_cookie)
+    let stored = cookie_values(headers, Preferences::COOKIE).next();
+    stored.map_or_else(Preferences::default, Preferences::of_cookie)
 }
 
 /// The cookie with the last selected display forms of values, in the format of a query string.
@@ -72,7 +64,7 @@ pub(crate) const FORMS_COOKIE: &str = "perpend_forms";
 /// The display forms of values that apply if the URL has none.
 pub(crate) fn forms(headers: &HeaderMap) -> Forms {
     let mut forms = Forms::default();
-    let stored = cookie(headers, FORMS_COOKIE).unwrap_or_default();
+    let stored = cookie_values(headers, FORMS_COOKIE).next().unwrap_or_default();
     for (name, value) in form_urlencoded::parse(stored.as_bytes()) {
         forms.take(&name, &value);
     }

@@ -1,9 +1,9 @@
 //! `/preferences`: display preferences, stored in a cookie.
 
 use axum::extract::{OriginalUri, Request, State};
-use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
+use perpend_http_kit::cookies::{append_cookie, set_cookie};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{Preferences, PreferencesPage, RejectedForm, Section, Text};
 use serde::Deserialize;
@@ -68,15 +68,12 @@ pub(crate) async fn save_preferences(
     let elsewhere = fields.text("back").and_then(request::origin::local);
     let elsewhere = elsewhere.filter(|back| !back.starts_with("/preferences"));
     let mut response = Redirect::to(elsewhere.unwrap_or("/preferences?saved=1")).into_response();
-    set_cookie(&mut response, Preferences::COOKIE, &chosen.cookie());
+    store(&app, &mut response, Preferences::COOKIE, &chosen.cookie());
     Ok(response)
 }
 
 /// Stores a preference in a cookie; an empty value deletes the cookie.
-pub(crate) fn set_cookie(response: &mut Response, name: &str, value: &str) {
+pub(crate) fn store(app: &App, response: &mut Response, name: &str, value: &str) {
     let seconds = if value.is_empty() { 0 } else { MAX_AGE_SECONDS };
-    let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax");
-    if let Ok(cookie) = HeaderValue::try_from(cookie) {
-        response.headers_mut().append(SET_COOKIE, cookie);
-    }
+    append_cookie(response, &set_cookie(&app.web.config, name, value, seconds));
 }

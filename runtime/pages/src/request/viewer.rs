@@ -9,6 +9,7 @@ use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::{FormToken, Session, session_of};
+use perpend_http_kit::cookies::cookie_values;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     AttentionCounts, Focus, FormContext, Forms, Parameter, Preferences, ProjectLink, Section,
@@ -203,7 +204,7 @@ async fn viewer_of_session(
         false => AttentionCounts::default(),
     };
     let (submissions, now) = (app.submissions(), app.web.clock.now());
-    let notice = request::origin::cookie(headers, NOTICE_COOKIE);
+    let notice = cookie_values(headers, NOTICE_COOKIE).next();
     let notice = notice.and_then(|id| submissions.notice((token, &act.project), id, now));
     let here = path_of(address);
     let query = address.query().unwrap_or_default();

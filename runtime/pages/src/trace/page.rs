@@ -156,7 +156,7 @@ async fn render_page(
         head,
     });
     let mut response = page(StatusCode::OK, &view)?;
-    store_forms(&mut response, viewer, &window.view_params);
+    store_forms(app, &mut response, viewer, &window.view_params);
     Ok(response)
 }
 
@@ -200,7 +200,7 @@ pub(crate) async fn detail_fragment(
         }
     };
     let mut response = page(StatusCode::OK, &view)?;
-    store_forms(&mut response, &viewer, &params.view_params);
+    store_forms(&app, &mut response, &viewer, &params.view_params);
     Ok(response)
 }
 
@@ -268,12 +268,12 @@ fn set_forms(
 }
 
 /// Stores the display forms of the URL in a cookie if they differ from the last selected ones.
-fn store_forms(response: &mut Response, viewer: &Viewer, view_params: &ViewParams) {
+fn store_forms(app: &App, response: &mut Response, viewer: &Viewer, view_params: &ViewParams) {
     let forms = view_params.forms.or(&viewer.forms);
     if forms != viewer.forms {
         let query = forms.query();
         let value = query.trim_start_matches('&');
-        preferences::set_cookie(response, request::origin::FORMS_COOKIE, value);
+        preferences::store(app, response, request::origin::FORMS_COOKIE, value);
     }
 }
 
