@@ -170,6 +170,30 @@ async fn leased_executions_are_not_claimed_until_the_lease_ends() {
 }
 
 #[tokio::test]
+async fn unfinished_executions_are_counted_by_state_up_to_a_limit() {
+    on_each_database(|store| async move {
+        make(&store, 10, 0).await;
+        let leased = claim(&store, 6, lease(11, 60_000), at(1)).await;
+        let ended: Vec<ExecutionEnd<'_>> = leased.iter().take(1).map(failed).collect();
+        store.finish_executions(ending(11, at(1), at(2)), &ended).await.unwrap();
+        let counts = async |limit| {
+            let counts = store.ledger.open_counts(limit).await.unwrap();
+            move |state: ExecutionState| {
+                counts.iter().find(|count| count.state == state).map_or(0, |count| count.n)
+            }
+        };
+        let count = counts(100).await;
+        assert_eq!(count(ExecutionState::Pending), 4);
+        assert_eq!(count(ExecutionState::Running), 5);
+        assert_eq!(count(ExecutionState::Held), 0);
+        assert_eq!(count(ExecutionState::Failed), 0, "it is finished");
+        let count = counts(3).await;
+        assert_eq!(count(ExecutionState::Pending) + count(ExecutionState::Running), 3);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn log_lines_are_kept_for_a_week_or_until_the_trace_is_deleted() {
     on_each_database(|store| async move {
         make(&store, 3, 0).await;
