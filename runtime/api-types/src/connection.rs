@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
+
 /// A connection to a model provider. The key and the values of the extra headers are never returned.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -30,7 +32,7 @@ pub struct LlmConnection {
     /// Names of the extra headers.
     pub extra_header_keys: Vec<String>,
     /// Settings of the adapter, such as a region.
-    #[schema(value_type = Option<BTreeMap<String, Value>>)]
+    #[schema(value_type = Option<BTreeMap<String, AnyJson>>)]
     pub config: Option<Value>,
     /// Creation time of the first connection of the provider.
     pub created_at: Timestamp,
@@ -84,6 +86,6 @@ pub struct NewLlmConnection {
     /// Values are never returned.
     pub extra_headers: Option<BTreeMap<String, String>>,
     /// Settings of the adapter, such as a region.
-    #[schema(value_type = Option<BTreeMap<String, Value>>)]
+    #[schema(value_type = Option<BTreeMap<String, AnyJson>>)]
     pub config: Option<serde_json::Map<String, Value>>,
 }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
+
 /// A new evaluator; the members depend on its type.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -25,7 +27,7 @@ pub struct NewEvaluator {
     /// Of a plug-in: the id of the evaluator in it.
     pub evaluator: Option<String>,
     /// Of a plug-in: validated against the evaluator's JSON Schema.
-    #[schema(value_type = Option<BTreeMap<String, Value>>)]
+    #[schema(value_type = Option<BTreeMap<String, AnyJson>>)]
     pub config: Option<Value>,
     /// Of a plug-in: the sources of its variables.
     pub variable_mapping: Option<Vec<Mapping>>,
@@ -287,7 +289,7 @@ pub struct Definition {
     /// The id of the evaluator in the plug-in.
     evaluator: String,
     /// Includes defaults.
-    #[schema(value_type = BTreeMap<String, Value>)]
+    #[schema(value_type = BTreeMap<String, AnyJson>)]
     config: Value,
     variable_mapping: Vec<Mapping>,
     /// Granted capabilities.

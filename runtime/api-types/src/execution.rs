@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
 use crate::score::SupersededScore;
 
 /// The state in the compatible API.
@@ -323,11 +324,11 @@ pub struct ExplanationDetails {
     pub index: Option<usize>,
     /// The failed condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = AnyJson, required = false)]
     pub condition: Option<Value>,
     /// The value of the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = AnyJson, required = false)]
     pub actual: Option<Value>,
     /// The sampling value of the target in [0, 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]

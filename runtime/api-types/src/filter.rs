@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
+
 /// The conditions of a filter as sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -26,6 +28,6 @@ pub struct Condition {
     pub operator: String,
     /// The value to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = AnyJson, required = false)]
     pub value: Option<Value>,
 }

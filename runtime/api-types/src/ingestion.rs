@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
+
 /// A batch of events.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = EventBatch)]
 pub struct IngestionBatch {
     /// `{id, type, timestamp, body}` each; `type` is `trace-create`, `span-create`, `span-update`,
     /// `generation-create`, `generation-update`, `event-create`, `score-create` and so on.
-    #[schema(value_type = Vec<BTreeMap<String, Value>>)]
+    #[schema(value_type = Vec<BTreeMap<String, AnyJson>>)]
     pub batch: Vec<Value>,
 }
 

@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
+
 /// Most characters of a metadata text that is not expanded.
 const MAX_METADATA_CHARS: usize = 200;
 
@@ -67,18 +69,18 @@ pub struct FullObservation {
     end_time: Option<Timestamp>,
     completion_start_time: Option<Timestamp>,
     model: Option<String>,
-    #[schema(value_type = BTreeMap<String, Value>)]
+    #[schema(value_type = BTreeMap<String, AnyJson>)]
     model_parameters: Map<String, Value>,
     /// JSON, or text.
     #[serde(serialize_with = "as_json")]
-    #[schema(value_type = Value)]
+    #[schema(value_type = AnyJson)]
     input: Option<Payload>,
     version: Option<String>,
-    #[schema(value_type = BTreeMap<String, Value>)]
+    #[schema(value_type = BTreeMap<String, AnyJson>)]
     metadata: Map<String, Value>,
     /// JSON, or text.
     #[serde(serialize_with = "as_json")]
-    #[schema(value_type = Value)]
+    #[schema(value_type = AnyJson)]
     output: Option<Payload>,
     usage: Tokens,
     level: Level,
@@ -116,7 +118,7 @@ pub struct FullObservation {
     updated_at: Timestamp,
     /// The definitions of the offered tools, as sent; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
+    #[schema(value_type = Vec<AnyJson>, required = false)]
     tool_definitions: Vec<Value>,
     /// The calls in the output, in order; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -135,7 +137,7 @@ pub struct FullObservation {
 struct Tools {
     /// The definitions of the tools, as sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
+    #[schema(value_type = Vec<AnyJson>, required = false)]
     tool_definitions: Vec<Value>,
     /// The calls in the output, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -155,6 +157,7 @@ struct ToolCallView {
     id: Option<String>,
     name: String,
     /// Parsed if it was JSON text.
+    #[schema(value_type = AnyJson)]
     arguments: Value,
     /// `function`.
     r#type: &'static str,
@@ -402,7 +405,7 @@ struct Io {
 #[schema(as = ObservationMetadata)]
 struct Metadata {
     /// Texts are truncated to 200 characters unless `expandMetadata` contains their key.
-    #[schema(value_type = BTreeMap<String, Value>, required = false)]
+    #[schema(value_type = BTreeMap<String, AnyJson>, required = false)]
     metadata: Map<String, Value>,
 }
 
@@ -415,7 +418,7 @@ struct Model {
     provided_model_name: Option<String>,
     internal_model_id: Option<String>,
     model_id: Option<String>,
-    #[schema(value_type = BTreeMap<String, Value>, required = false)]
+    #[schema(value_type = BTreeMap<String, AnyJson>, required = false)]
     model_parameters: Map<String, Value>,
 }
 

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
+
 /// The plug-ins that the server accepts.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +37,7 @@ pub struct PluginEvaluator {
     title: String,
     description: String,
     /// JSON Schema of the configuration.
+    #[schema(value_type = AnyJson)]
     config_schema: Value,
     /// Parts of the item that it reads.
     needs: Vec<String>,

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
+
 /// A judge preset.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -38,7 +40,7 @@ pub struct PresetDefinition {
     /// The id of the evaluator in it.
     pub evaluator: String,
     /// Its configuration.
-    #[schema(value_type = BTreeMap<String, Value>)]
+    #[schema(value_type = BTreeMap<String, AnyJson>)]
     pub config: Value,
     /// Granted capabilities.
     pub grants: Vec<String>,

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
+
 /// A new score.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -209,7 +211,7 @@ pub struct ScoreV3 {
 struct Details {
     comment: Option<String>,
     config_id: Option<String>,
-    #[schema(value_type = BTreeMap<String, Value>, required = false)]
+    #[schema(value_type = BTreeMap<String, AnyJson>, required = false)]
     metadata: Map<String, Value>,
     /// Of `EVAL` scores.
     origin: Option<EvaluationOrigin>,
@@ -292,7 +294,7 @@ pub struct ScoreV2 {
     updated_at: Timestamp,
     author_user_id: Option<String>,
     comment: Option<String>,
-    #[schema(value_type = BTreeMap<String, Value>)]
+    #[schema(value_type = BTreeMap<String, AnyJson>)]
     metadata: Map<String, Value>,
     config_id: Option<String>,
     queue_id: Option<String>,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
 use crate::observation::{FullObservation, as_json};
 use crate::score::ScoreV2;
 
@@ -56,17 +57,17 @@ pub struct Trace {
     name: Option<String>,
     /// JSON, or text.
     #[serde(serialize_with = "as_json")]
-    #[schema(value_type = Value)]
+    #[schema(value_type = AnyJson)]
     input: Option<Payload>,
     /// JSON, or text.
     #[serde(serialize_with = "as_json")]
-    #[schema(value_type = Value)]
+    #[schema(value_type = AnyJson)]
     output: Option<Payload>,
     session_id: Option<String>,
     release: Option<String>,
     version: Option<String>,
     user_id: Option<String>,
-    #[schema(value_type = Option<BTreeMap<String, Value>>)]
+    #[schema(value_type = Option<BTreeMap<String, AnyJson>>)]
     metadata: Option<Map<String, Value>>,
     tags: Vec<String>,
     public: bool,

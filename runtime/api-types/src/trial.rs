@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
 use crate::evaluator::NewEvaluator;
 use crate::execution::ModelCall;
 use crate::score::AnyValue;
@@ -53,23 +54,23 @@ pub struct TrialTarget {
 pub struct TrialItem {
     /// Any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = AnyJson, required = false)]
     pub input: Option<Value>,
     /// Any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = AnyJson, required = false)]
     pub output: Option<Value>,
     /// Any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = AnyJson, required = false)]
     pub expected_output: Option<Value>,
     /// An object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = BTreeMap<String, Value>, required = false)]
+    #[schema(value_type = BTreeMap<String, AnyJson>, required = false)]
     pub metadata: Option<Map<String, Value>>,
     /// Further variables.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    #[schema(value_type = BTreeMap<String, Value>, required = false)]
+    #[schema(value_type = BTreeMap<String, AnyJson>, required = false)]
     pub variables: Map<String, Value>,
 }
 
@@ -86,7 +87,7 @@ pub struct TrialScore {
     /// Explanation.
     pub comment: Option<String>,
     /// Metadata from the evaluator. Stored scores also contain their rule, execution and evaluator.
-    #[schema(value_type = BTreeMap<String, Value>)]
+    #[schema(value_type = BTreeMap<String, AnyJson>)]
     pub metadata: Map<String, Value>,
     /// The observation of the score, if it is not the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
