@@ -1,17 +1,13 @@
 //! Renders the observations of a payload as a tree or as JSON, to explain the mapping.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use perpend_domain::batch::Media;
 use perpend_domain::cost::cost_total;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Cost, Level, Observation, Usage};
 use perpend_domain::payload::Payload;
 use perpend_domain::quantity::Quantity;
-use perpend_domain::score::{NewScore, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_domain::usage::{Side, side_of};
@@ -327,49 +323,4 @@ fn trace_json(trace: &Trace) -> Json {
         },
         "totalCost": trace.total_cost,
     })
-}
-
-/// Media items by (trace, observation), with the field names of the fixtures.
-#[must_use]
-pub fn media_json(media: &[Media]) -> BTreeMap<(String, String), Vec<Json>> {
-    let mut by_observation: BTreeMap<_, Vec<Json>> = BTreeMap::new();
-    for item in media {
-        let key = (item.trace_id.to_string(), item.observation_id.to_string());
-        by_observation.entry(key).or_default().push(json!({
-            "field": item.field,
-            "contentType": item.content_type,
-            "bytes": item.bytes.len(),
-            "sha256": STANDARD.encode(item.sha256),
-            "mediaId": item.id,
-        }));
-    }
-    by_observation
-}
-
-/// Scores with the field names of the fixtures.
-#[must_use]
-pub fn scores_json(scores: &[NewScore]) -> Json {
-    let one = |score: &NewScore| {
-        let (trace, observation) = match &score.subject {
-            Subject::Observation(trace, observation) => (Some(trace), Some(observation)),
-            Subject::Trace(trace) => (Some(trace), None),
-            Subject::Session(_) | Subject::Experiment(_) => (None, None),
-        };
-        let (value, label) = match &score.value {
-            ScoreValue::Numeric(value) => (json!(value), score.metadata.get("label").cloned()),
-            ScoreValue::Boolean(value) => (json!(value), None),
-            ScoreValue::Categorical(text)
-            | ScoreValue::Text(text)
-            | ScoreValue::Correction(text) => (Json::Null, Some(json!(text))),
-        };
-        json!({
-            "traceId": trace,
-            "observationId": observation,
-            "name": score.name,
-            "value": value,
-            "label": label,
-            "comment": score.comment,
-        })
-    };
-    scores.iter().map(one).collect()
 }

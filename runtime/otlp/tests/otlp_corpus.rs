@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::path::{self, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use perpend_domain::batch::{Batch, Media, SpanLog};
 use perpend_domain::fold::{fold, replaces};
 use perpend_domain::join::join_logs;
 use perpend_domain::observation::Observation;
 use perpend_domain::pricing::PriceTable;
-use perpend_domain::score::NewScore;
+use perpend_domain::score::{NewScore, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
 use perpend_otlp::respond::{ExportResponse, export_response};
 use perpend_otlp::{Context, Encoding, read_logs, read_traces, show};
@@ -66,7 +68,7 @@ impl Held {
         }
     }
 
-    /// The comparison value, by the same code as `perpend otlp show --json`.
+    /// The comparison value: that of `perpend otlp show --json`, with media and scores.
     fn show(&self, prices: &PriceTable) -> (Value, Vec<Observation>) {
         let mut by_trace: BTreeMap<String, Vec<Observation>> = BTreeMap::new();
         for observation in self.observations.values() {
@@ -85,7 +87,7 @@ impl Held {
         let all: Vec<Observation> = by_trace.into_values().flatten().collect();
         assert!(!show::tree(&all, &traces, true).contains('\0'));
         let mut value = show::json(&all, &traces);
-        let media = show::media_json(&self.media);
+        let media = media_json(&self.media);
         for observation in value["observations"].as_array_mut().unwrap() {
             let key = (
                 observation["traceId"].as_str().unwrap().to_owned(),
@@ -96,7 +98,7 @@ impl Held {
             }
         }
         let scores: Vec<NewScore> = self.scores.values().cloned().collect();
-        value["scores"] = show::scores_json(&scores);
+        value["scores"] = scores_json(&scores);
         (value, all)
     }
 }
@@ -109,6 +111,49 @@ fn context(expected: &Value) -> Context {
         sdk_version: header("x-langfuse-sdk-version"),
         ..Context::default()
     }
+}
+
+/// Media items by (trace, observation), with the field names of the fixtures.
+fn media_json(media: &[Media]) -> BTreeMap<(String, String), Vec<Value>> {
+    let mut by_observation: BTreeMap<_, Vec<Value>> = BTreeMap::new();
+    for item in media {
+        let key = (item.trace_id.to_string(), item.observation_id.to_string());
+        by_observation.entry(key).or_default().push(json!({
+            "field": item.field,
+            "contentType": item.content_type,
+            "bytes": item.bytes.len(),
+            "sha256": STANDARD.encode(item.sha256),
+            "mediaId": item.id,
+        }));
+    }
+    by_observation
+}
+
+/// Scores with the field names of the fixtures.
+fn scores_json(scores: &[NewScore]) -> Value {
+    let one = |score: &NewScore| {
+        let (trace, observation) = match &score.subject {
+            Subject::Observation(trace, observation) => (Some(trace), Some(observation)),
+            Subject::Trace(trace) => (Some(trace), None),
+            Subject::Session(_) | Subject::Experiment(_) => (None, None),
+        };
+        let (value, label) = match &score.value {
+            ScoreValue::Numeric(value) => (json!(value), score.metadata.get("label").cloned()),
+            ScoreValue::Boolean(value) => (json!(value), None),
+            ScoreValue::Categorical(text)
+            | ScoreValue::Text(text)
+            | ScoreValue::Correction(text) => (Value::Null, Some(json!(text))),
+        };
+        json!({
+            "traceId": trace,
+            "observationId": observation,
+            "name": score.name,
+            "value": value,
+            "label": label,
+            "comment": score.comment,
+        })
+    };
+    scores.iter().map(one).collect()
 }
 
 /// Numbers within 1e-9; objects and arrays by their parts; everything else equal.
