@@ -3,6 +3,7 @@
 //!
 //! `PERPEND_RECORD=responses` writes the snapshot `responses.jsonl` anew. Its diff is part of the review of a change.
 
+mod contract;
 mod masked;
 mod recording;
 pub(crate) mod script;
@@ -17,6 +18,7 @@ use perpend_it::{Child, ORGANIZATION_KEYS};
 use perpend_storage::testing::TempDatabase;
 use serde_json::Value;
 
+use contract::{Contract, Success};
 use recording::{Answered, Snapshot};
 use script::{Run, Script};
 
@@ -28,7 +30,10 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 /// All answers to the script, on an empty database.
-async fn replay(script: &Script, database: &TempDatabase) -> anyhow::Result<Vec<Answered>> {
+async fn replay(
+    script: &Script,
+    database: &TempDatabase,
+) -> anyhow::Result<(Vec<Answered>, Vec<Success>)> {
     let data = tempfile::tempdir()?;
     let (public, secret) = ORGANIZATION_KEYS;
     let url = match database.url() {
@@ -44,7 +49,7 @@ async fn replay(script: &Script, database: &TempDatabase) -> anyhow::Result<Vec<
         run.step(step, &mut answers).await.with_context(|| format!("step {}", step.name))?;
     }
     server.terminate().await?;
-    Ok(answers)
+    Ok((answers, run.successes))
 }
 
 #[tokio::test]
@@ -54,13 +59,34 @@ async fn every_operation_answers_as_recorded_on_both_databases() -> anyhow::Resu
     let is_recording = std::env::var(RECORD).is_ok_and(|what| what == "responses");
     for database in TempDatabase::each().await {
         eprintln!("on {}", database.url());
-        let answers = replay(&script, &database).await?;
+        let (answers, _) = replay(&script, &database).await?;
         if is_recording {
             return Snapshot(answers).write(&path);
         }
         Snapshot::read(&path)?.compare(&answers)?;
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn every_successful_response_has_exactly_the_members_of_its_schema() -> anyhow::Result<()> {
+    let script = Script::read(&folder().join("script"))?;
+    let mut contract = Contract::new(&document()?)?;
+    let database = TempDatabase::sqlite();
+    let (_, successes) = replay(&script, &database).await?;
+    let mut violations = BTreeSet::new();
+    for success in &successes {
+        violations.extend(contract.violations(success)?);
+    }
+    let violations: Vec<String> = violations.into_iter().collect();
+    anyhow::ensure!(violations.is_empty(), "{}", violations.join("\n"));
+    Ok(())
+}
+
+/// The OpenAPI document.
+fn document() -> anyhow::Result<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
 }
 
 /// What the script calls, as `POST /api/public/datasets`.
@@ -82,8 +108,7 @@ fn called(document: &Value, script: &Script) -> anyhow::Result<BTreeSet<String>>
 
 #[tokio::test]
 async fn the_script_calls_every_operation_of_the_document() -> anyhow::Result<()> {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
-    let document: Value = serde_json::from_slice(&std::fs::read(document)?)?;
+    let document = document()?;
     let script = Script::read(&folder().join("script"))?;
     let called = called(&document, &script)?;
     let mut missing = Vec::new();

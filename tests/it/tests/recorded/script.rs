@@ -10,6 +10,7 @@ use perpend_server::client::{Answer, Client};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::contract::Success;
 use super::masked::Mask;
 use super::recording::Answered;
 use super::variants;
@@ -143,6 +144,8 @@ pub(crate) struct Run {
     /// What was kept, by name.
     kept: BTreeMap<String, String>,
     mask: Mask,
+    /// The successful JSON responses so far.
+    pub successes: Vec<Success>,
 }
 
 impl Run {
@@ -151,6 +154,7 @@ impl Run {
             client: Client::new(origin).with_timeout(PATIENCE),
             kept: BTreeMap::new(),
             mask: Mask::new(origin),
+            successes: Vec::new(),
         }
     }
 
@@ -183,10 +187,12 @@ impl Run {
         if !step.plain {
             for (mistake, wrong) in variants::of(step, &request) {
                 let answer = self.send(&wrong).await?;
+                self.successes.extend(Success::of(&wrong, &answer));
                 answers.push(self.answered(&format!("{}: {mistake}", step.name), &answer));
             }
         }
         let answer = self.send_until(&request, &step.until).await?;
+        self.successes.extend(Success::of(&request, &answer));
         if !step.keep.is_empty() {
             let shown = answer.json();
             for (name, pointer) in &step.keep {
