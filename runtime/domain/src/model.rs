@@ -58,9 +58,8 @@ named_enum!(
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum TierCondition {
-    // Not `rename_all_fields`, which the OpenAPI schema ignores.
-    #[serde(rename_all = "camelCase")]
     /// The buckets of usage whose names match add up to a number that compares so.
+    // Not `rename_all_fields`, which the OpenAPI schema ignores.
     #[serde(rename_all = "camelCase")]
     Usage {
         /// A regular expression over names of buckets.
