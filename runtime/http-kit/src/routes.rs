@@ -295,7 +295,7 @@ pub struct RouteEntry {
     pub path: String,
     /// Method in upper case.
     pub method: &'static str,
-    /// A permission, two permissions separated by `or`, or `nobody`.
+    /// A permission, two permissions separated by `or`, or `public`.
     pub permission: String,
 }
 
@@ -515,7 +515,7 @@ pub fn markdown(description: &ApiDescription) -> String {
          A browser session has the permissions of the key pair that it was started with, and ends with it; a session that was \
          started with the printed token ends when the server restarts. A browser can be logged in to 12 projects at once, with one \
          session each; logging out ends all of them. The administrator key has the permissions of a key pair of the named \
-         project. A route of `nobody` requires no credentials; `metrics.token` is the token of this setting.\n\n| permission | allows |",
+         project. A route of `public` requires no credentials; `metrics.token` is the token of this setting.\n\n| permission | allows |",
     );
     for scope in Scope::ALL {
         let _ = write!(page, " {} |", scope.title());

@@ -60,7 +60,7 @@ impl RawRequest {
     /// The whole response, once the server has closed the connection.
     ///
     /// # Errors
-    /// When there is none.
+    /// When no response arrives in time.
     pub async fn answer(mut self) -> anyhow::Result<String> {
         let mut answer = Vec::new();
         let read = self.0.read_to_end(&mut answer);
@@ -75,7 +75,7 @@ impl RawRequest {
     /// The response to a body of repeated pieces with pauses in between.
     ///
     /// # Errors
-    /// When there is none.
+    /// When no response arrives in time.
     pub async fn trickle(mut self, piece: &[u8], pause: Duration) -> anyhow::Result<String> {
         let mut answer = Vec::new();
         let (mut reading, mut writing) = self.0.split();

@@ -161,7 +161,7 @@ async fn put_item(
                 }
                 next
             }
-            // A deleted item starts anew.
+            // A deleted item starts without the members of its last version.
             Some(ItemVersion { item, is_deleted: true }) => {
                 let moment = item.next_moment(now);
                 DatasetItem::new(id.clone(), &stored.dataset, patch.clone(), moment)

@@ -61,10 +61,10 @@ impl Requirement {
         self.permissions().iter().any(|one| scope.holds(*one))
     }
 
-    /// Name in documents: `trace.read`, `nobody`, `metrics.token`, `ingest.write or score.write`.
+    /// Name in documents: `trace.read`, `public`, `metrics.token`, `ingest.write or score.write`.
     pub fn name(self) -> String {
         match self {
-            Self::Public => "nobody".to_owned(),
+            Self::Public => "public".to_owned(),
             Self::MetricsToken => "metrics.token".to_owned(),
             _ => self.permissions().iter().map(|one| one.name()).collect::<Vec<_>>().join(" or "),
         }

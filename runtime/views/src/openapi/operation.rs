@@ -80,7 +80,7 @@ pub struct OperationResponse {
 
 /// The required permission and the key scopes that have it.
 fn access(permission: &str) -> Text {
-    if permission == "nobody" {
+    if permission == "public" {
         return "no key required".into();
     }
     let any = Permission::ALL
@@ -158,7 +158,7 @@ fn curl(path: &str, method: &str, described: &Value, document: &Value) -> Text {
         address.push_str(&required.join("&"));
     }
     let mut curl = String::from("curl");
-    if described["x-perpend-permission"].as_str().unwrap_or("nobody") != "nobody" {
+    if described["x-perpend-permission"].as_str().unwrap_or("public") != "public" {
         curl.push_str(" -u \"$PUBLIC_KEY:$SECRET_KEY\"");
     }
     if method != "get" {
@@ -202,7 +202,7 @@ impl Operation {
             shapes: shapes(content(response)),
         });
         let permission = described["x-perpend-permission"].as_str();
-        let permission = permission.unwrap_or("nobody");
+        let permission = permission.unwrap_or("public");
         let json = &described["responses"]["200"]["content"]["application/json"];
         let mut all = Permission::ALL.iter();
         let is_of_organization =
@@ -219,7 +219,7 @@ impl Operation {
             body: shapes(content(&described["requestBody"])),
             responses: responses.collect(),
             curl: curl(path, method, described, document),
-            needs_key: permission != "nobody",
+            needs_key: permission != "public",
             has_body: described["requestBody"].is_object(),
         }
     }
