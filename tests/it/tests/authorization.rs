@@ -93,7 +93,7 @@ impl Operation {
 fn permissions(described: &Value) -> anyhow::Result<Vec<Permission>> {
     let needs = &described["x-perpend-permission"];
     let needs = needs.as_str().context("no permission is declared")?;
-    if needs == "nobody" {
+    if needs == "public" {
         return Ok(Vec::new());
     }
     let named = |name: &str| {
@@ -240,7 +240,7 @@ const OF_NOBODY: [(&str, &str); 13] = [
 async fn nothing_is_served_but_what_declares_a_permission() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let served = perpend_server::served();
-    let open = served.iter().filter(|route| route.permission == "nobody");
+    let open = served.iter().filter(|route| route.permission == "public");
     let open: Vec<_> = open.map(|route| (route.path.as_str(), route.method)).collect();
     assert_eq!(open, OF_NOBODY);
     let mut methods: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
