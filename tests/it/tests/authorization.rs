@@ -373,8 +373,9 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
     app.stop().await
 }
 
-/// Lists with rows that come with the server.
-const SHARED: [&str; 3] = ["/api/v1/plugins", "/api/v1/judge-presets", "/api/public/models"];
+/// Lists with rows that belong to the server.
+const SHARED: [&str; 4] =
+    ["/api/v1/plugins", "/api/v1/judge-presets", "/api/public/models", "/api/v1/jobs"];
 
 /// `{name}` in a path that ends with it.
 fn braced(place: &str) -> &str {
