@@ -64,6 +64,7 @@ pub const STEPS: &[Step] = &[
     step!("models by start date", "0048_models_by_start_date.sql"),
     step!("execution logs", "0049_execution_logs.sql"),
     step!("latest label", "0050_latest_label.sql"),
+    step!("lists of executions", "0051_lists_of_executions.sql"),
 ];
 
 /// The version of a database with all steps.

@@ -10,12 +10,13 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId, TraceId};
+use perpend_domain::list::Cursor;
 use perpend_domain::plugin::{FailureClass, LogLine};
 use perpend_domain::time::Timestamp;
 
 use perpend_executions::{
-    AttemptKey, CostReservation, ExecutionEnd, Lease, LeaseEnd, MatchBatch, NewWatch, Outcome,
-    PlannedExecution, QueueShare, Release, ResumeScope, Watch,
+    AttemptKey, CostReservation, ExecutionEnd, ExecutionFilter, ExecutionList, Lease, LeaseEnd,
+    MatchBatch, NewWatch, Outcome, PlannedExecution, QueueShare, Release, ResumeScope, Watch,
 };
 
 use crate::testing::on_each_database;
@@ -235,6 +236,60 @@ async fn log_lines_are_kept_for_a_week_or_until_the_trace_is_deleted() {
         assert_eq!(log(&mine[1]).await.len(), 2);
         ledger.delete_old_logs(at(3 + week)).await.unwrap();
         assert_eq!(log(&mine[1]).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pages_of_the_list_have_each_matching_execution_once_in_both_directions() {
+    on_each_database(|store| async move {
+        make(&store, 5, 0).await;
+        let leased = claim(&store, 3, lease(41, 60_000), at(1)).await;
+        let ends: Vec<ExecutionEnd<'_>> = leased.iter().map(failed).collect();
+        store.finish_executions(ending(41, at(1), at(2)), &ends).await.unwrap();
+        let ledger = &store.ledger;
+        let read = async |filter: &ExecutionFilter, from: Option<&Cursor>, is_backwards| {
+            let page = ledger.executions_from(&project(), filter, (from, is_backwards), 2);
+            page.await.unwrap()
+        };
+        let ids = |page: &ExecutionList| -> Vec<String> {
+            page.items.iter().map(|each| each.made.id.to_string()).collect()
+        };
+        let all = |state| ExecutionFilter { state, ..ExecutionFilter::default() };
+        let of_rule = |rule: &str| ExecutionFilter {
+            rule: Some(rule.parse().unwrap()),
+            evaluator: Some("e".parse().unwrap()),
+            ..ExecutionFilter::default()
+        };
+        let class = Some(FailureClass::PluginTrap.into());
+        let of_class = ExecutionFilter { class, ..ExecutionFilter::default() };
+        for (filter, n) in [
+            (all(None), 5),
+            (all(Some(ExecutionState::Failed)), 3),
+            (all(Some(ExecutionState::Pending)), 2),
+            (of_class, 3),
+            (of_rule("r"), 5),
+            (of_rule("another"), 0),
+        ] {
+            let mut older = vec![read(&filter, None, false).await];
+            while let Some(next) = older[older.len() - 1].older.clone() {
+                older.push(read(&filter, Some(&next), false).await);
+            }
+            let mut newer = vec![read(&filter, None, true).await];
+            while let Some(next) = newer[newer.len() - 1].newer.clone() {
+                newer.push(read(&filter, Some(&next), true).await);
+            }
+            let forwards: Vec<String> = older.iter().flat_map(ids).collect();
+            let backwards: Vec<String> = newer.iter().rev().flat_map(ids).collect();
+            assert_eq!((forwards.len(), &forwards), (n, &backwards), "{filter:?}");
+            assert!(forwards.is_sorted_by(|a, b| a > b), "made at one time: {forwards:?}");
+            assert!(older.iter().all(|page| page.stopped.is_none()));
+        }
+        let stranger: ProjectId = "p2".parse().unwrap();
+        let theirs = ledger.executions_from(&stranger, &all(None), (None, false), 2).await;
+        assert_eq!(theirs.unwrap(), ExecutionList::default());
+        let costs = ledger.execution_costs(&project(), &[leased[0].made.id.clone()]).await;
+        assert!(costs.unwrap().is_empty(), "no model was called");
     })
     .await;
 }
