@@ -10,6 +10,7 @@
 //! - **A form calls the same function as the API operation**, once, and redirects to a page (`forms`).
 
 mod datasets;
+mod executions;
 mod groups;
 mod overview;
 mod read;
@@ -132,9 +133,19 @@ fn form_routes(routes: &mut Routes<App>) {
     routes.page(BySession, bookmark, traces::marks::bookmark);
     let tag = PageRoute::post("/project/{project}/traces/{trace}", TraceMark);
     routes.page(BySession, tag, traces::marks::tag);
+}
+
+/// Executions of rules.
+fn execution_routes(routes: &mut Routes<App>) {
+    let all = PageRoute::get("/project/{project}/executions", EvaluatorRead);
+    routes.page(BySession, all, executions::list::list_page);
+    let one = PageRoute::get("/project/{project}/executions/{execution}", EvaluatorRead);
+    routes.page(BySession, one, executions::one::execution_page);
     let requeue =
         PageRoute::post("/project/{project}/executions/{execution}/requeue", EvaluatorWrite);
-    routes.page(BySession, requeue, trace::requeue::requeue_execution);
+    routes.page(BySession, requeue, executions::requeue::requeue_execution);
+    let failed = PageRoute::post("/project/{project}/failed-executions/requeue", EvaluatorWrite);
+    routes.page(BySession, failed, executions::requeue::requeue_failed);
 }
 
 /// Recorded inputs, outputs and media.
@@ -168,6 +179,34 @@ fn dataset_routes(routes: &mut Routes<App>) {
     routes.page(BySession, dataset, datasets::dataset_page);
     let run = PageRoute::get("/project/{project}/datasets/{dataset}/runs/{run}", DatasetRead);
     routes.page(BySession, run, datasets::run_page);
+}
+
+/// Redirects of URLs without a project.
+fn redirect_routes(routes: &mut Routes<App>) {
+    for short in [
+        "/traces",
+        "/traces/{trace}",
+        "/sessions",
+        "/sessions/{session}",
+        "/users",
+        "/users/{user}",
+        "/search",
+    ] {
+        routes.page(BySession, PageRoute::get(short, TraceRead), request::redirects::to_project);
+    }
+    for (short, needs) in [
+        ("/rules", EvaluatorRead),
+        ("/executions", EvaluatorRead),
+        ("/executions/{execution}", EvaluatorRead),
+        ("/scores", ScoreRead),
+        ("/datasets", DatasetRead),
+        ("/datasets/{dataset}", DatasetRead),
+        ("/datasets/{dataset}/runs/{run}", DatasetRead),
+    ] {
+        routes.page(BySession, PageRoute::get(short, needs), request::redirects::to_project);
+    }
+    let by_client = PageRoute::get("/trace/{trace}", TraceRead);
+    routes.page(BySession, by_client, request::redirects::trace_of_client);
 }
 
 /// All routes, with their descriptions.
@@ -207,28 +246,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     routes.page(BySession, scores, scores::list::list_page);
     let rules = PageRoute::get("/project/{project}/rules", EvaluatorRead);
     routes.page(BySession, rules, rules::rules_page);
-    for short in [
-        "/traces",
-        "/traces/{trace}",
-        "/sessions",
-        "/sessions/{session}",
-        "/users",
-        "/users/{user}",
-        "/search",
-    ] {
-        routes.page(BySession, PageRoute::get(short, TraceRead), request::redirects::to_project);
-    }
-    for (short, needs) in [
-        ("/rules", EvaluatorRead),
-        ("/scores", ScoreRead),
-        ("/datasets", DatasetRead),
-        ("/datasets/{dataset}", DatasetRead),
-        ("/datasets/{dataset}/runs/{run}", DatasetRead),
-    ] {
-        routes.page(BySession, PageRoute::get(short, needs), request::redirects::to_project);
-    }
-    let by_client = PageRoute::get("/trace/{trace}", TraceRead);
-    routes.page(BySession, by_client, request::redirects::trace_of_client);
+    redirect_routes(&mut routes);
     let form = PageRoute::get("/preferences", Requirement::Public);
     routes.page(BySession, form, request::preferences::preferences_page);
     let chosen = PageRoute::post("/preferences", Requirement::Public);
@@ -245,6 +263,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
         request::files::asset,
     );
     dataset_routes(&mut routes);
+    execution_routes(&mut routes);
     value_routes(&mut routes);
     fragment_routes(&mut routes);
     form_routes(&mut routes);

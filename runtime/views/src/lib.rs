@@ -14,6 +14,7 @@
 //!   without recursion.
 
 mod datasets;
+mod executions;
 mod facts;
 pub mod format;
 pub mod layout;
@@ -48,11 +49,17 @@ pub use crate::urls::{
     USER_LIST, UnknownParameters,
 };
 pub use datasets::DatasetPage;
+pub use executions::{
+    AttemptLine, CallLine, ExecutionLine, ExecutionNames, ExecutionPage, ExecutionsPage, LogEntry,
+    RequeueForm, SelectFilter,
+};
 pub use facts::{total_tokens, utc_time};
 pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};
 pub use layout::preferences::{Preferences, PreferencesPage, Theme};
 pub use layout::setup::{RejectedRequest, Setup};
-pub use layout::shell::{AttentionCounts, ProjectLink, Section, Shell, base, href, list_href};
+pub use layout::shell::{
+    AttentionCounts, ProjectLink, Section, Shell, base, execution_href, href, list_href,
+};
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
 pub use lists::chips::{ScoreChip, score_chips};
 pub use lists::facets::{FacetsPage, FacetsView};

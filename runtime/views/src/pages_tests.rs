@@ -2,10 +2,16 @@
 
 use crate::openapi::{ErrorCode, ErrorScope, OperationParameter, Reference};
 use perpend_domain::cost::CostSum;
+use perpend_domain::evaluation::{
+    Attempt, AttemptFailure, CompletionReason, Execution, ExecutionOrigin, ExecutionState,
+    NewExecution, Target,
+};
 use perpend_domain::metrics::Granularity;
+use perpend_domain::model_call::ModelCall;
 use perpend_domain::observation::Observation;
 use perpend_domain::outline::{FoldTarget, Folds, Outline};
 use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{FailureClass, LogLine};
 use perpend_domain::text_search::{HitObservation, SearchHit, TextPattern, TraceSearchPage};
 use perpend_domain::time::Timestamp;
 use serde_json::json;
@@ -209,6 +215,7 @@ fn the_overview_is_inert() {
         trends: later.into(),
         attention: vec![AttentionItem {
             name: text(HOSTILE),
+            href: "/project/p/rules".to_owned(),
             state: "paused",
             reason: text(HOSTILE),
         }],
@@ -239,6 +246,133 @@ fn a_dataset_is_inert() {
         inside: vec![(text(HOSTILE), "/p".to_owned())],
         requests: vec![("Items", typed())],
     });
+}
+
+/// An execution with hostile ids and message.
+fn execution(state: ExecutionState) -> Execution {
+    let at = Timestamp::from_millis(0);
+    Execution {
+        seq: 1,
+        made: NewExecution {
+            id: "0af7651916cd43dd8448eb211c80319c".parse().unwrap(),
+            origin: ExecutionOrigin::Rule,
+            rule_id: typed().parse().unwrap(),
+            assignment_id: "a".parse().unwrap(),
+            evaluator_id: typed().parse().unwrap(),
+            target: Target::Session(typed().parse().unwrap()),
+            shadow: None,
+            generation: 0,
+            inclusion_probability: 0.5,
+            completion: CompletionReason::Ended,
+            n_observations: 1,
+            is_audit: false,
+        },
+        project: "p".parse().unwrap(),
+        state,
+        attempts: 2,
+        evaluator_version_id: None,
+        error_class: Some(FailureClass::PluginTrap.into()),
+        error_message: Some(HOSTILE.to_owned()),
+        due_at: at,
+        created_at: at,
+        first_attempt_at: Some(at),
+        finished_at: Some(at),
+        n_late: 0,
+    }
+}
+
+fn execution_line(state: ExecutionState) -> ExecutionLine {
+    let names = ExecutionNames {
+        rule: ResourceLink::new(HOSTILE, HOSTILE),
+        evaluator: ResourceLink::deleted(HOSTILE),
+        version: Some(3),
+    };
+    ExecutionLine::new(&execution(state), names, Some(None), "/project/p").requeueable()
+}
+
+#[test]
+fn a_list_of_executions_is_inert_and_only_failed_ones_have_a_form() {
+    let list = ExecutionsPage {
+        shell: shell(),
+        path: "/project/p/executions".to_owned(),
+        filters: vec![SelectFilter {
+            name: "rule",
+            label: "Rule",
+            options: vec![(typed(), text(HOSTILE), true)],
+        }],
+        other_parameters: vec![("env".into(), typed())],
+        notices: vec![text(HOSTILE)],
+        lines: vec![
+            execution_line(ExecutionState::Failed),
+            execution_line(ExecutionState::Completed),
+        ],
+        stopped: Some(StoppedSearch { n_tested: 10_000, n_found: 2, next_href: Some(typed()) }),
+        requeue: Some(RequeueForm {
+            action: typed(),
+            fields: vec![("rule", typed())],
+            label: "Requeue all".to_owned(),
+        }),
+        page_links: PageLinks::default(),
+        is_later: false,
+    };
+    let html = checked(&list);
+    assert_eq!(html.matches(">Requeue</button>").count(), 1, "{html}");
+    assert!(html.contains("10,000 executions searched"), "{html}");
+    let none = ExecutionsPage { lines: Vec::new(), stopped: None, ..list };
+    assert!(checked(&none).contains("No executions match"));
+    let empty = checked(&ExecutionsPage { filters: Vec::new(), ..none });
+    assert!(empty.contains("No executions yet"), "{empty}");
+}
+
+#[test]
+fn an_execution_is_inert() {
+    let at = Timestamp::from_millis(0);
+    let call = ModelCall {
+        provider: HOSTILE.to_owned(),
+        model: HOSTILE.to_owned(),
+        model_answered: None,
+        method: "none".to_owned(),
+        started_at: at,
+        latency_ms: 1_500,
+        input_tokens: 1_000,
+        cached_tokens: 0,
+        output_tokens: 10,
+        reasoning_tokens: 0,
+        is_estimated: true,
+        cost: None,
+        is_from_cache: false,
+        saved: None,
+        error: Some((HOSTILE.to_owned(), HOSTILE.to_owned())),
+    };
+    let attempt = Attempt {
+        number: 1,
+        ended_at: at,
+        failure: AttemptFailure::new(FailureClass::PluginTrap, HOSTILE),
+        version: None,
+        cpu_us: 1_500,
+    };
+    let line = LogLine {
+        level: HOSTILE.to_owned(),
+        message: HOSTILE.to_owned(),
+        fields: Some(HOSTILE.to_owned()),
+    };
+    let html = checked(&ExecutionPage {
+        shell: shell(),
+        line: execution_line(ExecutionState::Failed),
+        message: Some(Text::lines(HOSTILE)),
+        explanation: Some(text(HOSTILE)),
+        facts: vec![("Origin", text(HOSTILE).into())],
+        own_trace: Some("/project/p/traces/t".to_owned()),
+        fingerprint: Some("ab".repeat(32)),
+        attempts: vec![attempt.into()],
+        log: vec![line.into()],
+        calls: vec![CallLine::new(0, call)],
+        scores: vec![score(HOSTILE)],
+        superseded: vec![(score(HOSTILE), text(HOSTILE), typed())],
+    });
+    for part in ["about 1,000", "unknown price", "plugin_trap", "/requeue\"", "superseded"] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
 }
 
 #[test]

@@ -114,6 +114,7 @@ pub(crate) fn outcome(name: &str) -> RuleOutcome {
         tone: Tone::Plain,
         sentence: text(name),
         requeue: Some("/project/p/executions/5d1f0c/requeue".to_owned()),
+        execution_href: Some("/project/p/executions/5d1f0c".to_owned()),
         score_names: vec![text(name)],
         facts: vec![("Sampling number", text(name).into())],
     }

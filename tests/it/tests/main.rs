@@ -48,6 +48,7 @@ mod pages;
 mod pages_api;
 mod pages_compare;
 mod pages_costs;
+mod pages_executions;
 mod pages_forms;
 mod pages_groups;
 mod pages_places;

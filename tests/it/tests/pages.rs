@@ -89,6 +89,8 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
         "/sessions",
         "/users",
         "/rules",
+        "/executions?state=failed",
+        "/executions/e1",
         "/search?q=x",
         "/scores?name=a",
         "/datasets",
@@ -99,7 +101,7 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
         assert_eq!(visitor.leads_to(path).await, format!("{base}{path}"));
     }
     assert_eq!(visitor.leads_to("/trace/t1").await, format!("{base}/traces/t1"));
-    for path in ["", "/traces", "/traces/t1", "/sessions", "/users", "/rules"] {
+    for path in ["", "/traces", "/traces/t1", "/sessions", "/users", "/rules", "/executions"] {
         let foreign = format!("/project/another{path}");
         let answer = visitor.client.get(&foreign).await.unwrap();
         assert_eq!(answer.status, 404, "{foreign}");

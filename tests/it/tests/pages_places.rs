@@ -53,7 +53,7 @@ async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
         let page = shows(&format!("{section}?{focus}&env=staging"), [false, true, false]).await;
         let base = &visitor.base;
         let kept = "from=2026-03-01T00%3A00%3A00Z&to=2026-03-04T00%3A00%3A00Z&env=staging";
-        for path in ["", "/traces", "/sessions", "/users", "/scores", "/rules"] {
+        for path in ["", "/traces", "/sessions", "/users", "/scores", "/rules", "/executions"] {
             let link = format!("{base}{path}?{kept}");
             assert!(rail(&page).contains(&link), "{link}: {:?}", rail(&page));
         }
@@ -78,7 +78,8 @@ async fn pages_that_show_the_same_in_any_time_lead_on_with_it() {
     let body = json!({ "id": "t1", "environment": "staging", "sessionId": "s1", "userId": "u1" });
     let made = app.client.json(Method::POST, "/api/public/traces", &body).await;
     assert!(made.unwrap().status.is_success());
-    let own = ["/rules", "/scores", "/search?q=x", "/users/u1", "/sessions/s1", "/nope"];
+    let own =
+        ["/rules", "/executions", "/scores", "/search?q=x", "/users/u1", "/sessions/s1", "/nope"];
     let own = own.map(|path| format!("{}{path}", visitor.base));
     let others = ["/preferences", "/api/reference", "/api/reference/scores"].map(str::to_owned);
     for path in own.iter().chain(&others) {

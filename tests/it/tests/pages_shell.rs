@@ -262,8 +262,16 @@ async fn every_page_answers_head_with_the_headers_of_the_page() {
     let trace = Trace::new(1, "ticket").attribute("langfuse.session.id", "s");
     app.ingest(&trace).await.unwrap();
     let of_trace = format!("/traces/{}", trace.id);
-    let paths =
-        ["", "/traces", &of_trace, "/sessions", "/sessions/s", "/users", "/rules", "/search?q=s"];
+    let paths = [
+        "",
+        "/traces",
+        &of_trace,
+        "/sessions",
+        "/sessions/s",
+        "/users",
+        "/executions",
+        "/search?q=s",
+    ];
     let own = paths.map(|path| format!("{}{path}", visitor.base));
     let others = ["/logout", "/preferences", "/api/reference"].map(str::to_owned);
     for path in own.iter().chain(&others) {
@@ -308,6 +316,7 @@ async fn a_page_is_titled_by_thing_section_and_project_and_has_one_address() {
         ("/users/ada", "ada · Users", "/users/ada"),
         ("/scores?name=a&after=1.a", "Scores", "/scores?name=a"),
         ("/rules", "Rules", "/rules"),
+        ("/executions?state=failed&after=1.a", "Executions", "/executions?state=failed"),
         ("/search?q=x", "x · Search", "/search?q=x"),
     ] {
         let page = visitor.page(path).await;

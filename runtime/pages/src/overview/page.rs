@@ -268,6 +268,8 @@ async fn figures(
 /// Paused rules and evaluators, and rules with failed executions.
 async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Problem> {
     let (store, project) = (&app.store, &viewer.project);
+    let rules_href = format!("{}/rules{}", viewer.base(), viewer.focus.query());
+    let failed_of = format!("{}/executions?state=failed&rule=", viewer.base());
     let mut waiting = Vec::new();
     for rule in store.catalog.rules(project, None, MAX_RULES).await?.items {
         let states = store.ledger.rule_states(project, &rule.id).await?;
@@ -282,6 +284,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Probl
         if let (Some(pause), true) = (&rule.paused, rule.enabled) {
             waiting.push(AttentionItem {
                 name: Text::from(rule.name.as_str()),
+                href: rules_href.clone(),
                 state: "paused",
                 reason: Text::from(format!("{}{held}", pause.message)),
             });
@@ -290,6 +293,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Probl
         if 0 < n_failed {
             waiting.push(AttentionItem {
                 name: Text::from(rule.name.as_str()),
+                href: format!("{failed_of}{}", encode(rule.id.as_str())),
                 state: "failed",
                 reason: Text::from(match n_failed {
                     1 => "1 failed execution is kept for retry.".to_owned(),
@@ -305,6 +309,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Probl
         if let Some(pause) = &evaluator.paused {
             waiting.push(AttentionItem {
                 name: Text::from(evaluator.name.as_str()),
+                href: rules_href.clone(),
                 state: "paused",
                 reason: Text::from(pause.message.as_str()),
             });

@@ -1,6 +1,7 @@
 //! API requests that return the rows of a page, if an operation does.
 
-use perpend_domain::ids::TraceId;
+use perpend_domain::evaluation::Execution;
+use perpend_domain::ids::{ExecutionId, TraceId};
 use perpend_domain::telemetry::{GroupKey, GroupQuery, ScoreQuery};
 use perpend_domain::time::Timestamp;
 use perpend_views::{ApiRequest, ListPage, TracesQuery, encode};
@@ -191,4 +192,28 @@ pub(crate) fn rules(viewer: &Viewer) -> [ApiRequest; 2] {
         newest("/api/public/v2/evaluation-rules", "The rules:"),
         newest("/api/public/v2/evaluators", "The evaluators:"),
     ]
+}
+
+/// The failed executions, and the executions over the first target of the list.
+pub(crate) fn executions(viewer: &Viewer, list: &[Execution]) -> Vec<ApiRequest> {
+    let failed = ApiRequest::new(&viewer.origin, "/api/v1/failed-executions")
+        .with("limit", "100")
+        .with_note("The failed executions of all rules, the last failed first:");
+    let target = list.first().map(|execution| &execution.made.target);
+    let over = target.and_then(|target| match (target.session(), target.trace()) {
+        (Some(session), _) => Some(("sessionId", session.to_string())),
+        (None, Some(trace)) => Some(("traceId", trace.to_string())),
+        (None, None) => None,
+    });
+    let over = over.map(|(name, id)| {
+        ApiRequest::new(&viewer.origin, "/api/v1/executions")
+            .with(name, id)
+            .with_note("The executions of the trace or session of the first row:")
+    });
+    [failed].into_iter().chain(over).collect()
+}
+
+/// One execution with its attempts.
+pub(crate) fn execution(viewer: &Viewer, id: &ExecutionId) -> Option<ApiRequest> {
+    one(viewer, "/api/v1/executions", id.as_str())
 }

@@ -8,7 +8,9 @@ use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_scheduler::{Explanation, ExplanationStep, Refusal};
-use perpend_views::{Html, ResourceLink, RuleOutcome, RuleRange, Text, Tone, segment, utc_time};
+use perpend_views::{
+    Html, ResourceLink, RuleOutcome, RuleRange, Text, Tone, execution_href, utc_time,
+};
 
 use crate::request::viewer::Viewer;
 use crate::state::App;
@@ -25,11 +27,19 @@ struct OutcomeDraft {
     sentence: String,
     facts: Vec<Fact>,
     requeue: Option<String>,
+    execution_href: Option<String>,
 }
 
 impl OutcomeDraft {
     fn new(state: &'static str, tone: Tone, sentence: impl Into<String>) -> Self {
-        Self { state, tone, sentence: sentence.into(), facts: Vec::new(), requeue: None }
+        Self {
+            state,
+            tone,
+            sentence: sentence.into(),
+            facts: Vec::new(),
+            requeue: None,
+            execution_href: None,
+        }
     }
 
     fn fact(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -51,6 +61,7 @@ impl OutcomeDraft {
             sentence: Text::from(self.sentence),
             facts: self.facts,
             requeue: self.requeue,
+            execution_href: self.execution_href,
             score_names: Vec::new(),
         }
     }
@@ -104,10 +115,9 @@ pub(crate) async fn rule_outcomes(
                     without_score += usize::from(execution.state == ExecutionState::Completed);
                     let may =
                         execution.state == ExecutionState::Failed && viewer.may(EvaluatorWrite);
-                    draft.requeue = may.then(|| {
-                        let id = segment(execution.made.id.as_str());
-                        format!("{}/executions/{id}/requeue", viewer.base())
-                    });
+                    let href = execution_href(&viewer.base(), execution.made.id.as_str());
+                    draft.requeue = may.then(|| format!("{href}/requeue"));
+                    draft.execution_href = Some(href);
                     outcomes.push(draft.outcome(named.clone(), names.links(&[evaluator])));
                 }
                 None => pending.push(evaluator),

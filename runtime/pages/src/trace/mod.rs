@@ -8,7 +8,6 @@ pub(crate) mod observation_scores;
 pub(crate) mod page;
 pub(crate) mod params;
 pub(crate) mod raw;
-pub(crate) mod requeue;
 pub(crate) mod scores_only;
 pub(crate) mod state_fragment;
 pub(crate) mod values;

@@ -85,6 +85,12 @@ pub fn href(base: &str, by: GroupKey, id: &str) -> String {
     format!("{}/{}", list_href(base, by), segment(id))
 }
 
+/// URL of the page of an execution. `base` is the URL of the project.
+#[must_use]
+pub fn execution_href(base: &str, id: &str) -> String {
+    format!("{base}/executions/{}", encode(id))
+}
+
 /// The sections of the sidebar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Section {
@@ -103,6 +109,8 @@ pub enum Section {
     Scores,
     /// Rules and evaluators.
     Rules,
+    /// Executions.
+    Executions,
     /// API reference.
     Reference,
     /// Search.
@@ -158,6 +166,7 @@ static GROUPS: [SidebarGroup; 2] = [
         entries: &[
             entry(Section::Scores, "Scores", "/scores", ("c", "M2 12a6 6 0 0 1 12 0M8 12l3-4")),
             entry(Section::Rules, "Rules", "/rules", ("r", "M2 5h12M2 11h12M6 3v4M10 9v4")),
+            entry(Section::Executions, "Executions", "/executions", ("e", "M5 3l7 5-7 5z")),
         ],
     },
 ];
@@ -223,25 +232,22 @@ impl Shell {
         format!("{}{path}{}", other.base, self.focus.query())
     }
 
-    /// Counts of an entry: number, description and CSS class.
-    pub(crate) fn counters(
+    /// Count of an entry: number, description and CSS class.
+    pub(crate) fn counter(
         &self,
         entry: &SidebarEntry,
-    ) -> Vec<(String, &'static str, &'static str)> {
-        let all = match entry.section {
-            Section::Rules => [
-                (self.attention.paused, "paused", "waiting"),
-                (self.attention.failed, "failed in 24 hours", "bad"),
-            ],
-            _ => return Vec::new(),
+    ) -> Option<(String, &'static str, &'static str)> {
+        let (n, what, class) = match entry.section {
+            Section::Rules => (self.attention.paused, "paused", "waiting"),
+            Section::Executions => (self.attention.failed, "failed in 24 hours", "bad"),
+            _ => return None,
         };
         let limit = u64::from(AttentionCounts::LIMIT);
-        let shown = |n: u64| match n < limit {
+        let shown = match n < limit {
             true => n.to_string(),
             false => format!("{}+", limit - 1),
         };
-        let some = all.into_iter().filter(|(n, ..)| 0 < *n);
-        some.map(|(n, what, class)| (shown(n), what, class)).collect()
+        (0 < n).then_some((shown, what, class))
     }
 
     pub(crate) fn is_current(&self, entry: &SidebarEntry) -> bool {
@@ -278,12 +284,12 @@ mod tests {
     }
 
     #[test]
-    fn only_rules_have_counts_and_zero_is_not_shown() {
+    fn only_rules_and_executions_have_counts_and_zero_is_not_shown() {
         let counted = |paused, failed| {
             let attention = AttentionCounts { paused, failed };
             let shell = Shell { attention, ..Shell::default() };
             let entries = GROUPS.iter().flat_map(|group| group.entries);
-            let all = entries.flat_map(|entry| shell.counters(entry));
+            let all = entries.filter_map(|entry| shell.counter(entry));
             all.map(|(n, what, _)| format!("{n} {what}")).collect::<Vec<_>>()
         };
         assert!(counted(0, 0).is_empty());

@@ -64,6 +64,8 @@ pub struct RunLine {
 pub struct AttentionItem {
     /// The rule or evaluator.
     pub name: Text,
+    /// URL of the page of rules, or of the failed executions.
+    pub href: String,
     /// `paused` or `failed`.
     pub state: &'static str,
     /// Reason and consequences.

@@ -7,6 +7,7 @@ use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
 
 use crate::format::{clock, count, exact_number, number};
+use crate::layout::shell::execution_href;
 use crate::values::content::{display_text, json_without_media};
 
 /// Colour of a value or state. The text always carries the same information.
@@ -160,6 +161,11 @@ impl OriginView {
         format!("{base}/scores?fingerprint={}", encode(&self.fingerprint))
     }
 
+    /// URL of the page of the execution.
+    pub(crate) fn execution_href(&self, base: &str) -> String {
+        execution_href(base, self.execution.raw())
+    }
+
     pub(crate) fn short_fingerprint(&self) -> String {
         let begins = self.fingerprint.get(..FINGERPRINT);
         begins.map_or_else(|| self.fingerprint.clone(), |begins| format!("{begins}…"))
@@ -264,6 +270,8 @@ pub struct RuleOutcome {
     pub sentence: Text,
     /// Action of the form that requeues a failed execution; absent without such an execution or permission.
     pub requeue: Option<String>,
+    /// URL of the page of its execution, if any.
+    pub execution_href: Option<String>,
     /// Names of its scores, if known and different from the name of the rule.
     pub score_names: Vec<Text>,
     /// Labels and values, such as the sampling number.

@@ -95,6 +95,7 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("users", "/users"),
         ("user", "/users/noor"),
         ("rules", "/rules"),
+        ("executions", "/executions"),
         ("scores", "/scores"),
         ("values", "/traces?facets=1"),
         ("chosen-columns", "/traces?cols=trace&cols=score.no+refusal&cols=tags&n=25"),
