@@ -258,7 +258,7 @@ async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
         names.extend(rows(&page));
         n_pages += 1;
     }
-    assert!(page.contains("250 found, 201 to 250 here"), "{page}");
+    assert!(page.contains("250 found, 201–250 on this page"), "{page}");
     assert!(!page.contains("observations searched"), "{page}");
     let all: Vec<String> = (0..250).map(|n| format!("answer {n}")).collect();
     assert_eq!((n_pages, names), (3, all));
