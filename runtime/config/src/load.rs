@@ -189,7 +189,7 @@ pub(super) fn unknown(key: &str, source: &str, spelling: &dyn Fn(&Setting) -> St
     let known = SETTINGS.iter().map(spelling);
     let nearest = known.map(|known| (strsim::levenshtein(&known, key), known)).min();
     let hint = match nearest {
-        Some((distance, known)) if distance <= 4 => format!("; did you mean {known}?"),
+        Some((distance, known)) if distance <= 4 => format!(" (did you mean {known}?)"),
         _ => String::new(),
     };
     Error::UnknownKey { key: key.to_owned(), source_name: source.to_owned(), hint }

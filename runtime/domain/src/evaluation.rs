@@ -351,9 +351,7 @@ pub enum VersionPolicy {
 
 /// The text is not a [`VersionPolicy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "version policy must be one of `latest`, `pinned:N`, `shadow:N`, with a version number for N"
-)]
+#[error("must be `latest`, `pinned:N` or `shadow:N`, where N is the number of a version")]
 pub struct InvalidVersionPolicy;
 
 impl VersionPolicy {
