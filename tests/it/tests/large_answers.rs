@@ -87,8 +87,9 @@ fn address(path: &str, operation: &Value) -> String {
         let text = parameter["description"].as_str().unwrap_or_default();
         match parameter["name"].as_str().unwrap_or_default() {
             "limit" => {
-                let max = text.split(' ').nth(2).unwrap_or_default();
-                query.push(format!("limit={}", max.trim_end_matches(',')));
+                let (_, max) = text.split_once(" 1 to ").unwrap();
+                let max = max.split(|c: char| !c.is_ascii_digit()).next().unwrap();
+                query.push(format!("limit={max}"));
             }
             "fields" if path.ends_with("observations") => {
                 query.push("fields=core,io,metadata".to_owned());

@@ -306,7 +306,7 @@ async fn the_overview_says_which_share_of_traces_has_errors_and_what_it_hides() 
     let page = visitor.page(&format!("?{focus}&to=2026-03-01")).await;
     assert!(page.contains("<b>12.5 %</b> <span class=\"muted\">1 of 8</span>"), "{page}");
     assert!(page.contains("Evaluation and experiment traces are hidden"), "{page}");
-    let (_, link) = page.split_once("hidden, <a href=\"").unwrap();
+    let (_, link) = page.split_once("hidden. <a href=\"").unwrap();
     let link = link.split('"').next().unwrap().replace("&#38;", "&");
     assert!(link.contains(focus) && link.contains("sdk-experiment"));
     // The last bar of a chart ends with the time.

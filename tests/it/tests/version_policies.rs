@@ -174,7 +174,7 @@ async fn a_policy_that_names_no_version_of_the_evaluator_is_refused_with_its_fie
         })
     };
     for (policy, said) in [
-        (json!("pinned:2"), "the newest version of the evaluator is 1"),
+        (json!("pinned:2"), "must not exceed version 1"),
         (json!("shadow:1"), "must leave a version"),
         (json!("shadow:4294967296"), "`latest`, `pinned:N` or `shadow:N`"),
         (json!("pinned:0"), "`latest`, `pinned:N` or `shadow:N`"),
