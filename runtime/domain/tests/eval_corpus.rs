@@ -11,7 +11,7 @@ use perpend_domain::ids::ExecutionId;
 use perpend_domain::mapping::{self, JsonPath, MappingBudget};
 use perpend_domain::time::Timestamp;
 use perpend_domain::{sampling, template};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn corpus() -> PathBuf {
     path::absolute("../../tests/corpus/eval").unwrap()
@@ -98,6 +98,22 @@ fn filters_corpus() {
         let want = case["want"].as_bool().unwrap();
         assert_eq!(filter.matches(&row), want, "{}: {:?}", case["id"], filter);
         assert_eq!(filter.first_failing(&row).is_none(), want, "{}", case["id"]);
+    }
+}
+
+#[test]
+fn a_failing_condition_on_a_boolean_score_reports_the_values_of_that_score() {
+    let condition = json!({
+        "type": "booleanObject", "column": "score_booleans", "key": "thumb", "operator": "=", "value": true
+    });
+    let (filter, _) = Filter::parse_stored(&[condition], COLUMNS);
+    for (scores, want) in [
+        (json!(["tone:true"]), Value::Null),
+        (json!(["tone:true", "thumb:false"]), json!(false)),
+        (json!(["thumb:false", "thumb:false"]), json!([false, false])),
+    ] {
+        let row = json!({ "score_booleans": scores });
+        assert_eq!(filter.first_failing(&JsonRow(&row)).unwrap().actual, want, "{row}");
     }
 }
 

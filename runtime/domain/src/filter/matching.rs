@@ -94,6 +94,20 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// A member for messages and for `explain`. Boolean scores are a list of `NAME:VALUE`, which may repeat a name.
+    fn member_to_json(&self, key: &str) -> Value {
+        let Self::List(entries) = self else {
+            return self.member(key).cloned().unwrap_or_default();
+        };
+        let entries = entries.iter().filter_map(|entry| entry.rsplit_once(':'));
+        let values = entries.filter(|(name, _)| *name == key).map(|(_, value)| value == "true");
+        match values.collect::<Vec<_>>().as_slice() {
+            [] => Value::Null,
+            [value] => json!(value),
+            values => json!(values),
+        }
+    }
+
     /// The value for messages and for `explain`.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -129,10 +143,7 @@ impl Filter {
                 return None;
             }
             let actual = match condition.test.key() {
-                Some(key) => cell.member(key).cloned().unwrap_or(match &cell {
-                    Cell::List(_) => cell.to_json(),
-                    _ => Value::Null,
-                }),
+                Some(key) => cell.member_to_json(key),
                 None => cell.to_json(),
             };
             Some(Mismatch { index, actual })
