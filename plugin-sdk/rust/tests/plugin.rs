@@ -40,7 +40,7 @@ fn it_describes_its_evaluators_with_the_schema_of_their_configuration() {
     let schema: serde_json::Value =
         serde_json::from_str(&info.evaluators[0].config_schema).unwrap();
     assert_eq!(schema["properties"]["what"]["default"], ",");
-    assert_eq!(schema["properties"]["what"]["description"], "What to count.");
+    assert_eq!(schema["properties"]["what"]["description"], "The text to count.");
 }
 
 #[test]

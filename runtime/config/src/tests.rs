@@ -63,7 +63,7 @@ fn an_invalid_value_is_an_error_with_key_location_and_expectation() {
     for (text, parts) in [
         ("[server]\nlisten = \"localhost\"", ["server.listen", "127.0.0.1:4717"]),
         ("[ingest]\nmax_body_mib = 0", ["ingest.max_body_mib", "1 to 1024"]),
-        ("[log]\nformat = \"xml\"", ["log.format", "auto, text, json"]),
+        ("[log]\nformat = \"xml\"", ["log.format", "`auto`, `text`, `json`"]),
         ("[server]\nlisten = [1]", ["server.listen", "array"]),
         ("[database]\nurl = \"mysql://h/d\"", ["database.url", "postgres://"]),
         (
