@@ -65,7 +65,8 @@ impl Host {
             evaluator_id, config, item, seed, run_time_ms, limits, purpose, ..
         } = call;
         let memory = MemoryLimits::new(limits.memory_bytes);
-        let turn = MemoryTurn::new(&self.pressure, memory.memory_bytes());
+        // Like the slot dropped after the store, so that the next guest finds a free instance in the pool.
+        let mut turn = MemoryTurn::new(&self.pressure, memory.memory_bytes());
         let port = Arc::new(TimedPort { port, meter: Arc::clone(&meter) });
         let state = State::new(seed, run_time_ms, memory, port);
         let mut store = self.store(state, &limits, &meter);
@@ -89,7 +90,7 @@ impl Host {
                 }
             }
         };
-        let waits = (slot, turn);
+        let waits = (&mut slot, &mut turn);
         let end = self.limited(&meter, waits, &limits, pin!(guest)).await;
         let outcome = outcome(end, store.data(), evaluator, &limits);
         let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
@@ -108,7 +109,7 @@ impl Host {
         let limits = Limits::default();
         let meter = Arc::new(Meter::new());
         let memory = MemoryLimits::new(limits.memory_bytes);
-        let turn = MemoryTurn::new(&self.pressure, memory.memory_bytes());
+        let mut turn = MemoryTurn::new(&self.pressure, memory.memory_bytes());
         let mut state = State::new(0, 0, memory, Arc::new(DenyAllPort));
         state.is_describing = true;
         let mut store = self.store(state, &limits, &meter);
@@ -116,7 +117,7 @@ impl Host {
             let judge = pre.instantiate_async(&mut store).await?;
             judge.perpend_evaluator_evaluator().call_describe(&mut store).await
         };
-        let waits = (slot, turn);
+        let waits = (&mut slot, &mut turn);
         let end = self.limited(&meter, waits, &limits, pin!(guest)).await;
         match end {
             End::Answer(info) => Ok((bindings::plugin_info(info), store.into_data().into_log())),
@@ -130,7 +131,7 @@ impl Host {
     async fn limited<T>(
         &self,
         meter: &Meter,
-        waits: (Slot<'_>, MemoryTurn<'_>),
+        waits: (&mut Slot<'_>, &mut MemoryTurn<'_>),
         limits: &Limits,
         guest: std::pin::Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
     ) -> End<T> {

@@ -161,11 +161,11 @@ pub(crate) enum Stop {
 /// A call within its limits: it is metered and gets ticks, runs only with a processor, is paused while memory is short, and
 /// is stopped at its wall-clock limit. Waiting for memory counts towards that limit. Waiting for a processor does not, because
 /// it depends on other calls. Waiting for models does not, because the server limits and queues model requests.
-pub(crate) struct LimitedCall<'h, 'p, F> {
+pub(crate) struct LimitedCall<'h, 'p, 't, F> {
     meter: &'h Meter,
     ticker: &'h Ticker,
-    slot: Slot<'p>,
-    turn: MemoryTurn<'h>,
+    slot: &'h mut Slot<'p>,
+    turn: &'h mut MemoryTurn<'t>,
     wall: Duration,
     inner: Pin<&'h mut F>,
     /// When it started to wait for a processor.
@@ -176,11 +176,11 @@ pub(crate) struct LimitedCall<'h, 'p, F> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<'h, 'p, F: Future> LimitedCall<'h, 'p, F> {
+impl<'h, 'p, 't, F: Future> LimitedCall<'h, 'p, 't, F> {
     pub(crate) fn new(
         meter: &'h Meter,
         ticker: &'h Ticker,
-        (slot, turn): (Slot<'p>, MemoryTurn<'h>),
+        (slot, turn): (&'h mut Slot<'p>, &'h mut MemoryTurn<'t>),
         wall: Duration,
         inner: Pin<&'h mut F>,
     ) -> Self {
@@ -231,7 +231,7 @@ impl<'h, 'p, F: Future> LimitedCall<'h, 'p, F> {
     }
 }
 
-impl<F: Future> Future for LimitedCall<'_, '_, F> {
+impl<F: Future> Future for LimitedCall<'_, '_, '_, F> {
     type Output = Result<F::Output, Stop>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
