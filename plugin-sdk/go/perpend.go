@@ -81,8 +81,8 @@ type Slot struct {
 }
 
 // Evaluator is one scoring function. C is its configuration: a struct whose fields define the JSON Schema
-// that the server validates and shows in the form. Tags: `json` (the name), `doc`, `default`, `enum`
-// (separated by commas), `min` and `max`. A field without a default is required unless it is a pointer.
+// of configurations. Tags: `json` (the name), `doc`, `default`, `enum` (separated by commas), `min` and `max`.
+// A field without a default is required unless it is a pointer.
 type Evaluator[C any] struct {
 	// ID is unique within the plug-in: 1 to 64 of a-z, 0-9 and -, a letter first.
 	ID, Title, Description string

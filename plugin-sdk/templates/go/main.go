@@ -8,7 +8,7 @@ import (
 	"perpend"
 )
 
-// The configuration. The server checks it against its JSON Schema and shows the descriptions in the form.
+// The configuration. The server validates it against its JSON Schema, which `perpend plugin show` prints.
 type maxLength struct {
 	MaxChars int  `json:"max_chars" default:"80" min:"0" doc:"The maximum number of characters that passes."`
 	Trim     bool `json:"trim" default:"false" doc:"Ignore white space at both ends."`

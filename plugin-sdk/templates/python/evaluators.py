@@ -7,7 +7,7 @@ import perpend_plugin
 perpend_plugin.plugin("example/{{name}}", version="0.1.0", description="Checks on the length of an output")
 
 
-# The configuration. The server checks it against its JSON Schema and shows the descriptions in the form.
+# The configuration. The server validates it against its JSON Schema, which `perpend plugin show` prints.
 @dataclass
 class MaxLength:
     max_chars: int = perpend_plugin.field(80, minimum=0, description="The maximum number of characters that passes.")

@@ -5,7 +5,7 @@ use perpend_plugin::prelude::*;
 /// Passes when the output has at most `max_chars` characters.
 pub struct MaxLength;
 
-/// The configuration. The server checks it against its JSON Schema and shows the descriptions in the form.
+/// The configuration. The server validates it against its JSON Schema, which `perpend plugin show` prints.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MaxLengthConfig {
