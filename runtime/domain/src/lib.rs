@@ -17,6 +17,7 @@ pub mod chain;
 pub mod content;
 pub mod cost;
 pub mod cron;
+pub mod csv;
 pub mod dataset;
 pub mod evaluation;
 mod failure;

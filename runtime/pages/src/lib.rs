@@ -11,6 +11,7 @@
 
 mod datasets;
 mod executions;
+mod export;
 mod groups;
 mod overview;
 mod read;
@@ -26,7 +27,7 @@ mod trace;
 mod traces;
 
 use axum::Router;
-use axum::extract::{OriginalUri, State};
+use axum::extract::{OriginalUri, RawQuery, State};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::middleware::from_fn;
@@ -93,6 +94,27 @@ fn list_news_routes(routes: &mut Routes<App>) {
     }
 }
 
+/// Lists as files. The paths are not below those of the lists, where they would hide a trace, session or user with such an id.
+fn export_routes(routes: &mut Routes<App>) {
+    let traces = PageRoute::get("/project/{project}/export/traces", TraceRead);
+    routes.page(BySession, traces, traces::export::export_traces);
+    let groups = [
+        ("/project/{project}/export/sessions", GroupKey::Session),
+        ("/project/{project}/export/users", GroupKey::User),
+    ];
+    for (path, by) in groups {
+        let send = move |app: State<App>,
+                         viewer: Viewer,
+                         raw: RawQuery,
+                         params: Query<groups::list::GroupListParams>| {
+            groups::export::export_groups(app, viewer, raw, params, by)
+        };
+        routes.page(BySession, PageRoute::get(path, TraceRead), send);
+    }
+    let scores = PageRoute::get("/project/{project}/export/scores", ScoreRead);
+    routes.page(BySession, scores, scores::export::export_scores);
+}
+
 /// Fragments that scripts insert into pages.
 fn fragment_routes(routes: &mut Routes<App>) {
     let detail = PageRoute::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
@@ -148,7 +170,7 @@ fn execution_routes(routes: &mut Routes<App>) {
     routes.page(BySession, failed, executions::requeue::requeue_failed);
 }
 
-/// Recorded inputs, outputs and media.
+/// Recorded inputs, outputs and media, and lists as files.
 fn value_routes(routes: &mut Routes<App>) {
     let value = PageRoute::get("/project/{project}/value", TraceRead);
     routes.page(BySession, value, trace::values::value_page);
@@ -169,6 +191,7 @@ fn value_routes(routes: &mut Routes<App>) {
     routes.page(BySession, medium, trace::media::observation_medium);
     let stored = PageRoute::get("/project/{project}/media/{media}", TraceRead);
     routes.page(BySession, stored, trace::media::stored_medium);
+    export_routes(routes);
 }
 
 /// Datasets and their runs.

@@ -41,6 +41,9 @@ pub(super) fn start_of_minute(now: Timestamp) -> Timestamp {
 pub(super) const MAX_TESTED: u64 = 20_000;
 /// Up to this many matches are sorted; a larger list is read in its order.
 const MAX_SORTED: u64 = 5_000;
+/// Bounds of a list that is not counted.
+pub(super) const LIST_BOUNDS: Bounds =
+    Bounds { max_tested: MAX_TESTED, max_counted: Some(MAX_SORTED) };
 
 /// The newest matching traces, without content.
 pub(super) async fn newest_traces(
@@ -59,9 +62,8 @@ pub(super) async fn first_traces(
     project: &ProjectId,
     query: TraceQuery,
 ) -> Result<Vec<Trace>, Problem> {
-    let bounds = Bounds { max_tested: MAX_TESTED, max_counted: Some(MAX_SORTED) };
     let telemetry = &app.store.telemetry;
-    let found = telemetry.traces_from(project, &query, None, bounds).await?;
+    let found = telemetry.traces_from(project, &query, None, LIST_BOUNDS).await?;
     Ok(found.traces.into_iter().map(|stored| stored.trace).collect())
 }
 

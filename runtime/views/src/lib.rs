@@ -63,7 +63,9 @@ pub use layout::shell::{
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
 pub use lists::chips::{ScoreChip, score_chips};
 pub use lists::facets::{FacetsPage, FacetsView};
-pub use lists::filter::{EmptyListCounts, FilterView, SearchProgress, StoppedSearch, TermChip};
+pub use lists::filter::{
+    EmptyListCounts, FilterView, MAX_EXPORTED, SearchProgress, StoppedSearch, TermChip,
+};
 pub use lists::focus::FocusView;
 pub use lists::groups::{GroupChip, GroupLine, GroupsPage, UserPage};
 pub use lists::news::{NewsFragment, StateFragment};

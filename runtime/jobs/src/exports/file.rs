@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use perpend_catalog::blob_exports::FileType;
+use perpend_domain::csv;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -64,35 +65,9 @@ impl Serialize for NamedRow<'_> {
     }
 }
 
-/// A CSV cell: text unchanged, empty for `null`, everything else as JSON.
-fn push_cell(line: &mut String, value: &Value) {
-    let json;
-    let text = match value {
-        Value::Null => "",
-        Value::String(text) => text,
-        other => {
-            json = other.to_string();
-            &json
-        }
-    };
-    if text.contains(['"', ',', '\n', '\r']) {
-        line.push('"');
-        line.push_str(&text.replace('"', "\"\""));
-        line.push('"');
-    } else {
-        line.push_str(text);
-    }
-}
-
-fn line<'v>(cells: impl Iterator<Item = &'v Value>) -> String {
+fn csv_line(cells: &[Value]) -> String {
     let mut line = String::new();
-    for (at, cell) in cells.enumerate() {
-        if 0 < at {
-            line.push(',');
-        }
-        push_cell(&mut line, cell);
-    }
-    line.push_str("\r\n");
+    csv::push_line(&mut line, cells);
     line
 }
 
@@ -112,7 +87,7 @@ impl ExportFile {
         let mut file = Self { file_type, columns, bytes, n_rows: 0, n_bytes: 0 };
         match file_type {
             FileType::Json => file.put(b"[")?,
-            FileType::Csv => file.put(line(names.iter()).as_bytes())?,
+            FileType::Csv => file.put(csv_line(&names).as_bytes())?,
             FileType::Jsonl => {}
         }
         Ok(file)
@@ -129,7 +104,7 @@ impl ExportFile {
     /// Never: the bytes stay in memory.
     pub(super) fn row(&mut self, values: &[Value]) -> io::Result<()> {
         match self.file_type {
-            FileType::Csv => self.put(line(values.iter()).as_bytes())?,
+            FileType::Csv => self.put(csv_line(values).as_bytes())?,
             FileType::Json | FileType::Jsonl => {
                 let mut json = serde_json::to_vec(&NamedRow(&self.columns, values))?;
                 match (self.file_type, self.n_rows) {

@@ -20,7 +20,7 @@ use crate::state::App;
 /// Newest traces of each session or user whose scores are read. Reading more dominates the time of a page.
 pub(crate) const SCORED_TRACES: u32 = 10;
 /// Days in the chart of a user's traces.
-const DAYS: usize = 30;
+pub(crate) const DAYS: usize = 30;
 const DAY_US: i64 = 86_400_000_000;
 /// Score names with a chip.
 const MAX_CHIPS: usize = 4;
@@ -62,7 +62,7 @@ pub(crate) async fn group_lines(
 }
 
 /// Start of the period of `DAYS` days that ends today, UTC.
-fn first_day(now: Timestamp) -> Timestamp {
+pub(crate) fn first_day(now: Timestamp) -> Timestamp {
     let today = now.as_micros().div_euclid(DAY_US);
     Timestamp::from_micros((today + 1 - DAYS as i64) * DAY_US)
 }

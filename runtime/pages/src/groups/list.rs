@@ -31,17 +31,17 @@ use crate::traces::terms::terms;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct GroupListParams {
-    q: String,
+    pub(crate) q: String,
     after: String,
     before: String,
     id: String,
-    n: String,
-    sort: String,
-    cols: String,
+    pub(crate) n: String,
+    pub(crate) sort: String,
+    pub(crate) cols: String,
 }
 
 /// The order of the list, for notices.
-const RECENTLY_ACTIVE: &str = "recently active ones";
+pub(crate) const RECENTLY_ACTIVE: &str = "recently active ones";
 
 /// Whether the page is not the first one.
 const fn is_later(query: &GroupQuery) -> bool {
@@ -68,7 +68,7 @@ fn page_links(links: &ListLinks, query: &GroupQuery, tested: &GroupSearchResult)
 }
 
 /// The sessions or users that match the filter.
-async fn matching_groups(
+pub(crate) async fn matching_groups(
     app: &App,
     viewer: &Viewer,
     query: &GroupQuery,
@@ -190,7 +190,7 @@ async fn why(
 }
 
 /// The section and the filter columns of the list.
-const fn section_and_list(by: GroupKey) -> (Section, &'static FilterableList) {
+pub(crate) const fn section_and_list(by: GroupKey) -> (Section, &'static FilterableList) {
     match by {
         GroupKey::Session => (Section::Sessions, &SESSION_LIST),
         GroupKey::User => (Section::Users, &USER_LIST),

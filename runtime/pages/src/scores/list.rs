@@ -34,7 +34,7 @@ use crate::state::App;
 use crate::traces::terms::terms;
 
 /// Scores tested for one page if no index covers the filter.
-const MAX_TESTED: u64 = 10_000;
+pub(crate) const MAX_TESTED: u64 = 10_000;
 /// Terms whose matches are counted individually, and limits of such a count: matches and tested scores.
 const MAX_COUNTED_TERMS: usize = 10;
 const TERM_COUNT_LIMITS: (u32, u64) = (100, 2_000);
@@ -52,26 +52,26 @@ pub(crate) struct ScoreListParams {
     superseded: String,
     after: String,
     before: String,
-    n: String,
-    sort: String,
-    cols: String,
+    pub(crate) n: String,
+    pub(crate) sort: String,
+    pub(crate) cols: String,
 }
 
 /// The query of the list and its parts for the page.
-struct ScoreListQuery {
+pub(crate) struct ScoreListQuery {
     /// The filter as text.
     q: String,
-    query: ScoreQuery,
-    parsed: Parsed,
-    shows_older: bool,
+    pub(crate) query: ScoreQuery,
+    pub(crate) parsed: Parsed,
+    pub(crate) shows_older: bool,
     shown: Vec<(&'static str, Text)>,
     /// Query parameters other than the filter and the focus, for links.
     kept: Vec<Parameter>,
-    notices: Vec<Text>,
+    pub(crate) notices: Vec<Text>,
 }
 
 impl ScoreListQuery {
-    fn new(params: &ScoreListParams, viewer: &Viewer, now: Timestamp) -> Self {
+    pub(crate) fn new(params: &ScoreListParams, viewer: &Viewer, now: Timestamp) -> Self {
         let (from, to) = viewer.focus.range(now);
         let mut notices = viewer.faults.clone();
         let q = crate::traces::params::filter(&params.q, &mut notices);
@@ -168,10 +168,10 @@ fn superseded_note(older: &SupersededScores, shows_older: bool) -> Option<String
 
 /// Names of the objects that scores reference by id.
 #[derive(Default)]
-struct ScoreReferences {
-    origins: OriginNames,
-    people: HashMap<String, String>,
-    configs: HashMap<String, String>,
+pub(crate) struct ScoreReferences {
+    pub(crate) origins: OriginNames,
+    pub(crate) people: HashMap<String, String>,
+    pub(crate) configs: HashMap<String, String>,
     /// Ids of executions that recorded a trace.
     traced: BTreeSet<String>,
     /// Dataset ids by run id.
@@ -179,7 +179,11 @@ struct ScoreReferences {
 }
 
 impl ScoreReferences {
-    async fn read(app: &App, viewer: &Viewer, scores: &[&Score]) -> Result<Self, Problem> {
+    pub(crate) async fn read(
+        app: &App,
+        viewer: &Viewer,
+        scores: &[&Score],
+    ) -> Result<Self, Problem> {
         let (store, project) = (&app.store, &viewer.project);
         let (mut authors, mut configs) = (BTreeSet::new(), BTreeSet::new());
         let (mut origins, mut executions) = (Vec::new(), BTreeSet::new());

@@ -89,12 +89,12 @@ fn metadata_columns(trace: &Trace, columns: &Columns) -> HashMap<String, Text> {
 }
 
 /// Tokens of all usage keys of this side, as the filter columns count them.
-fn tokens(trace: &Trace, side: Side) -> u64 {
+pub(crate) fn tokens(trace: &Trace, side: Side) -> u64 {
     let own = trace.usage.iter().filter(|(key, _)| side_of(key) == Some(side));
     own.map(|(_, n)| *n).sum::<Quantity>().to_u64()
 }
 
-fn trace_of(score: &Score) -> Option<&TraceId> {
+pub(crate) fn trace_of(score: &Score) -> Option<&TraceId> {
     match &score.written.subject {
         Subject::Trace(trace) | Subject::Observation(trace, _) => Some(trace),
         Subject::Session(_) | Subject::Experiment(_) => None,

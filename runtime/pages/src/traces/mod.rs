@@ -4,6 +4,7 @@ pub(crate) mod bars;
 pub(crate) mod compare;
 pub(crate) mod conditions;
 pub(crate) mod digests;
+pub(crate) mod export;
 pub(crate) mod facets;
 pub(crate) mod lines;
 pub(crate) mod list;

@@ -23,6 +23,9 @@ pub(crate) const EXAMPLES: [(&str, &str); 8] = [
     ("column:set", "has a value; null: has no value"),
 ];
 
+/// Maximum number of rows of an exported list.
+pub const MAX_EXPORTED: usize = 100_000;
+
 /// Label of a filter column: the column heading, or else its id in words.
 pub(crate) fn title(id: &str) -> String {
     // `timestamp` has different headings in different lists.
@@ -160,6 +163,23 @@ impl FilterView {
         let own = own.map(|(name, value)| (Cow::Borrowed(name), value));
         let pairs: Vec<_> = own.chain(self.other_parameters.clone()).collect();
         with_query(&format!("{}/_/{}/news", self.base, self.of.list), &pairs)
+    }
+
+    /// Downloads of the whole list: label and URL.
+    pub(crate) fn exports(&self) -> [(&'static str, String); 2] {
+        [("Export CSV", "csv"), ("Export JSONL", "jsonl")].map(|(label, format)| {
+            let own = [("format", format.to_owned()), ("q", self.q.clone())];
+            let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+            let own = own.map(|(name, value)| (Cow::Borrowed(name), value));
+            let others = self.other_parameters.iter().filter(|(name, _)| *name != "n").cloned();
+            let pairs: Vec<Parameter> = own.chain(others).collect();
+            (label, with_query(&format!("{}/export/{}", self.base, self.of.list), &pairs))
+        })
+    }
+
+    /// Rows of such a download, in words.
+    pub(crate) fn exported_rows(&self) -> String {
+        format!("all matching {}s, at most {}", self.of.row, count(MAX_EXPORTED as u64))
     }
 
     /// URL of the list without a parameter.

@@ -39,6 +39,7 @@ const KNOWN: &[&str] = &[
     "fingerprint",
     "fold",
     "fold-run",
+    "format",
     "found",
     "from",
     "go",
