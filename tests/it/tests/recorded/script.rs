@@ -188,7 +188,8 @@ impl Run {
             for (mistake, wrong) in variants::of(step, &request) {
                 let answer = self.send(&wrong).await?;
                 self.successes.extend(Success::of(&wrong, &answer));
-                answers.push(self.answered(&format!("{}: {mistake}", step.name), &answer));
+                let name = format!("{}: {mistake}", step.name);
+                answers.push(self.answered(&name, &answer, &step.hide));
             }
         }
         let answer = self.send_until(&request, &step.until).await?;
@@ -208,18 +209,18 @@ impl Run {
                 self.kept.insert(name.clone(), value.to_owned());
             }
         }
-        let mut answered = self.answered(&step.name, &answer);
-        for place in &step.hide {
+        answers.push(self.answered(&step.name, &answer, &step.hide));
+        Ok(())
+    }
+
+    fn answered(&self, step: &str, answer: &Answer, hidden: &[String]) -> Answered {
+        let mut answered = Answered::new(step, answer, &self.mask);
+        for place in hidden {
             if let Some(value) = answered.body.pointer_mut(place) {
                 *value = Value::from("<hidden>");
             }
         }
-        answers.push(answered);
-        Ok(())
-    }
-
-    fn answered(&self, step: &str, answer: &Answer) -> Answered {
-        Answered::new(step, answer, &self.mask)
+        answered
     }
 
     /// A text with what was kept in place of its names.
