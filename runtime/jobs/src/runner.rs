@@ -10,6 +10,9 @@ use perpend_domain::time::{Clock, Timestamp};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+/// Longest time until a failed run is retried.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
 /// Background work that needs no request.
 ///
 /// A run has no input but the database: it finds what is due there and does it. It may be dropped at any await point;
@@ -18,7 +21,8 @@ pub trait Job: std::fmt::Debug + Send + Sync {
     /// Unique name in snake case.
     fn name(&self) -> &'static str;
 
-    /// Time between the end of a run and the start of the next one, unless the job is woken.
+    /// Time between the end of a run and the start of the next one, unless the job is woken. A failed run is retried
+    /// after a minute at the latest.
     fn interval(&self) -> Duration;
 
     /// Does what is due. A job that holds leases releases them when `shutdown` is cancelled.
@@ -170,7 +174,7 @@ impl Jobs {
                 status.error = Some((now, error.to_string()));
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(error, job = status.name, "job failed and will be retried");
-                status.interval
+                status.interval.min(RETRY_AFTER)
             }
         }
     }

@@ -14,11 +14,18 @@ pub(crate) struct KeyUses(pub(crate) Web);
 impl KeyUses {
     async fn store(&self) -> Result<Progress, JobError> {
         let mut n_items = 0;
+        let mut failure = None;
+        // A failure for one key must not lose the times of the others.
         for (id, at) in self.0.keys.take_uses() {
-            self.0.catalog.record_key_use(&id, at).await?;
-            n_items += 1;
+            match self.0.catalog.record_key_use(&id, at).await {
+                Ok(()) => n_items += 1,
+                Err(error) => failure = Some(error),
+            }
         }
-        Ok(Progress { n_items, again_after: None })
+        match failure {
+            Some(error) => Err(error.into()),
+            None => Ok(Progress { n_items, again_after: None }),
+        }
     }
 }
 
