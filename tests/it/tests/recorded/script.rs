@@ -215,7 +215,7 @@ impl Run {
 
     fn answered(&self, step: &str, answer: &Answer, hidden: &[String]) -> Answered {
         let mut answered = Answered::new(step, answer, &self.mask);
-        for place in hidden {
+        for place in hidden.iter().filter(|_| answer.status.is_success()) {
             if let Some(value) = answered.body.pointer_mut(place) {
                 *value = Value::from("<hidden>");
             }
