@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use axum::extract::{Path, State};
+use perpend_api_types::any_json::AnyJson;
 use perpend_api_types::filter::Condition;
 use perpend_api_types::list::{Confirmation, NumberedList};
 use perpend_catalog::dashboards::{
@@ -295,7 +296,7 @@ struct DashboardView {
     definition: PlacementList,
     /// Conditions on all widgets.
     #[schema(value_type = Vec<Condition>)]
-    filters: Vec<Value>,
+    filters: Vec<AnyJson>,
 }
 
 /// The placements of a dashboard.
@@ -330,7 +331,7 @@ fn view(dashboard: &Dashboard) -> DashboardView {
         definition: PlacementList {
             widgets: dashboard.placements.iter().map(placement_view).collect(),
         },
-        filters: dashboard.filters.clone(),
+        filters: dashboard.filters.iter().map(AnyJson::from).collect(),
     }
 }
 
