@@ -93,11 +93,14 @@ fn score_names(page: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+/// A list, its query, the reader of its rows, the column that names them, and their number.
+type Case = (&'static str, &'static str, fn(&str) -> Vec<String>, &'static str, usize);
+
 #[tokio::test]
 async fn a_download_has_the_rows_of_all_pages_of_its_list_in_their_order() {
     let app = filled().await;
     let visitor = Visitor::of(&app).await;
-    let cases: [(&str, &str, fn(&str) -> Vec<String>, &str, usize); 6] = [
+    let cases: [Case; 6] = [
         ("traces", "", rows, "name", N),
         ("traces", "q=name%3A~2&sort=timestamp", rows, "name", 31),
         ("sessions", "", rows, "id", N),

@@ -1,7 +1,5 @@
 //! `GET /metrics`: who may read it, and what it shows after telemetry and evaluations.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use axum::http::Method;
 use perpend_it::{OTLP, TestApp, Trace, until};
 use perpend_server::client::Client;
@@ -27,6 +25,9 @@ fn value(page: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     }
     sum
 }
+
+/// A metric, its labels and the least by which it increases.
+type Increase<'l> = (&'l str, &'l [(&'l str, &'l str)], f64);
 
 #[tokio::test]
 async fn without_the_setting_there_are_no_metrics() {
@@ -72,7 +73,7 @@ async fn telemetry_and_evaluations_are_counted_without_naming_the_project() {
     app.app.jobs.run_once().await;
 
     let signal = [("signal", "traces")];
-    let increases: [(&str, &[(&str, &str)], f64); 12] = [
+    let increases: [Increase; 12] = [
         (
             "perpend_http_requests_total",
             &[("route", OTLP), ("method", "POST"), ("status", "200")],
