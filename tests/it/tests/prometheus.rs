@@ -92,7 +92,7 @@ async fn telemetry_and_evaluations_are_counted_without_naming_the_project() {
         ("perpend_job_runs_total", &[("job", "expiry"), ("outcome", "success")], 1.0),
     ];
     let missing = |page: &str| -> Vec<String> {
-        let is_missing = |(name, labels, least): &&(&str, &[(&str, &str)], f64)| {
+        let is_missing = |(name, labels, least): &&Increase<'_>| {
             let increase = value(page, name, labels).unwrap_or_default()
                 - value(&before, name, labels).unwrap_or_default();
             increase < *least
