@@ -225,7 +225,12 @@ fn message_of(value: &Value, default: Speaker) -> Option<Value> {
         .or_else(|| fields.take(&["type"], |kind| langchain_role(kind.as_str()?)))
         .or(class.and_then(role_of_class));
     fields.is_one_of("type", &["message"]);
-    fields.is_one_of("type", &LANGCHAIN);
+    // A type that names another role than `role` stays a member of its own.
+    let named = object.get("type").and_then(Value::as_str).and_then(langchain_role);
+    let is_same = |named: &str| role.is_none_or(|role| role_name(role) == role_name(named));
+    if named.is_some_and(is_same) {
+        fields.is_one_of("type", &LANGCHAIN);
+    }
     let content = fields.any(&CONTENTS);
     let mut message = Map::new();
     let role = role.map_or(Speaker::Assistant.role(), role_name);
