@@ -74,7 +74,7 @@ fn each_exception_becomes_its_class_with_its_text() -> Tested {
         ("transient", FailureClass::Transient, "said transient"),
         ("internal", FailureClass::PluginError, "said internal"),
         ("plain", FailureClass::PluginError, "KeyError: 'missing' (evaluators.py, line "),
-        ("import", FailureClass::PluginError, "import it at the top level"),
+        ("import", FailureClass::PluginError, "import the module at the top level"),
         ("exit", FailureClass::PluginError, "SystemExit: 3"),
         ("memory", FailureClass::MemoryLimit, "more than 256 MiB of memory"),
     ];
