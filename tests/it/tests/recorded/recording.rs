@@ -73,7 +73,9 @@ impl Answered {
 fn remove_messages(body: &mut Value) {
     match body {
         Value::Object(members) => {
-            members.retain(|name, _| name != "message");
+            members.retain(|name, text| {
+                !["message", "detail"].contains(&name.as_str()) || !text.is_string()
+            });
             members.values_mut().for_each(remove_messages);
         }
         Value::Array(items) => items.iter_mut().for_each(remove_messages),
