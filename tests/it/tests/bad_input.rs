@@ -163,7 +163,8 @@ impl Tried {
 /// Without the signatures of addresses, which are new each time, and the time a key was last used.
 fn unsigned(text: &str) -> String {
     let marks = ["&until=", "\"urlExpiry\":\"", "\"lastUsedAt\":\""];
-    marks.into_iter().fold(text.to_owned(), |text, mark| {
+    let text = text.replace("\"lastUsedAt\":null", "\"lastUsedAt\":\"\"");
+    marks.into_iter().fold(text, |text, mark| {
         let mut parts = text.split(mark);
         let first = parts.next().unwrap_or_default().to_owned();
         let rest = parts.map(|part| part.find('"').map_or("", |end| &part[end..]));
