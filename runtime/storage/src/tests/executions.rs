@@ -249,7 +249,8 @@ async fn pages_of_the_list_have_each_matching_execution_once_in_both_directions(
         store.finish_executions(ending(41, at(1), at(2)), &ends).await.unwrap();
         let ledger = &store.ledger;
         let read = async |filter: &ExecutionFilter, from: Option<&Cursor>, is_backwards| {
-            let page = ledger.executions_from(&project(), filter, (from, is_backwards), 2);
+            let project = project();
+            let page = ledger.executions_from(&project, filter, (from, is_backwards), 2);
             page.await.unwrap()
         };
         let ids = |page: &ExecutionList| -> Vec<String> {
