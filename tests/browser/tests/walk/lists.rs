@@ -447,7 +447,10 @@ async fn finds_any_script(visitor: &Visitor) -> Result<()> {
     for word in ["你好", "مرحبا"] {
         visitor.open("/traces").await?;
         browser.fill(".filter [name=q]", &format!("{word}{ENTER}")).await?;
-        browser.wait_for("location.search.includes('q=')").await?;
+        // The address changes before the rows are there.
+        browser
+            .wait_for("location.search.includes('q=') && document.readyState === 'complete'")
+            .await?;
         let found = browser
             .eval("Array.from(document.querySelectorAll('.traces .name'), (a) => new URL(a.href).pathname.split('/').at(-1))")
             .await?;
