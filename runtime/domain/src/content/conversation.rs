@@ -9,7 +9,7 @@ use crate::content::members::is_empty;
 use crate::content::messages::{HOLDERS, unify};
 use crate::content::roles::{
     LANGCHAIN, MAX_LAYERS, Speaker, class_of, has_role, is_message, langchain_role, layer,
-    role_of_class,
+    names_role, role_of_class,
 };
 
 /// Nested lists around contents that are not messages, and nested objects next to a conversation.
@@ -225,10 +225,8 @@ fn message_of(value: &Value, default: Speaker) -> Option<Value> {
         .or_else(|| fields.take(&["type"], |kind| langchain_role(kind.as_str()?)))
         .or(class.and_then(role_of_class));
     fields.is_one_of("type", &["message"]);
-    // A type that names another role than `role` stays a member of its own.
-    let named = object.get("type").and_then(Value::as_str).and_then(langchain_role);
-    let is_same = |named: &str| role.is_none_or(|role| role_name(role) == role_name(named));
-    if named.is_some_and(is_same) {
+    // A type that names another role stays a member of its own.
+    if role.is_none_or(|role| names_role(object, role)) {
         fields.is_one_of("type", &LANGCHAIN);
     }
     let content = fields.any(&CONTENTS);

@@ -216,6 +216,18 @@ pub fn langchain_role(kind: &str) -> Option<&str> {
     LANGCHAIN.contains(&kind).then_some(kind)
 }
 
+/// Whether the `type` of a message of LangChain is a name of this role, so that nothing is lost without it.
+pub fn names_role(object: &Map<String, Value>, role: &str) -> bool {
+    let kind = text_at(object, "type");
+    kind == role
+        || matches!(
+            (kind, role),
+            ("human" | "HumanMessageChunk", "user" | "human")
+                | ("ai" | "AIMessageChunk", "assistant" | "ai")
+                | ("ToolMessageChunk", "tool")
+        )
+}
+
 /// The role, by the name of a class of LangChain.
 pub fn role_of_class(class: &str) -> Option<&'static str> {
     let roles = [

@@ -6,7 +6,7 @@ use perpend_domain::content::fields::Fields;
 use perpend_domain::content::kinds::Kind;
 use perpend_domain::content::roles::{
     LANGCHAIN, MAX_LAYERS, ROLES, Speaker, class_of, has_role, is_message, langchain_role, layer,
-    role_of_class, text_at,
+    names_role, role_of_class, text_at,
 };
 use perpend_domain::content::{is_empty, merge};
 use serde_json::{Map, Value};
@@ -110,6 +110,7 @@ impl Message {
             true => Self::parse(source, object, class.as_deref()),
             false => Self::item(source, value, object),
         };
+        let role = object.get("role").and_then(Value::as_str);
         let mut further = Map::new();
         for (mut outer, object) in layers {
             if class_of(object).is_some() {
@@ -117,7 +118,9 @@ impl Message {
                 outer.is_one_of("type", &["constructor"]);
                 outer.take(&["id"], Value::as_array);
             }
-            outer.is_one_of("type", &LANGCHAIN);
+            if role.is_none_or(|role| names_role(object, role)) {
+                outer.is_one_of("type", &LANGCHAIN);
+            }
             message.facts.extend(source.facts(outer.facts(&FACTS)));
             merge(&mut further, outer.rest());
         }
@@ -141,7 +144,9 @@ impl Message {
             .unwrap_or("assistant");
         let mut message = Self::with_role(source, role);
         fields.is_one_of("type", &["message"]);
-        fields.is_one_of("type", &LANGCHAIN);
+        if names_role(object, role) {
+            fields.is_one_of("type", &LANGCHAIN);
+        }
         message.facts.extend(class.map(|class| (Text::from("class"), source.line(class))));
         message.name = fields.text(&["name"]).map(|name| source.line(name));
         // Both the call id and the role mark the result of a tool call.
