@@ -3,7 +3,7 @@
 //! [`SPELLINGS`] lists the names that providers and instrumentation libraries use, with the package in which each was
 //! found. [`DETAILS`] lists the names of parts, which occur inside a `*_details` object (`prompt_tokens_details`,
 //! `input_token_details`, …) and after a side (`input_cached_tokens`, `output_reasoning`). Case, underscores, dots and
-//! the endings `tokens` and `count` do not matter: see [`word`].
+//! the endings `tokens` and `count` do not matter: see `word`.
 
 mod details;
 mod meaning;

@@ -90,7 +90,7 @@ pub struct Trial {
     /// Stored replies that may be used instead of model calls.
     pub reuse: ReplyReuse,
     /// Time limit of each input. Time in which its model calls wait to be sent does not count, up to
-    /// [`MAX_WAIT`].
+    /// `MAX_WAIT`.
     pub limit: Duration,
 }
 

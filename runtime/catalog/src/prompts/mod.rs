@@ -5,7 +5,7 @@
 //! - **`latest` is maintained.** It is on the version with the highest number after every write.
 //! - **Included versions stay.** A version that others include cannot be deleted.
 //! - **Protected labels stay.** Each transaction that moves or deletes labels of prompts or skills calls
-//!   [`refuse_protected`].
+//!   `refuse_protected`.
 
 mod ids;
 mod list;
