@@ -26,7 +26,7 @@ type Role = uint8
 // A call by the model of a tool from `set-tools`.
 type ToolCall struct {
         // Set by the provider, or by the host if the provider sets none.
-        // The result refers to it.
+// The result refers to it.
 Id string
 Name string
 // A JSON object, written by a model: it may violate the schema of
