@@ -45,7 +45,8 @@ pub use numbers::{NumberedTable, Numbers};
 pub use pool::{DatabaseUrl, Engine, InvalidDatabaseUrl, Options, Pool, ScanTurn};
 pub use query::{Query, RowSink, Scalars, Source, query, query_scalar};
 pub use reading::{
-    Memory, OutOfMemory, Reading, Scratch, apart, charge, check_deadline, is_half_over, unlimited,
+    Memory, OutOfMemory, Reading, Scratch, apart, charge, check_deadline, is_half_over, optional,
+    unlimited,
 };
 pub use row::{Cell, Column, ColumnRef, ColumnType, Record, Row};
 pub use sized::{Sized, value_list, value_rows};

@@ -134,12 +134,16 @@ impl Reading {
     /// A child with the same owner and deadline and a separate count.
     fn part(&self) -> Self {
         let begun_at = self.0.begun_at.lock().unwrap_or_else(PoisonError::into_inner);
+        self.part_until(*begun_at, self.0.timeout)
+    }
+
+    fn part_until(&self, begun_at: Instant, timeout: Duration) -> Self {
         Self(Arc::new(State {
             owner: self.0.owner.clone(),
             memory: Box::new(OfWhole(self.clone())),
             n_bytes: AtomicUsize::new(0),
-            timeout: self.0.timeout,
-            begun_at: Mutex::new(*begun_at),
+            timeout,
+            begun_at: Mutex::new(begun_at),
         }))
     }
 
@@ -185,6 +189,29 @@ pub fn apart<F: Future>(future: F) -> impl Future<Output = F::Output> {
         let output = part.scope(future).await;
         part.0.n_bytes.store(0, Ordering::Relaxed);
         output
+    }
+}
+
+/// Runs a query that a response can do without, with at most `timeout` of the remaining time of the request.
+/// `None` if it reaches that deadline or a limit of memory; its charges are returned.
+///
+/// # Errors
+/// Other errors of the query, and [`Error::TooSlow`] at the deadline of the request.
+pub async fn optional<T>(
+    timeout: Duration,
+    query: impl Future<Output = Result<T, Error>>,
+) -> Result<Option<T>, Error> {
+    let result = match Reading::current() {
+        Some(reading) => {
+            let timeout = timeout.min(reading.remaining()?);
+            reading.part_until(Instant::now(), timeout).scope(query).await
+        }
+        None => query.await,
+    };
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::TooSlow | Error::AnswerTooLarge | Error::OutOfMemory) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -309,6 +336,29 @@ pub(crate) mod tests {
         }
 
         fn belongs_to(&self, _owner: &ProjectId) {}
+    }
+
+    #[tokio::test]
+    async fn an_optional_query_that_reaches_a_limit_is_absent_and_leaves_the_request_its_limits() {
+        let budget = Budget::new(100);
+        let reading = Reading::new(budget.clone(), Duration::MAX / 4);
+        reading
+            .scope(async {
+                let second = Duration::from_secs(1);
+                let too_large = optional(second, async {
+                    charge(60)?;
+                    charge(60)
+                });
+                assert!(matches!(too_large.await, Ok(None)));
+                assert_eq!(budget.used(), 0);
+                let too_slow = optional(Duration::ZERO, async { check_deadline() });
+                assert!(matches!(too_slow.await, Ok(None)));
+                assert!(check_deadline().is_ok());
+                assert!(matches!(optional(second, async { Ok(1) }).await, Ok(Some(1))));
+                let failed = optional(second, async { Err::<(), _>(Error::NotFound) });
+                assert!(matches!(failed.await, Err(Error::NotFound)));
+            })
+            .await;
     }
 
     #[tokio::test]

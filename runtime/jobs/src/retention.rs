@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runner::{Job, JobError, Progress};
 
-/// While deleted projects still have to be looked at again.
+/// Time until the next run while data of deleted projects may still arrive.
 const SOON: Duration = Duration::from_secs(60);
 
 /// The job; the deletion of a project wakes it.
@@ -46,10 +46,13 @@ impl Job for Retention {
                 // The next run continues.
                 () = shutdown.cancelled() => return Ok(Progress::default()),
             };
-            Ok(Progress {
-                n_items: swept.n_expired + swept.n_gone,
-                again_after: (0 < swept.n_lingering).then_some(SOON),
-            })
+            match swept.n_failed {
+                0 => Ok(Progress {
+                    n_items: swept.n_expired + swept.n_gone,
+                    again_after: (0 < swept.n_lingering).then_some(SOON),
+                }),
+                n_failed => Err(JobError::Incomplete { n_failed }),
+            }
         })
     }
 }

@@ -52,6 +52,12 @@ pub enum JobError {
     /// A statement failed.
     #[error("the database failed")]
     Database(#[from] perpend_db::Error),
+    /// The run continued after failures, whose causes it logged.
+    #[error("the run failed for {n_failed} projects")]
+    Incomplete {
+        /// Projects without a result.
+        n_failed: u64,
+    },
     /// The run panicked.
     #[error("the job panicked")]
     Panicked,

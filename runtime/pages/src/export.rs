@@ -108,7 +108,7 @@ pub(crate) fn reject_faults(notices: &[Text], parsed: &Parsed) -> Result<(), Pro
     }
     match notices.first() {
         Some(notice) => {
-            let message = format!("an export ignores no parameter: {}", notice.raw());
+            let message = format!("invalid parameter: {}", notice.raw());
             Err(Problem::query("", message))
         }
         None => Ok(()),

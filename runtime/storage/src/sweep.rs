@@ -28,6 +28,8 @@ pub struct SweepReport {
     pub n_gone: u64,
     /// Deleted projects that another sweep has to check, two minutes after their deletion.
     pub n_lingering: u64,
+    /// Projects in which a statement failed. The cause is logged, and the next sweep tries them again.
+    pub n_failed: u64,
 }
 
 impl Store {
@@ -43,6 +45,7 @@ impl Store {
             let n_found = self.empty(&project).await.unwrap_or_else(|error| {
                 let error: &dyn std::error::Error = &error;
                 tracing::error!(error, %project, "deletion of a project failed");
+                swept.n_failed += 1;
                 1
             });
             if at.plus_millis(LINGER_MS) <= now && n_found == 0 {
@@ -59,6 +62,7 @@ impl Store {
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
                     tracing::error!(error, %project, "deletion of expired traces failed");
+                    swept.n_failed += 1;
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! The neighbours of a trace in a list, found without counting the list.
 
+use std::time::Duration;
+
 use perpend_db::Arg;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::trace_list::TraceQuery;
@@ -9,14 +11,29 @@ use super::trace_order::{ListRange, OrderedList};
 use super::trace_shape::{AccessPath, ListShape};
 use crate::{Error, Telemetry, TraceCursor, TracesFrom};
 
+/// Time limit of a search for both neighbours. Pages show a trace without them.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
 impl Telemetry {
-    /// The traces directly before and after this one in a list. `None` at the ends of the list, and if none
-    /// of at most `max_tested` traces that are tested in memory on that side matches. The trace itself need
-    /// not be in the list: then the result is the two traces between which it would be.
+    /// The traces directly before and after this one in a list. `None` at the ends of the list, if none
+    /// of at most `max_tested` traces that are tested in memory on that side matches, and if the search
+    /// reaches a limit of time or memory. The trace itself need not be in the list: then the result is the
+    /// two traces between which it would be.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn neighboring_traces(
+        &self,
+        project: &ProjectId,
+        query: &TraceQuery,
+        id: &TraceId,
+        max_tested: u64,
+    ) -> Result<[Option<TraceId>; 2], Error> {
+        let search = self.find_neighbors(project, query, id, max_tested);
+        Ok(perpend_db::optional(TIMEOUT, search).await?.unwrap_or_default())
+    }
+
+    async fn find_neighbors(
         &self,
         project: &ProjectId,
         query: &TraceQuery,

@@ -126,6 +126,22 @@ async fn traces_go_when_their_project_keeps_them_no_longer() {
 }
 
 #[tokio::test]
+async fn a_failure_in_one_project_is_counted_and_the_next_sweep_deletes_its_traces() {
+    on_each_database(|store| async move {
+        let ours = start(&store, "a", &[0]).await;
+        let patch = ProjectPatch { retention_days: Some(15), ..ProjectPatch::default() };
+        store.catalog.update_project(&organization(), &ours, &patch, at(0)).await.unwrap();
+        store.pool.change("ALTER TABLE traces RENAME TO moved", &[]).await.unwrap();
+        let swept = store.sweep(at(90 * DAY_MS)).await.unwrap();
+        assert_eq!((swept.n_failed, swept.n_expired), (1, 0), "{swept:?}");
+        store.pool.change("ALTER TABLE moved RENAME TO traces", &[]).await.unwrap();
+        let swept = store.sweep(at(90 * DAY_MS)).await.unwrap();
+        assert_eq!((swept.n_failed, swept.n_expired), (0, 1), "{swept:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_deleted_project_leaves_no_row_of_telemetry() {
     on_each_database(|store| async move {
         let many: Vec<i64> = (0..45).collect();
