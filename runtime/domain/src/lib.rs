@@ -20,6 +20,7 @@ pub mod cron;
 pub mod csv;
 pub mod dataset;
 pub mod evaluation;
+pub mod experiment;
 mod failure;
 pub mod filter;
 pub mod fold;

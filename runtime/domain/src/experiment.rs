@@ -1,0 +1,97 @@
+//! Runs of experiments: the results of an application for the items of a dataset, or of a client's own items.
+//!
+//! A run whose items are spans and a run whose items are linked by `POST /api/public/dataset-run-items` have
+//! the same shape.
+
+use crate::ids::{ObservationId, TraceId};
+use crate::plugin::Digest;
+use crate::score::{ScoreOrigin, ScoreValue};
+use crate::time::Timestamp;
+use serde_json::Value;
+
+/// A run of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExperimentRun {
+    /// The id of the run or of the experiment attributes of its spans.
+    pub id: String,
+    /// Its name; the id if it has none.
+    pub name: String,
+    /// Description.
+    pub description: Option<String>,
+    /// Any JSON value; null if absent.
+    pub metadata: Value,
+    /// The dataset; absent if the items are the client's own.
+    pub dataset_id: Option<String>,
+    /// The name of the dataset now; absent if the dataset is deleted.
+    pub dataset_name: Option<String>,
+    /// The creation of the run, or the start of its first item.
+    pub created_at: Timestamp,
+    /// The last change of the run, link, or end of an item.
+    pub updated_at: Timestamp,
+}
+
+/// One result of the application for an item. A run with repetitions has several results with the same item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ItemResult {
+    /// The item of the dataset, or the client's id of its own item.
+    pub item_id: String,
+    /// The version of the item, or the version of the dataset that the run used.
+    pub item_version: Option<Timestamp>,
+    /// Digest of the expected output that the run used.
+    pub expected_output: Option<Digest>,
+    /// Its trace.
+    pub trace_id: TraceId,
+    /// The observation of the item; absent if the item is linked to the trace.
+    pub observation_id: Option<ObservationId>,
+    /// Start of the trace or of the observation; the time of the link while nothing has arrived.
+    pub start: Timestamp,
+    /// Whether the trace has arrived.
+    pub has_arrived: bool,
+    /// Whether the trace or the observation of the item has level `ERROR`.
+    pub is_error: bool,
+    /// Duration of the observation, or else of the trace; absent while it is open.
+    pub latency_ms: Option<f64>,
+    /// Cost of the trace in US dollars; absent if no cost is known.
+    pub cost_usd: Option<f64>,
+    /// Tokens of the trace; absent if no usage is known.
+    pub n_tokens: Option<u64>,
+    /// Scores of the trace without an observation, and of the observation of the item.
+    pub scores: Vec<ItemScore>,
+}
+
+/// A score of an item of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ItemScore {
+    /// The name of the score.
+    pub name: String,
+    /// The value.
+    pub value: ScoreValue,
+    /// Comment.
+    pub comment: Option<String>,
+    /// The evaluator that made it; absent for scores of clients and people.
+    pub origin: Option<ScoreOrigin>,
+}
+
+/// The scores of a run as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunScore {
+    /// The name of the score.
+    pub name: String,
+    /// The value.
+    pub value: ScoreValue,
+    /// Comment.
+    pub comment: Option<String>,
+}
+
+/// A run with the results of its items and the items of its dataset that it was expected to have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunResults {
+    /// The run.
+    pub run: ExperimentRun,
+    /// The active items of the dataset in the version that the run used; absent if the items are the client's own.
+    pub expected_items: Option<Vec<String>>,
+    /// The results, by start.
+    pub items: Vec<ItemResult>,
+    /// The scores of the run as a whole.
+    pub scores: Vec<RunScore>,
+}
