@@ -31,6 +31,7 @@ const PURE: &[(&str, &str)] = &[
     ("plugins/measures", "plugin-measures"),
     ("plugins/text", "plugin-text"),
     ("runtime/domain", "domain"),
+    ("runtime/experiments", "experiments"),
     ("runtime/json-schema", "json-schema"),
     ("runtime/otlp", "otlp"),
     ("runtime/stats", "stats"),

@@ -16,6 +16,7 @@ use crate::observation::{Level, ObservationKind};
 use crate::plugin::Digest;
 use crate::prompt::PromptKind;
 use crate::score::{ScoreDataType, ScoreSource};
+use crate::score_config::ScoreDirection;
 use crate::time::Timestamp;
 
 fn text() -> ObjectBuilder {
@@ -63,7 +64,7 @@ macro_rules! names {
 names! {
     ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, LatePolicy, ExecutionState,
     CompletionReason, BudgetScope, BudgetWindow, OnReached, ItemStatus, TierOperator,
-    AttributeSource, PromptKind,
+    AttributeSource, PromptKind, ScoreDirection,
 }
 
 impl PartialSchema for Timestamp {

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::issue::Issue;
+use crate::named::named_enum;
 use crate::score::{ScoreDataType, ScoreValue};
 use crate::time::Timestamp;
 
@@ -21,6 +22,14 @@ pub struct Category {
     /// The text of the category.
     pub label: String,
 }
+
+named_enum!(
+    /// The better direction of the values of a score.
+    ScoreDirection {
+        HigherIsBetter = "higher_is_better",
+        LowerIsBetter = "lower_is_better",
+    }
+);
 
 /// Name, type and range of scores.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,15 @@
+//! Comparison of experiment runs (evaluation.md 5.3 to 5.6): metrics with differences to a baseline, verdicts, gates and
+//! reports. REST, pages and commands print the results of the functions here.
+//!
+//! Invariants:
+//! - **Pure and reproducible.** The same runs and options give the same bits. Random procedures are seeded with the ids
+//!   of the runs and the name of the metric.
+//! - **Fail closed.** There is no verdict without a direction, none from values of two types, and a difference that could
+//!   not have been seen is `inconclusive`, never "no difference".
+//! - **Numbers keep their sign.** A direction changes verdicts, wins and losses only.
+
+pub mod comparison;
+pub mod options;
+
+pub use comparison::Comparison;
+pub use options::{CompareError, CompareOptions};
