@@ -37,7 +37,8 @@ const NODE_OF_TESTS: &[&str] = &[
 /// From PyPI: builds the wheel, and packs components.
 const PYTHON_OF_PACKAGES: &[&str] = &["maturin==1.16.0", "zstandard==0.25.0"];
 /// Clients in Python, each with a file of `tests/sdk/clients` that pins every version.
-const PYTHON_CLIENTS: &[&str] = &["python5", "python4", "python3", "fuzzer", "s3", "local-model"];
+const PYTHON_CLIENTS: &[&str] =
+    &["python5", "python4", "python3", "models", "fuzzer", "s3", "local-model"];
 /// Clients and checks in JavaScript, each with the folder of the lock file that pins every version, and how npm installs it: `ci`
 /// refuses a lock file without the optional packages for other systems.
 const JAVASCRIPT_CLIENTS: &[(&str, &str, &str)] = &[

@@ -54,6 +54,9 @@ const RUNS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// A client made from the OpenAPI document.
+const MODELS: &str = "models";
+
 fn trial(client: &'static str, module: &str, database: Database) -> Trial {
     let script = Script {
         client,
@@ -61,7 +64,7 @@ fn trial(client: &'static str, module: &str, database: Database) -> Trial {
         arguments: ["-X", "faulthandler", "-m", "unittest", "-v", module]
             .map(str::to_owned)
             .to_vec(),
-        folder: "python",
+        folder: if client == MODELS { MODELS } else { "python" },
         database,
     };
     script.trial(module)
@@ -76,5 +79,6 @@ pub(crate) fn all() -> Vec<Trial> {
             }
         }
     }
+    trials.push(trial(MODELS, "test_models", Database::Sqlite));
     trials
 }
