@@ -30,6 +30,8 @@ use perpend_http_kit::routes::{ApiDescription, Routes};
 use perpend_otlp::respond::{self, ExportResponse};
 use perpend_otlp::{Context, Encoding};
 use perpend_telemetry::PreparedBatch;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 
 use batch::ChargedBatch;
 use headers::Sender;
@@ -56,7 +58,15 @@ async fn receive(app: App, caller: Act, signal: Signal, request: Request) -> Res
     let encoding = otlp::encoding(request.headers());
     let reply = Reply::new(encoding.as_ref().copied().unwrap_or(Encoding::Json), request.headers());
     let outcome = match encoding {
-        Ok(encoding) => take(app, caller, signal, encoding, request).await,
+        Ok(encoding) => {
+            let span = tracing::info_span!(
+                "ingest",
+                perpend.ingest.signal = label(signal),
+                perpend.ingest.bytes = Empty,
+                perpend.ingest.observations = Empty,
+            );
+            take(app, caller, signal, encoding, request).instrument(span).await
+        }
         Err(problem) => Err(problem),
     };
     let signal = label(signal);
@@ -97,6 +107,7 @@ async fn take(
     let wire = admission::read_encoded(&app.web, request, limits.max_body_bytes).await?;
     let n_bytes = metrics::counter!("perpend_ingest_bytes_total", "signal" => label(signal));
     n_bytes.increment(wire.bytes.len() as u64);
+    Span::current().record("perpend.ingest.bytes", wire.bytes.len() as i64);
 
     let account = wire.account.clone();
     let now = app.web.clock.now();
@@ -120,6 +131,7 @@ async fn take(
         let n_observations = batch.n_observations();
         app.store.telemetry.write_prepared(&caller.project, batch, now, account).await?;
         app.scheduler.wake();
+        Span::current().record("perpend.ingest.observations", n_observations as i64);
         metrics::counter!("perpend_ingest_spans_total").increment(n_observations as u64);
         tracing::debug!(project.id = %caller.project, "batch stored");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Admin, Answers, Config, Confinement, Evaluation, Exports, Ingest, Init, Isolation, LogFormat,
-    Metrics, RateLimits, Secrets,
+    Metrics, RateLimits, Secrets, Tracing,
 };
 
 /// A tree to apply the built-in values to; each of its values is replaced by the table's.
@@ -54,6 +54,7 @@ pub(super) fn blank() -> Config {
         secrets: Secrets::default(),
         admin: Admin::default(),
         metrics: Metrics::default(),
+        tracing: Tracing::default(),
         init: Init::default(),
     }
 }

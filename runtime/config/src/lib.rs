@@ -12,6 +12,7 @@ mod load;
 mod parse;
 mod proxies;
 mod reference;
+mod setting;
 mod settings;
 
 use std::net::SocketAddr;
@@ -73,6 +74,8 @@ pub struct Config {
     pub admin: Admin,
     /// Access to the metrics of this process.
     pub metrics: Metrics,
+    /// Export of the spans of this process.
+    pub tracing: Tracing,
     /// Resources created at the first start.
     pub init: Init,
 }
@@ -111,6 +114,27 @@ pub struct Metrics {
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// Export of the spans of this process over OTLP.
+#[derive(Clone, Default)]
+pub struct Tracing {
+    /// URL that receives the spans. `None`: no span is recorded.
+    pub otlp_endpoint: Option<String>,
+    /// Names and values of headers, which may contain credentials.
+    pub otlp_headers: Vec<(String, String)>,
+    /// Share of traces that are recorded, greater than 0 and at most 1.
+    pub sampling_ratio: f64,
+}
+
+// Keeps the headers out of logs.
+impl std::fmt::Debug for Tracing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tracing")
+            .field("otlp_endpoint", &self.otlp_endpoint)
+            .field("sampling_ratio", &self.sampling_ratio)
+            .finish_non_exhaustive()
     }
 }
 

@@ -7,7 +7,8 @@ use perpend_db::DatabaseUrl;
 
 use crate::Config;
 use crate::blank::blank;
-use crate::settings::{SETTINGS, Setting};
+use crate::setting::Setting;
+use crate::settings::SETTINGS;
 
 /// Invalid settings.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +158,7 @@ pub(super) fn read_file(config: &mut Config, path: &Path) -> Result<(), Error> {
         let text = match value {
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
             toml::Value::Boolean(flag) => flag.to_string(),
             other => {
                 return Err(Error::BadValue {

@@ -45,3 +45,40 @@ pub(super) fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
         _ => Err(format!("must be an integer from {min} to {max}, got {text:?}")),
     }
 }
+
+pub(super) fn http_url(text: &str) -> Result<Option<String>, String> {
+    let is_http = text.starts_with("http://") || text.starts_with("https://");
+    if !text.is_empty() && !is_http {
+        return Err(format!("must start with http:// or https://, got {text:?}"));
+    }
+    Ok(some_text(text))
+}
+
+/// Parses `name=value` pairs separated by commas. Errors do not quote values.
+pub(super) fn request_headers(text: &str) -> Result<Vec<(String, String)>, String> {
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    let pair = |(index, pair): (usize, &str)| {
+        let parts = pair.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+        let is_name = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
+        let is_value = |c: u8| c == b' ' || c.is_ascii_graphic();
+        match parts {
+            Some((name, value))
+                if !name.is_empty() && name.bytes().all(is_name) && value.bytes().all(is_value) =>
+            {
+                Ok((name.to_ascii_lowercase(), value.to_owned()))
+            }
+            _ => Err(format!(
+                "must be pairs of the form name=value, separated by commas; pair {} is not",
+                index + 1
+            )),
+        }
+    };
+    pairs.enumerate().map(pair).collect()
+}
+
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if 0.0 < share && share <= 1.0 => Ok(share),
+        _ => Err(format!("must be greater than 0 and at most 1, got {text:?}")),
+    }
+}

@@ -2,38 +2,11 @@
 
 use std::time::Duration;
 
-use crate::parse::{is_endpoint, name, number, public_key, some_text};
+use crate::parse::{
+    http_url, is_endpoint, name, number, public_key, request_headers, share, some_text,
+};
+use crate::setting::Setting;
 use crate::{Config, Confinement, Isolation, LogFormat};
-
-/// One setting.
-pub(super) struct Setting {
-    /// Key in the file: sections and a name.
-    pub(super) key: &'static str,
-    /// Name of variable (after `PERPEND_`) and flag, if it differs from the key.
-    pub(super) short: Option<&'static str>,
-    /// Default value as text.
-    pub(super) default: &'static str,
-    /// The version that introduced it.
-    pub(super) since: &'static str,
-    /// Description in help and on the reference page.
-    pub(super) text: &'static str,
-    /// Validates and sets a value; the error states the expectation.
-    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
-}
-
-impl Setting {
-    /// The variable.
-    pub(super) fn env(&self) -> String {
-        let name = self.short.unwrap_or(self.key);
-        format!("PERPEND_{}", name.replace(['.', '-'], "_").to_uppercase())
-    }
-
-    /// The flag, without dashes.
-    pub(super) fn flag(&self) -> String {
-        let name = self.short.unwrap_or(self.key);
-        name.replace(['.', '_'], "-")
-    }
-}
 
 /// A limit on one span.
 macro_rules! span_limit {
@@ -96,11 +69,7 @@ pub(super) const SETTINGS: &[Setting] = &[
                such as upload links. Without it, responses use the `Host` header if that is an IP address, localhost \
                or a single label, otherwise the address of `server.listen`.",
         set: |config, text| {
-            let is_http = text.starts_with("http://") || text.starts_with("https://");
-            if !text.is_empty() && !is_http {
-                return Err(format!("must start with http:// or https://, got {text:?}"));
-            }
-            config.public_url = some_text(text).map(|url| url.trim_end_matches('/').to_owned());
+            config.public_url = http_url(text)?.map(|url| url.trim_end_matches('/').to_owned());
             Ok(())
         },
     },
@@ -672,6 +641,42 @@ pub(super) const SETTINGS: &[Setting] = &[
                 );
             }
             config.metrics.token = some_text(text);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "tracing.otlp_endpoint",
+        short: None,
+        default: "",
+        since: "0.1",
+        text: "URL that receives the spans of this process as OTLP over HTTP with protobuf, such as \
+               `http://localhost:4318/v1/traces`. When empty, no span is recorded. It must not be an address of \
+               this server, which would record a span for each export.",
+        set: |config, text| {
+            config.tracing.otlp_endpoint = http_url(text)?;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "tracing.otlp_headers",
+        short: None,
+        default: "",
+        since: "0.1",
+        text: "Headers of the requests to `tracing.otlp_endpoint`, such as `authorization=Bearer%20TOKEN`, separated \
+               by commas. Values are percent-decoded.",
+        set: |config, text| {
+            config.tracing.otlp_headers = request_headers(text)?;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "tracing.sampling_ratio",
+        short: None,
+        default: "1",
+        since: "0.1",
+        text: "Share of traces of this process that are recorded, greater than 0 and at most 1.",
+        set: |config, text| {
+            config.tracing.sampling_ratio = share(text)?;
             Ok(())
         },
     },

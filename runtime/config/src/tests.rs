@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::settings::{SETTINGS, Setting};
+use crate::setting::Setting;
+use crate::settings::SETTINGS;
 
 fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());

@@ -12,9 +12,10 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::{Response, Uri};
+use hyper::{Request, Response, Uri};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -143,6 +144,20 @@ impl OutboundClient {
             self.clients().to_public.request(request).await
         };
         response.map_err(|error| send_error(&error))
+    }
+
+    /// Sends a request and reads the complete response, of any status and at most 1 MiB. Redirects are not followed.
+    ///
+    /// # Errors
+    /// When the address is not allowed, or no complete response arrived within `timeout`.
+    pub async fn send_within(
+        &self,
+        timeout: Duration,
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, HttpError> {
+        let request = request.map(HttpRequestBody::from);
+        let (parts, body) = self.response_within(timeout, request).await?.into_parts();
+        Ok(Response::from_parts(parts, body.bytes().await?))
     }
 
     async fn response(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {

@@ -26,6 +26,7 @@ pub mod problem;
 pub mod reading;
 pub mod request_id;
 pub mod request_metrics;
+pub mod request_spans;
 mod resource;
 pub mod routes;
 mod state;

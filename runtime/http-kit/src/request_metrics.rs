@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 /// The route of a request whose path is unknown: the path itself would make a label of any text.
-const UNMATCHED: &str = "unmatched";
+pub(crate) const UNMATCHED: &str = "unmatched";
 
 /// Counts a request and measures the time until its response begins.
 pub async fn record(request: Request, next: Next) -> Response {
@@ -28,7 +28,7 @@ pub async fn record(request: Request, next: Next) -> Response {
 }
 
 /// The method, or `other` for one that no route accepts.
-fn method_label(method: &Method) -> &'static str {
+pub(crate) fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",

@@ -9,6 +9,8 @@ use futures_util::future::{BoxFuture, join_all};
 use perpend_domain::time::{Clock, Timestamp};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 /// Longest time until a failed run is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -158,8 +160,19 @@ impl Jobs {
             status.started_at = Some(started_at);
         }
         // A panic of one job must not end the others.
+        let span = tracing::info_span!(
+            "job",
+            otel.name = format!("job {}", entry.job.name()),
+            otel.status_code = Empty,
+            perpend.job.items = Empty,
+        );
         let run = AssertUnwindSafe(entry.job.run(shutdown)).catch_unwind();
-        let result = run.await.unwrap_or(Err(JobError::Panicked));
+        let result = run.instrument(span.clone()).await.unwrap_or(Err(JobError::Panicked));
+        match &result {
+            Ok(progress) => span.record("perpend.job.items", progress.n_items as i64),
+            Err(_) => span.record("otel.status_code", "ERROR"),
+        };
+        drop(span);
         let now = self.clock.now();
         measure(entry.job.name(), result.is_ok(), now);
         let mut status = entry.status();

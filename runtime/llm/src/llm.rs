@@ -11,6 +11,8 @@ use perpend_worker_protocol::host_call::{FinishReason, Message};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 
 use crate::capabilities::CapabilityCache;
 use crate::connections::{ConnectionPause, ConnectionUsage, Connections, Permit};
@@ -251,7 +253,8 @@ impl Shared {
         permit.mark_sent();
         let started_at = self.clock.now();
         let sent = Instant::now();
-        let response = self.send(&exchange.endpoint, post, &body).await;
+        let span = call_span(exchange.endpoint.protocol);
+        let response = self.send(&exchange.endpoint, post, &body).instrument(span.clone()).await;
         let response = response.map(|response| redacted(&exchange.endpoint, response));
         let latency = sent.elapsed();
         let remaining = response.as_ref().map(|response| response.remaining).unwrap_or_default();
@@ -266,7 +269,7 @@ impl Shared {
             failure: redacted_failure(&exchange.endpoint, rejected.failure),
             ..rejected
         });
-        measure(result.as_ref().err().map(|rejected| rejected.failure.class), latency);
+        measure(result.as_ref().err().map(|rejected| rejected.failure.class), latency, &span);
         attempt.end(result.as_ref().err().map(|rejected| &rejected.failure));
         let end = request_end(&result);
         let call = ProviderCall {
@@ -344,8 +347,23 @@ impl Shared {
     }
 }
 
-/// Reports one exchange to the metrics of this process.
-fn measure(failure: Option<ErrorClass>, latency: Duration) {
+/// The span of one exchange, for the export of the spans of this process.
+fn call_span(protocol: Protocol) -> Span {
+    tracing::info_span!(
+        "model call",
+        otel.kind = "client",
+        otel.status_code = Empty,
+        perpend.model.protocol = protocol.name(),
+        perpend.model.failure = Empty,
+    )
+}
+
+/// Reports one exchange to the metrics of this process, and the class of its failure to its span.
+fn measure(failure: Option<ErrorClass>, latency: Duration, span: &Span) {
+    if let Some(class) = failure {
+        span.record("otel.status_code", "ERROR");
+        span.record("perpend.model.failure", class.name());
+    }
     let outcome = failure.map_or("success", ErrorClass::name);
     metrics::counter!("perpend_model_calls_total", "outcome" => outcome).increment(1);
     metrics::histogram!("perpend_model_call_seconds").record(latency);

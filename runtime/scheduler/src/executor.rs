@@ -21,6 +21,7 @@ use perpend_domain::time::Timestamp;
 use perpend_executions::{
     EndReport, ExecutionEnd, ExecutionQueue, Lease, LeaseEnd, Outcome, QueueShare, Release,
 };
+use tracing::Instrument as _;
 
 use crate::breaker::probe_of;
 use crate::call::{LoadResult, Loaded, NoCall, call_of, item_of, no_score_failure};
@@ -217,7 +218,9 @@ impl Inner {
         let of_works = works.iter().zip(sorted).zip(seats.into_iter().zip(n_own));
         let running = of_works.map(|((work, sorted), (seats, n_own))| async move {
             let running = self.execute_work(work, (sorted, seats), catalog, started_at);
-            let ended = Box::pin(running).await;
+            let span =
+                tracing::info_span!("evaluation", perpend.executions = work.leased.len() as i64);
+            let ended = Box::pin(running).instrument(span).await;
             // Items that several works share are charged until the last work has ended.
             memory.lock().unwrap_or_else(PoisonError::into_inner).shrink(n_own);
             ended

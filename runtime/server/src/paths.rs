@@ -13,7 +13,9 @@ use perpend_api::ingress;
 use perpend_http_kit::edge;
 use perpend_http_kit::problem::{self, Code, Problem};
 use perpend_http_kit::routes::{ApiDescription, RouteEntry, Routes};
-use perpend_http_kit::{Web, admission, compression, limits, reading, request_metrics};
+use perpend_http_kit::{
+    Web, admission, compression, limits, reading, request_metrics, request_spans,
+};
 use perpend_pages as pages;
 use serde_json::Value;
 
@@ -93,8 +95,12 @@ pub fn router(app: &App) -> Router {
     let paths = compression::around(paths)
         .layer(from_fn_with_state(web.clone(), edge::log))
         .layer(from_fn_with_state(web.clone(), edge::note_client));
-    match web.config.metrics.token {
+    let paths = match web.config.metrics.token {
         Some(_) => paths.layer(from_fn(request_metrics::record)),
+        None => paths,
+    };
+    match web.config.tracing.otlp_endpoint {
+        Some(_) => paths.layer(from_fn(request_spans::record)),
         None => paths,
     }
 }

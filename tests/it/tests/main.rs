@@ -43,6 +43,7 @@ mod metrics;
 mod older;
 mod organizations;
 mod otlp;
+mod own_spans;
 mod owners;
 mod pages;
 mod pages_api;

@@ -39,14 +39,18 @@ pub(super) async fn open(config: Config, bundle: Bundle) -> anyhow::Result<Serve
 
 pub(super) fn serve(settings: &SettingArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
     let config = load(settings)?;
-    log::start(&config)?;
     let runtime = runtime()?;
+    let export = log::start(&config, runtime.handle())?;
     runtime.block_on(async {
         let shutdown = CancellationToken::new();
         cancel_on_signal(&shutdown)?;
         let server = open(config, bundle).await?;
         announce(&server);
-        server.run(shutdown).await?;
+        let outcome = server.run(shutdown).await;
+        if let Some(export) = export {
+            export.finish().await;
+        }
+        outcome?;
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     })

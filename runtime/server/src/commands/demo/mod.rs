@@ -109,8 +109,9 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
     let _scratch = Scratch(data_dir.is_none().then(|| dir.clone()));
     let pair = KeyPair::random(&RandomIds);
     let config = config(&dir, &pair, args.listen.as_deref())?;
-    log::start(&config)?;
     let runtime = serve::runtime()?;
+    // The demo ignores the settings of the export.
+    log::start(&config, runtime.handle())?;
     runtime.block_on(async {
         let shutdown = CancellationToken::new();
         serve::cancel_on_signal(&shutdown)?;
