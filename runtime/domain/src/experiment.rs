@@ -3,7 +3,9 @@
 //! A run whose items are spans and a run whose items are linked by `POST /api/public/dataset-run-items` have
 //! the same shape.
 
+use crate::identity::canonical;
 use crate::ids::{ObservationId, TraceId};
+use crate::list::Cursor;
 use crate::plugin::Digest;
 use crate::score::{ScoreOrigin, ScoreValue};
 use crate::time::Timestamp;
@@ -51,9 +53,10 @@ pub struct ItemResult {
     pub is_error: bool,
     /// Duration of the observation, or else of the trace; absent while it is open.
     pub latency_ms: Option<f64>,
-    /// Cost of the trace in US dollars; absent if no cost is known.
+    /// Cost of the trace in US dollars; absent if no cost is known. Results that share a trace share its cost
+    /// in equal parts, so that the sum over the results is the cost of the run.
     pub cost_usd: Option<f64>,
-    /// Tokens of the trace; absent if no usage is known.
+    /// Tokens of the trace, shared like the cost; absent if no usage is known.
     pub n_tokens: Option<u64>,
     /// Scores of the trace without an observation, and of the observation of the item.
     pub scores: Vec<ItemScore>,
@@ -94,4 +97,46 @@ pub struct RunResults {
     pub items: Vec<ItemResult>,
     /// The scores of the run as a whole.
     pub scores: Vec<RunScore>,
+}
+
+/// Selection of runs, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunQuery {
+    /// Runs over this dataset; all runs if absent.
+    pub dataset_id: Option<String>,
+    /// The position after the previous page.
+    pub after: Option<Cursor>,
+    /// Maximum number of runs.
+    pub limit: u32,
+}
+
+/// Totals of the results of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunTotals {
+    /// Number of results, with repetitions.
+    pub n_items: u64,
+    /// Results with an error.
+    pub n_errors: u64,
+    /// Mean over the results that have ended; absent if none has.
+    pub mean_latency_ms: Option<f64>,
+    /// Cost of the traces in US dollars; absent if no cost is known.
+    pub cost_usd: Option<f64>,
+}
+
+/// A run as a row of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSummary {
+    /// The run.
+    pub run: ExperimentRun,
+    /// Totals of its results.
+    pub totals: RunTotals,
+}
+
+/// Digest of an expected output, so that those of a dataset and of the attributes of a span can be compared:
+/// JSON sent as text is equal to the same value, whatever the order of its members. Absent for null.
+#[must_use]
+pub fn expected_output_digest(value: &Value) -> Option<Digest> {
+    let parsed = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let value = parsed.as_ref().unwrap_or(value);
+    (!value.is_null()).then(|| Digest::of(canonical(value).as_bytes()))
 }

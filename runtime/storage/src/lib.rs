@@ -12,6 +12,7 @@
 //! [`ProjectId`]: perpend_domain::ids::ProjectId
 
 pub mod backup;
+mod experiments;
 mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

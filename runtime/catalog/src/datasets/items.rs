@@ -8,8 +8,12 @@ use perpend_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::{Catalog, Error};
-use perpend_db::{Arg, PageQuery, Tx, query, to_json, value_list};
+use perpend_db::{
+    Arg, PageQuery, Record as _, Row, Scratch, Tx, charge, from_json, query, to_json, value_list,
+};
+use perpend_domain::experiment::expected_output_digest;
 use perpend_domain::list::{Cursor, NumberedPage, Paging};
+use perpend_domain::plugin::Digest;
 
 /// A version of an item.
 #[derive(Clone, Debug, PartialEq)]
@@ -209,6 +213,39 @@ impl Catalog {
         }
         let rows: Vec<ItemRow> = self.pool.select(&page(&chosen, limit, 0), &args).await?;
         rows.into_iter().map(|row| Ok(ItemVersion::try_from(row)?.item)).collect()
+    }
+
+    /// The ids of the active items of a dataset as of a time, oldest first, each with the digest of its
+    /// expected output.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn expected_outputs(
+        &self,
+        project: &ProjectId,
+        dataset_id: &str,
+        at: Timestamp,
+    ) -> Result<Vec<(String, Option<Digest>)>, Error> {
+        let query = ItemQuery {
+            dataset_id: Some(dataset_id.to_owned()),
+            at: Some(at),
+            ..ItemQuery::default()
+        };
+        let (chosen, args) = chosen(project, &query);
+        let sql = format!("SELECT i.id, i.expected_output {chosen} ORDER BY i.created_at, i.id");
+        let mut found = Vec::new();
+        let put = &mut |row: Row| {
+            let (id, expected) = <(String, String)>::read(&row)?;
+            let digest = {
+                let _scratch = Scratch::begin();
+                expected_output_digest(&from_json("dataset item", &expected)?)
+            };
+            charge(id.len() + size_of::<(String, Option<Digest>)>())?;
+            found.push((id, digest));
+            Ok(())
+        };
+        perpend_db::query(sql).bind_all(&args).each(&self.pool, put).await?;
+        Ok(found)
     }
 
     /// The ids of the newest active items of each of these datasets, at most `limit` of each.

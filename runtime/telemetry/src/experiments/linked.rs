@@ -19,6 +19,18 @@ const PER_STATEMENT: usize = 100;
 const HAS_SPAN: &str = "EXISTS (SELECT 1 FROM traces t JOIN observations o ON o.trace = t.number
      WHERE t.tenant = $2 AND t.trace_id = l.trace_id AND o.experiment_id = l.run_id";
 
+/// Condition that link `l` is a result of its run: its trace has no span of an item of the run, and there is
+/// no link of the same item to an observation of the trace. `$1` is the project, `$2` its number.
+pub(super) const LINK_COUNTS: &str = "NOT EXISTS (
+        SELECT 1 FROM traces st JOIN observations so ON so.trace = st.number
+         WHERE st.tenant = $2 AND st.trace_id = l.trace_id AND so.experiment_id = l.run_id
+           AND NOT EXISTS (SELECT 1 FROM dataset_run_deletions d WHERE d.project_id = $1
+                AND d.run_id = so.experiment_id AND so.started_at <= d.deleted_at))
+    AND NOT (l.observation_id IS NULL AND EXISTS (
+        SELECT 1 FROM dataset_run_items m
+         WHERE m.project_id = $1 AND m.run_id = l.run_id AND m.trace_id = l.trace_id
+           AND m.item_id = l.item_id AND m.observation_id IS NOT NULL))";
+
 perpend_db::record! {
     struct LinkedRow {
         id: String,

@@ -5,6 +5,8 @@
 //! - **Deleted runs stay deleted.** Spans that were recorded for a run before its deletion are not shown.
 
 mod linked;
+mod list;
+mod results;
 mod row;
 mod runs;
 mod spans;

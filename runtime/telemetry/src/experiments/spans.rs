@@ -147,7 +147,6 @@ impl Telemetry {
     }
 
     /// The experiments with spans that started in a period, by id, each with its newest start in the period.
-    /// Skips from one experiment to the next in their index, so that the number of items does not matter.
     ///
     /// # Errors
     /// When the database fails.
@@ -156,11 +155,29 @@ impl Telemetry {
         project: &ProjectId,
         period: Period,
     ) -> Result<Vec<(String, Timestamp)>, Error> {
+        self.span_times(project, period, "MAX").await
+    }
+
+    /// All experiments with spans, by id, each with the start of its first span.
+    pub(super) async fn span_starts(
+        &self,
+        project: &ProjectId,
+    ) -> Result<Vec<(String, Timestamp)>, Error> {
+        self.span_times(project, Period::default(), "MIN").await
+    }
+
+    /// Skips from one experiment to the next in their index, so that the number of items does not matter.
+    async fn span_times(
+        &self,
+        project: &ProjectId,
+        period: Period,
+        aggregate: &str,
+    ) -> Result<Vec<(String, Timestamp)>, Error> {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(Vec::new());
         };
         let mut sql = about(project, tenant);
-        sql.push(
+        sql.push(&format!(
             "WITH RECURSIVE ids (id) AS (
                SELECT MIN(experiment_id) FROM observations
                 WHERE tenant = $2 AND experiment_id IS NOT NULL
@@ -168,16 +185,16 @@ impl Telemetry {
                SELECT (SELECT MIN(o.experiment_id) FROM observations o
                         WHERE o.tenant = $2 AND o.experiment_id > ids.id)
                  FROM ids WHERE ids.id IS NOT NULL)
-             SELECT id, newest FROM (
-               SELECT ids.id, (SELECT MAX(o.started_at) FROM observations o
-                                WHERE o.tenant = $2 AND o.experiment_id = ids.id",
-        );
+             SELECT id, bound FROM (
+               SELECT ids.id, (SELECT {aggregate}(o.started_at) FROM observations o
+                                WHERE o.tenant = $2 AND o.experiment_id = ids.id"
+        ));
         push_period(&mut sql, period, "o.started_at");
         push_not_deleted(&mut sql);
-        sql.push(") AS newest FROM ids WHERE ids.id IS NOT NULL) a WHERE newest IS NOT NULL");
+        sql.push(") AS bound FROM ids WHERE ids.id IS NOT NULL) a WHERE bound IS NOT NULL");
         let rows: Vec<(String, i64)> = self.pool.select(&sql.text, &sql.args).await?;
-        let activity = rows.into_iter();
-        Ok(activity.map(|(id, newest)| (id, Timestamp::from_micros(newest))).collect())
+        let times = rows.into_iter();
+        Ok(times.map(|(id, at)| (id, Timestamp::from_micros(at))).collect())
     }
 
     /// Totals of the spans of these experiments that started in a period; in no particular order.

@@ -41,7 +41,7 @@ perpend_db::record! {
 }
 
 perpend_db::record! {
-    struct OriginRow {
+    pub(crate) struct OriginRow {
         execution_id: Option<String>,
         evaluator_id: Option<String>,
         evaluator_version_id: Option<String>,
@@ -72,7 +72,7 @@ fn inconsistent(detail: &str) -> Error {
 impl OriginRow {
     /// Whether there is an origin depends on the execution. Scores from before evaluators named them are
     /// stored under the name in the plug-in's result.
-    fn origin(self, stored_name: &str) -> Result<Option<ScoreOrigin>, Error> {
+    pub(crate) fn origin(self, stored_name: &str) -> Result<Option<ScoreOrigin>, Error> {
         let Some(execution) = self.execution_id else {
             return Ok(None);
         };
@@ -104,18 +104,23 @@ impl ScoreRow {
             _ => Err(inconsistent("it has not exactly one target")),
         }
     }
+}
 
-    fn value(number: Option<f64>, text: Option<String>, kind: &str) -> Result<ScoreValue, Error> {
-        let number = number.ok_or_else(|| inconsistent("the number is absent"));
-        let text = text.ok_or_else(|| inconsistent("the text is absent"));
-        Ok(match checked("score", kind)? {
-            ScoreDataType::Numeric => ScoreValue::Numeric(number?),
-            ScoreDataType::Boolean => ScoreValue::Boolean(number? != 0.0),
-            ScoreDataType::Categorical => ScoreValue::Categorical(text?),
-            ScoreDataType::Text => ScoreValue::Text(text?),
-            ScoreDataType::Correction => ScoreValue::Correction(text?),
-        })
-    }
+/// The value of a score from its columns.
+pub(crate) fn score_value(
+    number: Option<f64>,
+    text: Option<String>,
+    kind: &str,
+) -> Result<ScoreValue, Error> {
+    let number = number.ok_or_else(|| inconsistent("the number is absent"));
+    let text = text.ok_or_else(|| inconsistent("the text is absent"));
+    Ok(match checked("score", kind)? {
+        ScoreDataType::Numeric => ScoreValue::Numeric(number?),
+        ScoreDataType::Boolean => ScoreValue::Boolean(number? != 0.0),
+        ScoreDataType::Categorical => ScoreValue::Categorical(text?),
+        ScoreDataType::Text => ScoreValue::Text(text?),
+        ScoreDataType::Correction => ScoreValue::Correction(text?),
+    })
 }
 
 impl TryFrom<ScoreRow> for Score {
@@ -130,7 +135,7 @@ impl TryFrom<ScoreRow> for Score {
             written: NewScore {
                 id: checked("score", &row.id)?,
                 name: row.name,
-                value: ScoreRow::value(row.number, row.text, &row.data_type)?,
+                value: score_value(row.number, row.text, &row.data_type)?,
                 subject,
                 source: checked("score", &row.source)?,
                 timestamp: Timestamp::from_micros(row.timestamp),
