@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::text_search::BoundedCount;
 use crate::time::Timestamp;
 
 /// A page number and size.
@@ -54,6 +55,84 @@ pub struct Cursor {
     pub id: String,
 }
 
+/// A position in a list from newest to oldest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListPosition {
+    /// The row next to the page; absent for the first page, or the last one if `is_backwards`.
+    pub cursor: Option<Cursor>,
+    /// Whether the page precedes the cursor.
+    pub is_backwards: bool,
+}
+
+impl ListPosition {
+    /// The page that follows a cursor.
+    #[must_use]
+    pub const fn after(cursor: Cursor) -> Self {
+        Self { cursor: Some(cursor), is_backwards: false }
+    }
+
+    /// The last page.
+    #[must_use]
+    pub const fn end() -> Self {
+        Self { cursor: None, is_backwards: true }
+    }
+
+    /// Whether it is not the first page.
+    #[must_use]
+    pub const fn is_later(&self) -> bool {
+        self.is_backwards || self.cursor.is_some()
+    }
+}
+
+/// A page of a list that is read in both directions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListPage<T> {
+    /// Newest first.
+    pub items: Vec<T>,
+    /// The cursor of the first row, if newer ones match.
+    pub newer: Option<Cursor>,
+    /// The cursor of the last row, if older ones match.
+    pub older: Option<Cursor>,
+    /// The cursor at which the search continues in the same direction, if it stopped before the page was full.
+    pub stopped: Option<Cursor>,
+    /// Number of all matches, if known.
+    pub total: Option<BoundedCount>,
+}
+
+impl<T> Default for ListPage<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), newer: None, older: None, stopped: None, total: None }
+    }
+}
+
+impl<T> ListPage<T> {
+    /// From rows in the order in which they were read, which is oldest first if the position is backwards. `has_more` is set if
+    /// further rows match in this direction.
+    pub fn read(
+        mut rows: Vec<T>,
+        position: &ListPosition,
+        has_more: bool,
+        cursor: impl Fn(&T) -> Cursor,
+    ) -> Self {
+        // The position is next to a page that was read before.
+        let has_others = position.cursor.is_some();
+        let (has_newer, has_older) = match position.is_backwards {
+            true => {
+                rows.reverse();
+                (has_more, has_others)
+            }
+            false => (has_others, has_more),
+        };
+        Self {
+            newer: rows.first().map(&cursor).filter(|_| has_newer),
+            older: rows.last().map(&cursor).filter(|_| has_older),
+            items: rows,
+            stopped: None,
+            total: None,
+        }
+    }
+}
+
 /// A page of a list, newest first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<T> {
@@ -103,4 +182,28 @@ pub struct ChangeWindow {
     pub from: Option<Timestamp>,
     /// Exclusive.
     pub to: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_newest_first_and_has_cursors_where_rows_follow() {
+        let cursor = |at: &i64| Cursor { at: Timestamp::from_micros(*at), id: at.to_string() };
+        let ends = |page: &ListPage<i64>| {
+            [&page.newer, &page.older].map(|end| end.as_ref().map(|end| end.id.clone()))
+        };
+        let first = ListPage::read(vec![9, 8], &ListPosition::default(), true, cursor);
+        assert_eq!(ends(&first), [None, Some("8".to_owned())]);
+        let after = ListPosition::after(cursor(&8));
+        let second = ListPage::read(vec![7, 6], &after, false, cursor);
+        assert_eq!(ends(&second), [Some("7".to_owned()), None]);
+        let last = ListPage::read(vec![6, 7], &ListPosition::end(), true, cursor);
+        assert_eq!(
+            (last.items.as_slice(), ends(&last)),
+            ([7, 6].as_slice(), [Some("7".to_owned()), None])
+        );
+        assert!(!ListPosition::default().is_later() && ListPosition::end().is_later());
+    }
 }

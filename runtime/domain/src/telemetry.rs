@@ -93,8 +93,10 @@ pub struct Activity {
 pub struct ObservationQuery {
     /// Conditions on the columns of `crate::filter::OBSERVATIONS`.
     pub filter: Filter,
-    /// After this one in the order.
+    /// After this one in the order of reading.
     pub after: Option<ObservationCursor>,
+    /// Read in reverse order; the results are in this order too.
+    pub is_backwards: bool,
     /// Maximum number of results.
     pub limit: u32,
     /// Number of results to skip.
@@ -107,6 +109,8 @@ pub struct ObservationQuery {
     pub with_total: bool,
     /// Most rows that are tested in memory, for conditions that no database can test.
     pub max_tested: u64,
+    /// Most rows that the database tests for conditions without an index. If set, a total is counted only if that is cheap.
+    pub max_scanned: Option<u64>,
     /// Most bytes of content of a page, as JSON. The page ends before the observation that exceeds it, and has at least one.
     pub max_bytes: usize,
 }
@@ -116,12 +120,14 @@ impl Default for ObservationQuery {
         Self {
             filter: Filter::default(),
             after: None,
+            is_backwards: false,
             limit: 50,
             offset: 0,
             with_content: false,
             without_records: false,
             with_total: false,
             max_tested: u64::MAX,
+            max_scanned: None,
             max_bytes: usize::MAX,
         }
     }
@@ -145,9 +151,11 @@ pub struct ObservationPage {
     pub items: Vec<StoredObservation>,
     /// Number of all matches; 0 if not requested.
     pub n_total: u64,
+    /// There are, or may be, more matches than `n_total`.
+    pub is_total_cut: bool,
     /// There are, or may be, more results.
     pub has_more: bool,
-    /// Set if the search ended at `max_tested`: where to continue.
+    /// Set if the search ended at `max_tested` or `max_scanned`: where to continue.
     pub scan_limit: Option<ScanLimit>,
 }
 

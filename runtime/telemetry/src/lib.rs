@@ -28,6 +28,7 @@ mod neighbors;
 mod new_counts;
 mod observation_cache;
 mod observation_list;
+mod observation_page;
 mod plugin_reads;
 mod prepare;
 mod queue;

@@ -1,10 +1,11 @@
-//! Counts of traces, groups and scores that are newer than a page.
+//! Counts of traces, observations, groups and scores that are newer than a page.
 
 use perpend_db::Sql;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::telemetry::{GroupQuery, ScoreQuery};
 use perpend_domain::time::Timestamp;
 
+use crate::rollup::IS_OBSERVATION;
 use crate::trace_groups::columns;
 use crate::{Error, Telemetry};
 
@@ -106,6 +107,50 @@ impl Telemetry {
             ),
         };
         sql.push(&format!("SELECT COUNT(*), COALESCE(SUM({counted}), 0) FROM ({text}) n"));
+        let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
+        let (n_all, n) = rows.into_iter().next().unwrap_or_default();
+        Ok((n.unsigned_abs(), i64::from(limit) <= n_all))
+    }
+
+    /// Number of observations that were first received after an instant and started in a time range, and whether there may be
+    /// more: at most `limit` observations are read.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn observations_since(
+        &self,
+        project: &ProjectId,
+        started: (Option<Timestamp>, Option<Timestamp>),
+        among: EnvironmentFilter<'_>,
+        (received, limit): (Timestamp, u32),
+    ) -> Result<(u64, bool), Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok((0, false));
+        };
+        let mut sql = Sql::default();
+        let tenant = sql.bind(tenant.into());
+        let received = sql.bind(received.as_micros().into());
+        let index = match self.pool.is_postgres() {
+            true => "",
+            false => " INDEXED BY observations_changed",
+        };
+        let news = format!(
+            "SELECT o.environment AS environment, o.started_at AS started_at, o.created_at AS created FROM observations o{index} \
+              WHERE o.updated_at > {received} AND o.tenant = {tenant} AND {IS_OBSERVATION} \
+              ORDER BY o.updated_at DESC LIMIT {limit}"
+        );
+        let (only, without): (&[String], &[&str]) = match among {
+            EnvironmentFilter::Only(only) => (only, &[]),
+            EnvironmentFilter::Without(without) => (&[], without),
+        };
+        let fits = fitting(&mut sql, ("n.started_at", started), only);
+        let others = without.iter();
+        let others: Vec<String> =
+            others.map(|name| format!(" AND n.environment <> {}", sql.bind_text(name))).collect();
+        sql.push(&format!(
+            "SELECT COUNT(*), COUNT(CASE WHEN {fits} AND n.created > {received}{} THEN 1 END) FROM ({news}) n",
+            others.concat()
+        ));
         let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let (n_all, n) = rows.into_iter().next().unwrap_or_default();
         Ok((n.unsigned_abs(), i64::from(limit) <= n_all))

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use perpend_domain::filter::{Condition, Filter, Order, Test, TextOp};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Content;
+use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 
 use super::cells::{ObservationCells, is_about};
@@ -27,7 +28,10 @@ use perpend_domain::telemetry::{
 };
 
 pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
+const REVERSE_ORDER: &str = " ORDER BY o.started_at, t.trace_id DESC, o.id DESC";
 
+/// Matches that are counted if sums do not contain their number and `max_scanned` is set.
+const MAX_COUNTED: u64 = 10_000;
 /// Up to this number of rows they are sorted instead of searched in the order of time.
 const FEW: i64 = 5_000;
 /// From this number of skipped rows on, the way to a page is shortened by rollups.
@@ -86,7 +90,7 @@ pub(super) fn observations_from(
     (sql, rest)
 }
 
-/// The hours with rows that match the conditions on rollup columns, latest first, and their counts.
+/// The hours with rows that match the conditions on rollup columns, in the order of reading, and their counts.
 struct RollupHours {
     all: Vec<(i64, u64)>,
     /// Whether the rollups have the column of every condition except those on the start.
@@ -103,10 +107,16 @@ impl RollupHours {
     fn total(&self) -> u64 {
         self.all.iter().map(|(_, n)| n).sum()
     }
+
+    /// Start of the first hour and end of the last one.
+    fn ends(&self) -> Option<(i64, i64)> {
+        let hours = || self.all.iter().map(|(hour, _)| *hour);
+        Some((hours().min()?, hours().max()? + HOUR))
+    }
 }
 
 /// The requested range of start times: from, inclusive, and to, exclusive.
-fn start_range(filter: &Filter) -> (i64, i64) {
+pub(super) fn start_range(filter: &Filter) -> (i64, i64) {
     let (mut from, mut to) = (i64::MIN / 2, i64::MAX / 2);
     for condition in filter.conditions.iter().filter(|c| is_on(c, "startTime")) {
         if let Test::Time(order, at) = &condition.test {
@@ -132,6 +142,8 @@ struct ListStatement {
     hours: Option<RollupHours>,
     /// Whether one index has the rows in order.
     is_by_name: bool,
+    /// Whether rows are tested for conditions without an index.
+    is_scanned: bool,
 }
 
 perpend_db::record! {
@@ -212,10 +224,16 @@ impl Telemetry {
             return Ok(ObservationPage::default());
         }
         if list.rest.is_empty() {
-            self.plain_observations(list, query).await
-        } else {
-            self.scanned_observations(project, list, query).await
+            return self.plain_observations(tenant, list, query).await;
         }
+        if query.max_scanned.is_none() || !query.with_total {
+            return self.scanned_observations(project, list, query).await;
+        }
+        let uncounted = ObservationQuery { with_total: false, ..query.clone() };
+        let mut page = self.scanned_observations(project, list, &uncounted).await?;
+        page.n_total = page.items.len() as u64;
+        page.is_total_cut = page.has_more;
+        Ok(page)
     }
 
     async fn list(
@@ -228,14 +246,19 @@ impl Telemetry {
         let is_postgres = self.pool.is_postgres();
         let is_by_name = filter.conditions.iter().any(|c| one_value(c, "name").is_some());
         let (sql, rest) = observations_from(tenant, filter, is_postgres);
-        let mut list = ListStatement { sql, rest, hours: None, is_by_name };
+        let mut list = ListStatement { sql, rest, hours: None, is_by_name, is_scanned: false };
         if !filters_by_trace(filter) {
             match self.few(project, tenant, filter).await? {
                 Some(few) => {
                     list.sql = few;
                     list.is_by_name = false;
                 }
-                None => self.by_hours(&mut list, tenant, query).await?,
+                None => {
+                    self.by_hours(&mut list, tenant, query).await?;
+                    let is_indexed =
+                        list.is_by_name || list.hours.as_ref().is_some_and(|hours| hours.is_whole);
+                    list.is_scanned = !is_indexed;
+                }
             }
         }
         if query.without_records {
@@ -302,11 +325,15 @@ impl Telemetry {
         let number = sql.bind(tenant.into());
         let (mut from, to) = start_range(filter);
         from = from.max(i64::MIN / 2);
-        let last = query
-            .after
-            .as_ref()
-            .map_or(to, |after| to.min(after.start.as_micros().saturating_add(1)));
-        let [first, last] = [from.saturating_sub(HOUR), last].map(|at| sql.bind(at.into()));
+        let (mut first, mut last) = (from, to);
+        if let Some(after) = &query.after {
+            let at = after.start.as_micros();
+            match query.is_backwards {
+                true => first = first.max(at),
+                false => last = last.min(at.saturating_add(1)),
+            }
+        }
+        let [first, last] = [first.saturating_sub(HOUR), last].map(|at| sql.bind(at.into()));
         sql.push(&format!(
             "SELECT r.hour, CAST(SUM(r.n) AS BIGINT) FROM observation_rollups r \
              WHERE r.tenant = {number} AND r.hour > {first} AND r.hour < {last}"
@@ -327,7 +354,8 @@ impl Telemetry {
         if n_known == 0 && !is_counted {
             return Ok(());
         }
-        sql.push(" GROUP BY r.hour HAVING SUM(r.n) > 0 ORDER BY r.hour DESC");
+        let direction = if query.is_backwards { "" } else { " DESC" };
+        sql.push(&format!(" GROUP BY r.hour HAVING SUM(r.n) > 0 ORDER BY r.hour{direction}"));
         let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let mut hours = RollupHours {
             all: rows.into_iter().map(|(hour, n)| (hour, n.unsigned_abs())).collect(),
@@ -366,17 +394,18 @@ impl Telemetry {
 
     async fn plain_observations(
         &self,
+        tenant: i64,
         mut list: ListStatement,
         query: &ObservationQuery,
     ) -> Result<ObservationPage, Error> {
-        let n_total = match (&list.hours, query.with_total) {
-            (_, false) => 0,
-            (Some(hours), true) if hours.is_whole => hours.total(),
-            _ => {
-                let count = without_traces(&list.sql);
-                self.count(&format!("SELECT COUNT(*){count}"), &list.sql.args).await?
-            }
+        let end = match list.is_scanned {
+            true => self.scan_end(tenant, query).await?,
+            false => None,
         };
+        if let Some(end) = &end {
+            list.sql = until(&list.sql, end, query.is_backwards);
+        }
+        let total = self.total(&list, query).await?;
         let limit = query.limit as usize;
         let (mut rows, is_cut) = match list.hours.take() {
             Some(hours) if hours.is_whole || query.offset == 0 => {
@@ -390,12 +419,38 @@ impl Telemetry {
             true => self.stored_up_to(&rows, query.max_bytes).await?,
             false => self.stored(&rows, false).await?,
         };
+        let is_page_full = is_full || items.len() < rows.len();
         Ok(ObservationPage {
-            has_more: is_full || items.len() < rows.len(),
+            has_more: is_page_full || end.is_some(),
             items,
-            n_total,
-            scan_limit: None,
+            n_total: total.n,
+            is_total_cut: total.is_more || end.is_some(),
+            scan_limit: end
+                .filter(|_| !is_page_full)
+                .map(|after| ScanLimit { after, columns: Vec::new() }),
         })
+    }
+
+    /// Number of matches, if requested. With `max_scanned`, matches without sums are counted up to [`MAX_COUNTED`].
+    async fn total(
+        &self,
+        list: &ListStatement,
+        query: &ObservationQuery,
+    ) -> Result<BoundedCount, Error> {
+        let exact = |n| BoundedCount { n, is_more: false };
+        if !query.with_total {
+            return Ok(exact(0));
+        }
+        if let Some(hours) = list.hours.as_ref().filter(|hours| hours.is_whole) {
+            return Ok(exact(hours.total()));
+        }
+        let (from, args) = (without_traces(&list.sql), &list.sql.args);
+        if query.max_scanned.is_none() {
+            return Ok(exact(self.count(&format!("SELECT COUNT(*){from}"), args).await?));
+        }
+        let first = format!("SELECT 1{from} LIMIT {}", MAX_COUNTED + 1);
+        let n = self.count(&format!("SELECT COUNT(*) FROM ({first}) n"), args).await?;
+        Ok(BoundedCount { n: n.min(MAX_COUNTED), is_more: MAX_COUNTED < n })
     }
 
     async fn rows_in_order(
@@ -444,13 +499,14 @@ impl Telemetry {
         while let Some(((hour, n), rest)) = left.split_first()
             && rows.len() < wanted
         {
-            let (mut first, last, mut n_seen) = (*hour, *hour + HOUR, *n);
+            let (mut first, mut last, mut n_seen) = (*hour, *hour + HOUR, *n);
             left = rest;
             while let Some(((hour, n), rest)) = left.split_first()
-                && *hour + HOUR == first
+                && (*hour + HOUR == first || *hour == last)
                 && n_seen < goal
             {
-                (first, n_seen) = (*hour, n_seen + n);
+                (first, last) = (first.min(*hour), last.max(*hour + HOUR));
+                n_seen += n;
                 left = rest;
             }
             let run = within(sql, first, last);
@@ -475,7 +531,8 @@ impl Telemetry {
         limit: usize,
         offset: u64,
     ) -> Result<(Vec<ObservationRow>, bool), Error> {
-        let sql = in_order(READ, from, query.after.as_ref(), limit, offset);
+        let from_position = after(from, query.after.as_ref(), query.is_backwards);
+        let sql = in_order(READ, &from_position, query.is_backwards, (limit, offset));
         let rows = perpend_db::query(sql.text).bind_all(&sql.args);
         rows.fetch_up_to(&self.pool, query.max_bytes).await
     }
@@ -487,15 +544,13 @@ impl Telemetry {
         query: &ObservationQuery,
     ) -> Result<ObservationPage, Error> {
         let mut from = list.sql;
-        if let Some(hours) = &list.hours
-            && let (Some((last, _)), Some((first, _))) = (hours.all.first(), hours.all.last())
-        {
-            from = within(&from, *first, last + HOUR);
+        if let Some((first, end)) = list.hours.as_ref().and_then(RollupHours::ends) {
+            from = within(&from, first, end);
         }
         let conditions = list.rest.conditions().iter();
         let needles: Vec<Needle> = conditions.filter_map(Needle::of).collect();
         let mut filling = PageBuilder::new(query);
-        let mut after = query.after.clone();
+        let mut position = query.after.clone();
         let mut n_rows = SCAN[0];
         let mut n_left = query.max_tested;
         loop {
@@ -504,12 +559,13 @@ impl Telemetry {
             let turn = self.pool.scan_turn().await?;
             let mut scratch = Scratch::begin();
             n_rows = n_rows.min(usize::try_from(n_left).unwrap_or(usize::MAX));
-            let sql = in_order(NARROW, &from, after.as_ref(), n_rows, 0);
+            let rest_of_list = after(&from, position.as_ref(), query.is_backwards);
+            let sql = in_order(NARROW, &rest_of_list, query.is_backwards, (n_rows, 0));
             let rows: Vec<NarrowRow> = self.pool.select(&sql.text, &sql.args).await?;
             let is_end = rows.len() < n_rows;
             n_left -= rows.len() as u64;
             if let Some(last) = rows.last() {
-                after = Some(ObservationCursor {
+                position = Some(ObservationCursor {
                     start: Timestamp::from_micros(last.started_at),
                     trace_id: perpend_db::checked("observation", &last.trace_id)?,
                     id: perpend_db::checked("observation", &last.id)?,
@@ -546,7 +602,7 @@ impl Telemetry {
             // The matches found so far are useful if a cursor leads on.
             if n_left == 0 || !query.with_total && perpend_db::is_half_over() {
                 filling.page.scan_limit =
-                    after.map(|after| ScanLimit { after, columns: list.rest.columns() });
+                    position.map(|after| ScanLimit { after, columns: list.rest.columns() });
                 break;
             }
             n_rows = (2 * n_rows).min(SCAN[1]);
@@ -701,23 +757,34 @@ fn without_traces(sql: &Sql) -> String {
     }
 }
 
-fn in_order(
-    columns: &str,
-    from: &Sql,
-    after: Option<&ObservationCursor>,
-    limit: usize,
-    offset: u64,
-) -> Sql {
-    let mut sql = Sql { text: format!("SELECT {columns}{}", from.text), args: from.args.clone() };
-    if let Some(after) = after {
-        let start = sql.bind(after.start.as_micros().into());
-        let trace = sql.bind_text(after.trace_id.as_str());
-        let id = sql.bind_text(after.id.as_str());
-        sql.push(&format!(
-            " AND o.started_at <= {start} AND (o.started_at < {start} OR t.trace_id > {trace} \
-             OR (t.trace_id = {trace} AND o.id > {id}))"
-        ));
-    }
-    sql.push(&format!("{OBSERVATION_ORDER} LIMIT {limit} OFFSET {offset}"));
+/// Restricts the statement to the rows up to a position, which is included with all rows of the same start.
+fn until(sql: &Sql, end: &ObservationCursor, is_backwards: bool) -> Sql {
+    let mut sql = sql.clone();
+    let start = sql.bind(end.start.as_micros().into());
+    let sign = if is_backwards { "<=" } else { ">=" };
+    sql.push(&format!(" AND o.started_at {sign} {start}"));
     sql
+}
+
+/// Restricts the statement to the rows after a position in the order of reading.
+fn after(sql: &Sql, position: Option<&ObservationCursor>, is_backwards: bool) -> Sql {
+    let mut sql = sql.clone();
+    let Some(position) = position else {
+        return sql;
+    };
+    let start = sql.bind(position.start.as_micros().into());
+    let trace = sql.bind_text(position.trace_id.as_str());
+    let id = sql.bind_text(position.id.as_str());
+    let (earlier, later) = if is_backwards { ('>', '<') } else { ('<', '>') };
+    sql.push(&format!(
+        " AND o.started_at {earlier}= {start} AND (o.started_at {earlier} {start} \
+         OR t.trace_id {later} {trace} OR (t.trace_id = {trace} AND o.id {later} {id}))"
+    ));
+    sql
+}
+
+fn in_order(columns: &str, from: &Sql, is_backwards: bool, (limit, offset): (usize, u64)) -> Sql {
+    let order = if is_backwards { REVERSE_ORDER } else { OBSERVATION_ORDER };
+    let text = format!("SELECT {columns}{}{order} LIMIT {limit} OFFSET {offset}", from.text);
+    Sql { text, args: from.args.clone() }
 }

@@ -13,6 +13,7 @@ mod logs;
 mod long;
 mod marking;
 mod news;
+mod observation_pages;
 mod orders;
 mod outline;
 mod parts;

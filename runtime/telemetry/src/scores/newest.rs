@@ -17,6 +17,8 @@ pub enum ScoredSubject<'p> {
     Experiment(&'p str),
     /// A trace as a whole, or this observation in it.
     Trace(&'p TraceId, Option<&'p ObservationId>),
+    /// Only this observation in a trace.
+    Observation(&'p TraceId, &'p ObservationId),
 }
 
 perpend_db::record! {
@@ -66,6 +68,11 @@ impl Telemetry {
                             sql.push(&format!(" OR s.observation_id = {id}"));
                         }
                         sql.push(")");
+                    }
+                    ScoredSubject::Observation(trace, observation) => {
+                        let trace = sql.bind_text(trace.as_str());
+                        let id = sql.bind_text(observation.as_str());
+                        sql.push(&format!(" AND s.trace_id = {trace} AND s.observation_id = {id}"));
                     }
                 }
                 sql.push(&format!(" ORDER BY s.timestamp DESC, s.id DESC LIMIT {limit}) p{at}"));
