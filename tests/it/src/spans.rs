@@ -1,5 +1,8 @@
-//! Traces for tests, as OTLP/JSON and as protobuf written by hand.
+//! Traces for tests, as OTLP/JSON and as protobuf.
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message as _;
 use serde_json::{Value, json};
 
 /// 32 hex digits from a number.
@@ -89,31 +92,17 @@ impl Trace {
     }
 }
 
-fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
-    out.push(number << 3 | 2);
-    let mut length = bytes.len();
-    while length >= 0x80 {
-        out.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    out.push(length as u8);
-    out.extend_from_slice(bytes);
-}
-
 /// An export request in protobuf with one span per pair of trace id and span id, as raw bytes: ids of a
 /// wrong length make malformed spans.
 #[must_use]
 pub fn protobuf(ids: &[(&[u8], &[u8])]) -> Vec<u8> {
-    let mut spans = Vec::new();
-    for (trace, span) in ids {
-        let mut one = Vec::new();
-        field(&mut one, 1, trace);
-        field(&mut one, 2, span);
-        field(&mut one, 5, b"step");
-        field(&mut spans, 2, &one);
-    }
-    let (mut resource_spans, mut request) = (Vec::new(), Vec::new());
-    field(&mut resource_spans, 2, &spans);
-    field(&mut request, 1, &resource_spans);
-    request
+    let spans = ids.iter().map(|(trace, span)| Span {
+        trace_id: trace.to_vec(),
+        span_id: span.to_vec(),
+        name: "step".to_owned(),
+        ..Span::default()
+    });
+    let scope_spans = vec![ScopeSpans { spans: spans.collect(), ..ScopeSpans::default() }];
+    let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
+    ExportTraceServiceRequest { resource_spans }.encode_to_vec()
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::more::model;
 use super::sample::{Timing, TraceBuilder, request};
-use super::wire::{ExportRequest, text};
+use super::wire::{ExportTraceServiceRequest, text};
 
 /// Documents of the indexing run, each with 5,000 observations.
 const N_DOCUMENTS: u64 = 10;
@@ -23,7 +23,7 @@ const PER_REQUEST: u64 = 4_000;
 pub(super) fn all(
     ids: &dyn IdSource,
     now: Timestamp,
-) -> [(&'static str, Box<dyn Iterator<Item = ExportRequest> + '_>); 3] {
+) -> [(&'static str, Box<dyn Iterator<Item = ExportTraceServiceRequest> + '_>); 3] {
     let now = u64::try_from(now.as_micros()).unwrap_or(0) * 1_000;
     [
         ("a trace of 50,000 observations", Box::new(indexing(ids, now))),
@@ -37,7 +37,7 @@ fn typed(kind: &str) -> Vec<super::wire::KeyValue> {
 }
 
 /// One request per document; the first one includes the root.
-fn indexing(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportRequest> {
+fn indexing(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportTraceServiceRequest> {
     let per_document = N_CHUNKS * 3 + N_SECTIONS * 40 + 100;
     let took = N_DOCUMENTS * per_document;
     let trace_id = ids.uuid().as_bytes().to_vec();
@@ -82,7 +82,7 @@ fn indexing(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportRequest>
     })
 }
 
-fn deep(ids: &dyn IdSource, now: u64) -> ExportRequest {
+fn deep(ids: &dyn IdSource, now: u64) -> ExportTraceServiceRequest {
     let mut builder = TraceBuilder {
         ids,
         trace_id: ids.uuid().as_bytes().to_vec(),
@@ -102,7 +102,7 @@ fn deep(ids: &dyn IdSource, now: u64) -> ExportRequest {
     request(builder.spans)
 }
 
-fn session(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportRequest> {
+fn session(ids: &dyn IdSource, now: u64) -> impl Iterator<Item = ExportTraceServiceRequest> {
     (0..N_TURNS / PER_REQUEST).map(move |part| {
         let mut spans = Vec::new();
         for turn in part * PER_REQUEST..(part + 1) * PER_REQUEST {
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_requests_have_the_described_numbers_of_observations_levels_and_turns() {
         let now = Timestamp::from_millis(1_790_000_000_000);
-        let spans = |requests: Box<dyn Iterator<Item = ExportRequest> + '_>| {
+        let spans = |requests: Box<dyn Iterator<Item = ExportTraceServiceRequest> + '_>| {
             let spans = requests.flat_map(|request| {
                 let scopes = request.resource_spans.into_iter();
                 let scopes = scopes.flat_map(|resource| resource.scope_spans);

@@ -23,7 +23,7 @@ use prost::Message as _;
 use tokio_util::sync::CancellationToken;
 
 use self::rules::Creation;
-use self::wire::ExportRequest;
+use self::wire::ExportTraceServiceRequest;
 use super::common::{environment, print_line};
 use super::{log, serve};
 use crate::client::Client;
@@ -215,7 +215,7 @@ async fn run_sample(client: &Client, origin: &str, data: &Path) -> anyhow::Resul
 /// Sends the requests sequentially.
 async fn send(
     client: &Client,
-    requests: impl IntoIterator<Item = ExportRequest>,
+    requests: impl IntoIterator<Item = ExportTraceServiceRequest>,
 ) -> anyhow::Result<()> {
     for request in requests {
         let headers = [("content-type", "application/x-protobuf")];

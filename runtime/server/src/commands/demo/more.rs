@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::sample::{Timing, TraceBuilder, request};
-use super::wire::{ExportRequest, KeyValue, Span, Status, int, text};
+use super::wire::{ExportTraceServiceRequest, KeyValue, Span, Status, int, text};
 
 /// Turns of the conversation.
 const N_TURNS: usize = 30;
@@ -159,7 +159,7 @@ fn research(ids: &dyn IdSource, now: u64) -> Vec<Span> {
 }
 
 /// One request per trace, with spans that end shortly before `now`.
-pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportRequest> {
+pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportTraceServiceRequest> {
     let now = u64::try_from(now.as_micros()).unwrap_or(0) * 1_000;
     let mut traces = conversation(ids, now);
     traces.push(research(ids, now));

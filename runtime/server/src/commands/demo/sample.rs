@@ -4,7 +4,8 @@ use perpend_domain::ids::IdSource;
 use perpend_domain::time::Timestamp;
 
 use super::wire::{
-    ExportRequest, KeyValue, Resource, ResourceSpans, Scope, ScopeSpans, Span, Status, int, text,
+    ExportTraceServiceRequest, InstrumentationScope, KeyValue, Resource, ResourceSpans, ScopeSpans,
+    Span, Status, int, text,
 };
 
 /// A ticket and the results of the agent.
@@ -102,7 +103,7 @@ impl TraceBuilder<'_> {
             start_time_unix_nano: start,
             end_time_unix_nano: start + at.1 * 1_000_000,
             attributes,
-            status: None,
+            ..Span::default()
         });
         span_id
     }
@@ -178,7 +179,7 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, start: u64) -> Vec<Span> {
 }
 
 /// One OTLP request per ticket, with spans that end shortly before `now`.
-pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportRequest> {
+pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportTraceServiceRequest> {
     let now_nanos = u64::try_from(now.as_micros()).unwrap_or(0) * 1_000;
     let second = 1_000_000_000;
     let request_of = |(at, ticket): (usize, &Ticket)| {
@@ -189,9 +190,12 @@ pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportRequest>
 }
 
 /// An OTLP request with these spans.
-pub(super) fn request(spans: Vec<Span>) -> ExportRequest {
-    let scope_spans =
-        vec![ScopeSpans { scope: Some(Scope { name: "support-agent".to_owned() }), spans }];
-    let resource = Resource { attributes: vec![text("service.name", "support-agent")] };
-    ExportRequest { resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans }] }
+pub(super) fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
+    let name = "support-agent";
+    let scope = InstrumentationScope { name: name.to_owned(), ..InstrumentationScope::default() };
+    let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, ..ScopeSpans::default() }];
+    let attributes = vec![text("service.name", name)];
+    let resource = Some(Resource { attributes, ..Resource::default() });
+    let resource_spans = vec![ResourceSpans { resource, scope_spans, ..ResourceSpans::default() }];
+    ExportTraceServiceRequest { resource_spans }
 }
