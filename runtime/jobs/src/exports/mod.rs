@@ -103,8 +103,8 @@ impl Job for Exports {
         shutdown: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Progress, JobError>> {
         Box::pin(async {
-            let n_busy = AtomicUsize::new(0);
-            let lanes = (0..LANES).map(|_| lane(&self.0, &n_busy, shutdown));
+            let n_writing = AtomicUsize::new(0);
+            let lanes = (0..LANES).map(|_| lane(&self.0, &n_writing, shutdown));
             let lanes = join_all(lanes).await.into_iter();
             let n_items = lanes.sum::<Result<u64, JobError>>()?;
             Ok(Progress { n_items, again_after: None })
@@ -115,17 +115,17 @@ impl Job for Exports {
 /// Writes exports until none is due. While another lane writes a long one, this one keeps looking.
 async fn lane(
     app: &App,
-    n_busy: &AtomicUsize,
+    n_writing: &AtomicUsize,
     shutdown: &CancellationToken,
 ) -> Result<u64, JobError> {
     let mut n_written = 0;
     while !shutdown.is_cancelled() {
-        n_busy.fetch_add(1, Ordering::Relaxed);
-        let was_due = next(app, shutdown).await;
-        let n_others = n_busy.fetch_sub(1, Ordering::Relaxed) - 1;
-        if was_due? {
+        if let Some(export) = claim(app).await? {
+            n_writing.fetch_add(1, Ordering::Relaxed);
+            write_claimed(app, export, shutdown).await;
+            n_writing.fetch_sub(1, Ordering::Relaxed);
             n_written += 1;
-        } else if n_others == 0 {
+        } else if n_writing.load(Ordering::Relaxed) == 0 {
             break;
         } else {
             tokio::select! {
@@ -142,21 +142,35 @@ async fn lane(
 /// # Errors
 /// When the database fails.
 pub async fn write_due(app: &App) -> Result<(), JobError> {
-    while next(app, &CancellationToken::new()).await? {}
+    while let Some(export) = claim(app).await? {
+        write_claimed(app, export, &CancellationToken::new()).await;
+    }
     Ok(())
 }
 
-/// Writes one export that is due; `false` if there is none.
-async fn next(app: &App, shutdown: &CancellationToken) -> Result<bool, JobError> {
+/// An export under a lease of this process.
+struct ClaimedExport {
+    export: BlobExport,
+    lease: ExportLease,
+    claimed_at: Timestamp,
+}
+
+/// Claims an export that is due.
+async fn claim(app: &App) -> Result<Option<ClaimedExport>, JobError> {
     let now = app.clock.now();
     let fence = fence(app);
     let claimed = app.store.catalog.claim_blob_export(fence, now.plus_millis(LEASE_MS), now).await;
-    let Some(export) = claimed? else {
-        return Ok(false);
-    };
-    let lease = ExportLease { project: export.project.clone(), fence };
+    Ok(claimed?.map(|export| ClaimedExport {
+        lease: ExportLease { project: export.project.clone(), fence },
+        export,
+        claimed_at: now,
+    }))
+}
+
+async fn write_claimed(app: &App, claimed: ClaimedExport, shutdown: &CancellationToken) {
+    let ClaimedExport { export, lease, claimed_at } = claimed;
     // The lane serves all exports: a panic is a failure of that export only.
-    let writing = AssertUnwindSafe(write(app, &export, &lease, now)).catch_unwind();
+    let writing = AssertUnwindSafe(write(app, &export, &lease, claimed_at)).catch_unwind();
     let settled = tokio::select! {
         outcome = writing => {
             let outcome = outcome.unwrap_or(Err(WindowFailure::Broken));
@@ -169,7 +183,6 @@ async fn next(app: &App, shutdown: &CancellationToken) -> Result<bool, JobError>
         let error: &dyn std::error::Error = &error;
         tracing::warn!(error, project.id = %lease.project, "outcome of an export not stored");
     }
-    Ok(true)
 }
 
 /// 62 random bits, and not 0.
