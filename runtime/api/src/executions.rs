@@ -35,7 +35,12 @@ const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
 const TARGET: &[Param] = &[
     param("traceId", "string", "Id of the trace; required except for rules of sessions."),
-    param("observationId", "string", "Id of the observation; required for rules of observations."),
+    param(
+        "observationId",
+        "string",
+        "Id of the observation; required for rules of observations, and for rules of experiments unless a run links an \
+         item to the trace.",
+    ),
     param("sessionId", "string", "Id of the session; required for rules of sessions."),
 ];
 const OVER: &[Param] = &[
@@ -240,9 +245,30 @@ async fn explain_target(
     params: Params,
 ) -> Result<Answer<contract::Explanation>, Problem> {
     let rule = rules::find(&app, &caller.project, &id).await?;
-    let target = target(&rule, &params)?;
+    let target = match linked_item(&app, &caller.project, &rule, &params).await? {
+        Some(linked) => linked,
+        None => target(&rule, &params)?,
+    };
     let explanation = app.scheduler.explain(&caller.project, &rule, &target).await?;
     Ok(Answer(explanation_view(&rule, target, &explanation)))
+}
+
+/// The observation of a trace that a run links as an item, if a rule of experiments is given the trace alone.
+async fn linked_item(
+    app: &App,
+    project: &ProjectId,
+    rule: &Rule,
+    params: &Params,
+) -> Result<Option<Target>, Problem> {
+    let others = ["observationId", "sessionId"];
+    let is_trace_alone = others.iter().all(|name| params.text(name).is_none());
+    if rule.target != TargetKind::Experiment || !is_trace_alone || params.text("traceId").is_none()
+    {
+        return Ok(None);
+    }
+    let trace = trace_id(params)?;
+    let items = app.store.telemetry.linked_items(project, std::slice::from_ref(&trace)).await?;
+    Ok(items.into_iter().next_back().map(|item| Target::Observation(trace, item.observation_id)))
 }
 
 fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {

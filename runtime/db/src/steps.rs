@@ -65,6 +65,7 @@ pub const STEPS: &[Step] = &[
     step!("execution logs", "0049_execution_logs.sql"),
     step!("latest label", "0050_latest_label.sql"),
     step!("lists of executions", "0051_lists_of_executions.sql"),
+    step!("links by trace", "0052_links_by_trace.sql"),
 ];
 
 /// The version of a database with all steps.

@@ -3,9 +3,12 @@
 //! A run whose items are spans and a run whose items are linked by `POST /api/public/dataset-run-items` have
 //! the same shape.
 
+use crate::dataset::DatasetItem;
 use crate::identity::canonical;
 use crate::ids::{ObservationId, TraceId};
 use crate::list::Cursor;
+use crate::observation::{ExperimentLink, Observation};
+use crate::payload::Payload;
 use crate::plugin::Digest;
 use crate::score::{ScoreOrigin, ScoreValue};
 use crate::time::Timestamp;
@@ -58,7 +61,8 @@ pub struct ItemResult {
     pub cost_usd: Option<f64>,
     /// Tokens of the trace, shared like the cost; absent if no usage is known.
     pub n_tokens: Option<u64>,
-    /// Scores of the trace without an observation, and of the observation of the item.
+    /// Scores of the trace without an observation, and of the observation of the item or else of the root of the
+    /// trace; oldest first, without corrections.
     pub scores: Vec<ItemScore>,
 }
 
@@ -97,6 +101,67 @@ pub struct RunResults {
     pub items: Vec<ItemResult>,
     /// The scores of the run as a whole.
     pub scores: Vec<RunScore>,
+}
+
+/// An observation that a run links as the result of an item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkedItem {
+    /// Its trace.
+    pub trace_id: TraceId,
+    /// The linked observation, or the root of the linked trace.
+    pub observation_id: ObservationId,
+    /// The run.
+    pub run_id: String,
+    /// The name of the run.
+    pub run_name: String,
+    /// The dataset of the run.
+    pub dataset_id: String,
+    /// The item.
+    pub item_id: String,
+    /// The version of the dataset that the run used, if it was sent.
+    pub dataset_version: Option<Timestamp>,
+    /// When the server received the link.
+    pub linked_at: Timestamp,
+}
+
+impl LinkedItem {
+    /// The time as of which the item is read.
+    #[must_use]
+    pub fn version(&self) -> Timestamp {
+        self.dataset_version.unwrap_or(self.linked_at)
+    }
+
+    /// Gives the observation the experiment attributes that the span of an item has. Attributes of the same
+    /// run that it has already are kept.
+    pub fn apply(&self, own: &mut Observation) {
+        let attributes = own.experiment.take().map(|attributes| *attributes);
+        let is_same_run =
+            |link: &ExperimentLink| link.id.as_ref().is_none_or(|id| *id == self.run_id);
+        let mut link = attributes.filter(is_same_run).unwrap_or_default();
+        link.id = Some(self.run_id.clone());
+        link.name = Some(self.run_name.clone());
+        link.dataset_id = Some(self.dataset_id.clone());
+        link.item_id = Some(self.item_id.clone());
+        link.item_version = link.item_version.or(self.dataset_version);
+        link.item_root_observation_id = Some(own.id.to_string());
+        own.experiment = Some(Box::new(link));
+    }
+}
+
+/// Adds the parts of its dataset item to an observation that has no own ones.
+pub fn add_item_content(own: &mut Observation, item: &DatasetItem) {
+    let value = |value: &Value| (!value.is_null()).then(|| Payload::from_value(value.clone()));
+    if own.content.input.is_none() {
+        own.content.input = value(&item.input);
+    }
+    if let Some(link) = &mut own.experiment {
+        if link.item_expected_output.is_none() {
+            link.item_expected_output = value(&item.expected_output);
+        }
+        if link.item_metadata.is_none() && !item.metadata.is_null() {
+            link.item_metadata = Some(item.metadata.clone());
+        }
+    }
 }
 
 /// Selection of runs, newest first.

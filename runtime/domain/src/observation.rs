@@ -316,6 +316,14 @@ impl Observation {
         self.parent_id.is_none() || self.is_app_root
     }
 
+    /// Whether it represents an item of an experiment.
+    #[must_use]
+    pub fn is_experiment_item(&self) -> bool {
+        let link = self.experiment.as_ref();
+        let root = link.and_then(|link| link.item_root_observation_id.as_deref());
+        root == Some(self.id.as_str())
+    }
+
     /// Given cost, else computed cost.
     #[must_use]
     pub fn effective_cost(&self) -> &Cost {

@@ -277,6 +277,8 @@ pub struct IngestChange {
     pub scored: Vec<(TraceId, Option<ObservationId>)>,
     /// The same for sessions.
     pub scored_sessions: Vec<SessionId>,
+    /// Traces to which a run linked an item.
+    pub linked: Vec<TraceId>,
 }
 
 /// The content of one request of create and update events.

@@ -306,6 +306,7 @@ impl Inner {
         let keys = [(trace.clone(), id.clone())];
         let telemetry = &self.deps.store.telemetry;
         let mut found = telemetry.target_observations(project, &keys, true).await?;
+        self.attach_items(project, found.iter_mut().collect()).await?;
         Ok(found.pop())
     }
 }

@@ -24,6 +24,9 @@ use tokio::sync::Mutex;
 /// Columns of an observation whose values come from its trace.
 const OF_TRACE: [&str; 4] = ["traceName", "userId", "sessionId", "tags"];
 
+/// Columns of an observation whose values come from its span or from the link of a run.
+const OF_EXPERIMENT: [&str; 3] = ["experimentId", "datasetId", "isExperimentItemRootSpan"];
+
 /// A rule with compiled mappings.
 #[derive(Debug)]
 pub struct PreparedRule {
@@ -33,6 +36,8 @@ pub struct PreparedRule {
     pub(crate) reads_content: bool,
     /// Whether the filter of an observation rule reads the trace.
     pub(crate) reads_trace: bool,
+    /// Whether it is an observation rule that reads the experiment attributes, which a link sets too.
+    pub(crate) reads_experiment: bool,
 }
 
 impl PreparedRule {
@@ -49,6 +54,7 @@ impl PreparedRule {
             assignments: Vec::new(),
             reads_content: false,
             reads_trace: false,
+            reads_experiment: false,
         }
     }
 
@@ -486,6 +492,8 @@ fn prepare_rule(
     PreparedRule {
         reads_content: filter.reads(&["metadata"]),
         reads_trace: rule.target.is_of_observations() && filter.reads(&OF_TRACE),
+        reads_experiment: rule.target == TargetKind::Experiment
+            || (rule.target.is_of_observations() && filter.reads(&OF_EXPERIMENT)),
         assignments,
         rule,
     }

@@ -277,9 +277,15 @@ impl Scheduler {
             return Ok(ExplanationStep::NoSuchTarget);
         };
         let found = telemetry.observation_of(project, trace_id, id);
-        let Some(stored) = found.await? else {
+        let Some(mut stored) = found.await? else {
             return Ok(ExplanationStep::NoSuchTarget);
         };
+        // The target of a rule of experiments arrives with the later of the observation and its link.
+        let mut arrived_at = stored.updated_at;
+        if context.rule.reads_experiment {
+            let linked_at = self.inner.attach_links(project, vec![&mut stored.observation]).await?;
+            arrived_at = linked_at.map_or(arrived_at, |at| arrived_at.max(at));
+        }
         let own = &stored.observation;
         if own.end.is_none() {
             return Ok(ExplanationStep::NotComplete { complete_at: None });
@@ -312,7 +318,7 @@ impl Scheduler {
             last_seen: changed_at,
             now: self.inner.deps.clock.now(),
         };
-        Ok(self.answer(context, &complete, changed_at))
+        Ok(self.answer(context, &complete, arrived_at))
     }
 
     async fn of_whole(

@@ -29,6 +29,7 @@ mod failures;
 mod fair_queue;
 mod held_executions;
 mod holder;
+mod linked_items;
 mod matcher;
 mod memory;
 mod open_calls;

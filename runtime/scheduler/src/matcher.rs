@@ -108,7 +108,7 @@ fn bounded(mut touched: Vec<IngestChange>) -> Vec<IngestChange> {
     let mut n_observations = 0;
     let mut n_rows = 0;
     for row in &touched {
-        n_observations += row.observations.len() + row.scored.len();
+        n_observations += row.observations.len() + row.scored.len() + row.linked.len();
         if 0 < n_rows && N_OBSERVATIONS < n_observations {
             break;
         }
@@ -143,6 +143,7 @@ impl Inner {
         };
         self.match_touched(&mut pass, &touched).await?;
         self.match_scored(&mut pass, &touched).await?;
+        self.match_linked(&mut pass, &touched).await?;
         // A change replaces the watch.
         let replaced = pass.watched();
         watches.retain(|watch| !replaced.contains(&key(watch)));
@@ -200,7 +201,10 @@ impl Inner {
         let rules = pass.catalog.observation_rules(project);
         let reads_content = rules.iter().any(|rule| rule.reads_content);
         let keys: Vec<_> = changes.keys().cloned().collect();
-        let found = self.for_filters(project, &keys, reads_content).await?;
+        let mut found = self.for_filters(project, &keys, reads_content).await?;
+        if rules.iter().any(|rule| rule.reads_experiment) {
+            self.attach_links(project, found.iter_mut().collect()).await?;
+        }
         let traces = self.of_traces(project, &rules, &found).await?;
         for observation in &found {
             let key = (observation.trace_id.clone(), observation.id.clone());
@@ -554,6 +558,28 @@ impl Pass<'_> {
     pub(crate) fn watched(&self) -> HashSet<(ProjectId, Target)> {
         let watches = self.batch.watches.iter();
         watches.map(|new| key(&new.watch)).collect()
+    }
+
+    /// Lets these rules examine a target whose watch this pass has set already; `false` if it has set none.
+    pub(crate) fn add_waiting(
+        &mut self,
+        project: &ProjectId,
+        target: &Target,
+        rules: &[RuleId],
+    ) -> bool {
+        let mut watches = self.batch.watches.iter_mut();
+        let is_it =
+            |new: &&mut NewWatch| new.watch.project == *project && new.watch.target == *target;
+        let Some(new) = watches.find(is_it) else {
+            return false;
+        };
+        for id in rules {
+            if !new.watch.waiting.contains(id) {
+                new.watch.waiting.push(id.clone());
+            }
+        }
+        new.watch.due_at = new.watch.due_at.min(self.now);
+        true
     }
 
     pub(crate) fn set_watch(&mut self, new: NewWatch) {

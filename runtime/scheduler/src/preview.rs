@@ -186,7 +186,11 @@ impl Inner {
         let telemetry = &self.deps.store.telemetry;
         while found.may_continue() {
             let _scratch = Scratch::begin();
-            let page = telemetry.observations(project, &query).await?;
+            let mut page = telemetry.observations(project, &query).await?;
+            if rule.reads_experiment {
+                let observations = page.items.iter_mut().map(|stored| &mut stored.observation);
+                self.attach_links(project, observations.collect()).await?;
+            }
             for stored in &page.items {
                 if !found.examine(stored.observation.start) {
                     return Ok(());

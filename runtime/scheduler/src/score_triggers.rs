@@ -104,7 +104,7 @@ impl Inner {
 }
 
 /// A due watch of a target with these rules.
-fn watch_for(
+pub(crate) fn watch_for(
     project: &ProjectId,
     target: Target,
     existing: Option<Watch>,

@@ -48,10 +48,7 @@ impl Row for ObservationRow<'_> {
             "parentObservationId" => Cell::text(own.parent_id.as_ref().map(|id| id.as_str())),
             "experimentId" => Cell::text(experiment.and_then(|link| link.id.as_deref())),
             "datasetId" => Cell::text(experiment.and_then(|link| link.dataset_id.as_deref())),
-            "isExperimentItemRootSpan" => {
-                let root = experiment.and_then(|link| link.item_root_observation_id.as_deref());
-                Cell::Bool(root == Some(own.id.as_str()))
-            }
+            "isExperimentItemRootSpan" => Cell::Bool(own.is_experiment_item()),
             "calledToolNames" => Cell::List(Cow::Borrowed(&own.called_tools)),
             "toolCalls" => Cell::Number(own.called_tools.len() as f64),
             _ => scores_cell(column, self.scores),

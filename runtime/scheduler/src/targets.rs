@@ -121,7 +121,8 @@ impl Inner {
         }
         // All executions of a batch belong to one project.
         let telemetry = &self.deps.store.telemetry;
-        let found = telemetry.target_observations(&first.project, &keys, true).await?;
+        let mut found = telemetry.target_observations(&first.project, &keys, true).await?;
+        self.attach_items(&first.project, found.iter_mut().collect()).await?;
         let found = found.into_iter().map(|own| ((own.trace_id.clone(), own.id.clone()), own));
         Ok(Targets { observations: found.collect(), ..Targets::default() })
     }

@@ -21,11 +21,12 @@ perpend_db::record! {
     }
 }
 
-/// Kind of the body of a change row: written observations, scored traces and observations, or scored
-/// sessions.
+/// Kind of the body of a change row: written observations, scored traces and observations, scored sessions,
+/// or traces linked by runs.
 const WRITTEN: i64 = 0;
 const SCORED: i64 = 1;
 const SCORED_SESSIONS: i64 = 2;
+const LINKED: i64 = 3;
 
 const TOUCHED: &str = "
     SELECT seq, project_id, received_at, body, is_scored FROM touched ORDER BY seq LIMIT $1";
@@ -104,6 +105,17 @@ pub(super) async fn note_written(
     insert(tx, project, (body, WRITTEN), now).await
 }
 
+/// Records that a run linked an item to a trace.
+pub(super) async fn note_linked(
+    tx: &mut Tx,
+    project: &ProjectId,
+    trace: &TraceId,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let body = to_touched_body([(trace, None)].into_iter())?;
+    insert(tx, project, (body, LINKED), now).await
+}
+
 /// Records scores by users or clients. Scores by evaluators matter only to the rules that wait for them.
 pub(super) async fn note_scored(
     tx: &mut Tx,
@@ -164,6 +176,7 @@ impl Telemetry {
                 observations: Vec::new(),
                 scored: Vec::new(),
                 scored_sessions: Vec::new(),
+                linked: Vec::new(),
             };
             match i64::from(row.is_scored) {
                 WRITTEN => {
@@ -172,6 +185,10 @@ impl Telemetry {
                     touched.observations = written.collect();
                 }
                 SCORED => touched.scored = touched_body(&row.body)?,
+                LINKED => {
+                    let linked = touched_body(&row.body)?.into_iter();
+                    touched.linked = linked.map(|(trace, _)| trace).collect();
+                }
                 _ => touched.scored_sessions = sessions_of_body(&row.body)?,
             }
             Ok(touched)

@@ -150,6 +150,7 @@ async fn link_item(
         created_at,
     };
     let made = app.store.telemetry.link_run_item(project, &dataset, &link, now).await?;
+    app.scheduler.wake();
     Ok(Answer(link_view(&made)))
 }
 

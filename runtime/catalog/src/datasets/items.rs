@@ -116,6 +116,26 @@ impl Catalog {
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
+    /// An item as of a time, or its last state if it did not exist then; `None` if it never existed.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_item_at(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        at: Timestamp,
+    ) -> Result<Option<DatasetItem>, Error> {
+        let sql = format!(
+            "SELECT {COLUMNS} {FROM} AND i.id = $2 AND i.is_deleted = 0
+              ORDER BY CASE WHEN i.valid_from <= $3 AND (i.valid_to IS NULL OR $3 < i.valid_to) THEN 0
+                            ELSE 1 END, i.valid_from DESC LIMIT 1"
+        );
+        let args: [Arg<'_>; 3] = [project.as_str().into(), id.into(), at.as_micros().into()];
+        let rows: Vec<ItemRow> = self.pool.select(&sql, &args).await?;
+        rows.into_iter().next().map(|row| Ok(ItemVersion::try_from(row)?.item)).transpose()
+    }
+
     /// Every version of an item, the newest first.
     ///
     /// # Errors

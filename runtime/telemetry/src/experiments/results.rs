@@ -10,6 +10,7 @@ use perpend_domain::observation::ExperimentLink;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
+use super::items::ROOT_OF_TRACE;
 use super::linked::LINK_COUNTS;
 use super::spans::{about, link_of, push_not_deleted};
 use crate::scores::{OriginRow, score_value};
@@ -49,6 +50,7 @@ perpend_db::record! {
         item_id: String,
         dataset_version: Option<i64>,
         has_arrived: i32,
+        root_id: Option<String>,
         figures: FigureRow,
     }
 }
@@ -107,6 +109,8 @@ impl FigureRow {
 #[derive(Default)]
 struct Collected {
     results: Vec<ItemResult>,
+    /// The roots of traces that are linked as a whole.
+    roots: HashMap<String, String>,
     /// Start and attributes of the newest span.
     newest: Option<(Timestamp, ExperimentLink)>,
     changed_at: Option<Timestamp>,
@@ -124,6 +128,9 @@ impl Collected {
     fn add_link(&mut self, row: LinkResultRow) -> Result<(), Error> {
         let version = row.dataset_version.map(Timestamp::from_micros);
         let changed_at = row.figures.changed_at;
+        if let Some(root) = row.root_id {
+            self.roots.insert(row.figures.trace_id.clone(), root);
+        }
         let mut result = row.figures.result(row.item_id, version)?;
         result.has_arrived = row.has_arrived != 0;
         self.add(result, changed_at)
@@ -218,9 +225,11 @@ impl CollectedScores {
         Ok(())
     }
 
-    /// The scores of the trace as a whole and of the observation of the result, oldest first.
-    fn of(&self, result: &ItemResult) -> Vec<ItemScore> {
-        let own = result.observation_id.as_ref().map(|id| id.as_str());
+    /// The scores of the trace as a whole and of the observation of the result, or else of the root of the
+    /// trace; oldest first.
+    fn of(&self, result: &ItemResult, roots: &HashMap<String, String>) -> Vec<ItemScore> {
+        let root = || roots.get(result.trace_id.as_str()).map(String::as_str);
+        let own = result.observation_id.as_ref().map(|id| id.as_str()).or_else(root);
         let of_trace = self.0.get(result.trace_id.as_str());
         let is_own = |observation: Option<&str>| observation.is_none() || observation == own;
         let mut scores: Vec<&OrderedScore> = of_trace
@@ -270,14 +279,14 @@ impl Telemetry {
         }
         collected.share_usage();
         let run = collected.run(run_id, stored.pop())?;
-        let mut items = collected.results;
+        let Collected { results: mut items, roots, .. } = collected;
         items.sort_by(|a, b| {
             let order = a.start.cmp(&b.start).then_with(|| a.trace_id.cmp(&b.trace_id));
             order.then_with(|| a.observation_id.cmp(&b.observation_id))
         });
         let scores = self.item_scores(project, (tenant, run_id)).await?;
         for item in &mut items {
-            item.scores = scores.of(item);
+            item.scores = scores.of(item, &roots);
         }
         let scores = self.run_scores(project, run_id).await?;
         Ok(Some(RunResults { run, expected_items: None, items, scores }))
@@ -314,7 +323,7 @@ impl Telemetry {
         // An observation that has not arrived is represented by its trace.
         sql.push(&format!(
             "SELECT l.item_id, l.dataset_version, CASE WHEN t.number IS NULL THEN 0 ELSE 1 END AS has_arrived,
-                    l.trace_id, l.observation_id,
+                    CASE WHEN l.observation_id IS NULL THEN {ROOT_OF_TRACE} END AS root_id, l.trace_id, l.observation_id,
                     COALESCE(o.started_at, t.started_at, l.created_at) AS started_at,
                     l.updated_at AS changed_at,
                     CASE WHEN COALESCE(o.level, t.level) = 'ERROR' THEN 1 ELSE 0 END AS is_error,

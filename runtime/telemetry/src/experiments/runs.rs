@@ -4,12 +4,13 @@ use perpend_domain::telemetry::NewLink;
 use std::collections::HashMap;
 
 use perpend_domain::dataset::{Dataset, DatasetRun, DatasetRunItem, run_id, run_item_id};
-use perpend_domain::ids::ProjectId;
+use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
 
 use super::row::{LinkRow, RunRow};
+use crate::change_log::note_linked;
 use crate::{Error, Telemetry};
-use perpend_db::{Arg, in_transaction, query, to_json};
+use perpend_db::{Arg, checked, in_transaction, query, to_json};
 
 pub(super) const RUN_COLUMNS: &str =
     "r.id, r.name, r.description, r.metadata, r.dataset_id, d.name AS dataset_name,
@@ -46,8 +47,8 @@ const REMEMBER_DELETION: &str = "
 const DELETE_RUN: &str = "DELETE FROM dataset_runs WHERE project_id = $1 AND id = $2";
 
 impl Telemetry {
-    /// Links an item of a run to a trace. Repeating it changes only the description and the metadata of the
-    /// run, if they differ.
+    /// Links an item of a run to a trace, and records the change of the trace for the rules of experiments.
+    /// Repeating it changes only the description and the metadata of the run, if they differ.
     ///
     /// # Errors
     /// When the database fails.
@@ -62,6 +63,7 @@ impl Telemetry {
         let id = run_item_id(&run, &new.item_id, &new.trace_id, new.observation_id.as_deref());
         let metadata = new.metadata.as_ref();
         let metadata = metadata.map(|value| to_json("dataset run", value)).transpose()?;
+        let trace: TraceId = checked("run item", &new.trace_id)?;
         in_transaction!(&self.pool, |tx| {
             query(PUT_RUN)
                 .bind(project.as_str())
@@ -73,7 +75,7 @@ impl Telemetry {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            query(PUT_LINK)
+            let n_made = query(PUT_LINK)
                 .bind(project.as_str())
                 .bind(&run)
                 .bind(&id)
@@ -85,6 +87,9 @@ impl Telemetry {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
+            if 0 < n_made {
+                note_linked(&mut tx, project, &trace, now).await?;
+            }
         });
         let sql = format!("SELECT {LINK_COLUMNS} {LINK_FROM} AND l.run_id = $2 AND l.id = $3");
         let args: [Arg<'_>; 3] = [project.as_str().into(), run.as_str().into(), id.as_str().into()];

@@ -233,10 +233,8 @@ pub fn push_args<'a>(
 
 /// The experiment of an observation that represents one of its items.
 fn experiment_of_item(observation: &Observation) -> Option<&str> {
-    let link = observation.experiment.as_ref()?;
-    let is_item = link.item_root_observation_id.as_deref() == Some(observation.id.as_str());
-    let id = link.id.as_deref()?;
-    (is_item && !id.is_empty() && fits(id)).then_some(id)
+    let id = observation.experiment.as_ref()?.id.as_deref()?;
+    (observation.is_experiment_item() && !id.is_empty() && fits(id)).then_some(id)
 }
 
 /// Columns that are read from `observations o`, in the order of [`OwnRow`].

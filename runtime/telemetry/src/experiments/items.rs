@@ -1,0 +1,91 @@
+//! Observations that runs link as items.
+
+use perpend_domain::experiment::LinkedItem;
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::time::Timestamp;
+
+use super::linked::LINK_COUNTS;
+use super::spans::{about, push_list};
+use crate::{Error, Telemetry};
+use perpend_db::checked;
+
+/// Traces per statement.
+const PER_STATEMENT: usize = 100;
+
+/// The root of trace `t`: of several one without a parent, and of these the first one.
+pub(super) const ROOT_OF_TRACE: &str = "(SELECT root.id FROM observations root
+     WHERE root.trace = t.number AND root.is_root = 1 AND root.id <> 't-' || t.trace_id
+     ORDER BY CASE WHEN root.parent_id IS NULL THEN 0 ELSE 1 END, root.started_at, root.id LIMIT 1)";
+
+perpend_db::record! {
+    struct LinkedItemRow {
+        trace_id: String,
+        observation_id: String,
+        run_id: String,
+        run_name: String,
+        dataset_id: String,
+        item_id: String,
+        dataset_version: Option<i64>,
+        linked_at: i64,
+    }
+}
+
+impl TryFrom<LinkedItemRow> for LinkedItem {
+    type Error = Error;
+
+    fn try_from(row: LinkedItemRow) -> Result<Self, Error> {
+        Ok(Self {
+            trace_id: checked("run item", &row.trace_id)?,
+            observation_id: checked("run item", &row.observation_id)?,
+            run_id: row.run_id,
+            run_name: row.run_name,
+            dataset_id: row.dataset_id,
+            item_id: row.item_id,
+            dataset_version: row.dataset_version.map(Timestamp::from_micros),
+            linked_at: Timestamp::from_micros(row.linked_at),
+        })
+    }
+}
+
+impl Telemetry {
+    /// The stored observations of these traces that runs link as items, the last link last. A link to a trace
+    /// counts as one to its root. Traces with a span of an item of the same run are left out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn linked_items(
+        &self,
+        project: &ProjectId,
+        traces: &[TraceId],
+    ) -> Result<Vec<LinkedItem>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for some in traces.chunks(PER_STATEMENT) {
+            let mut sql = about(project, tenant);
+            sql.push(&format!(
+                "SELECT x.trace_id, o.id AS observation_id, x.run_id, x.run_name, x.dataset_id, x.item_id,
+                        x.dataset_version, x.linked_at
+                   FROM (SELECT l.id, l.trace_id, t.number,
+                                COALESCE(l.observation_id, {ROOT_OF_TRACE}) AS observation_id, l.run_id,
+                                r.name AS run_name, r.dataset_id, l.item_id, l.dataset_version,
+                                l.updated_at AS linked_at
+                           FROM dataset_run_items l
+                           JOIN dataset_runs r ON r.project_id = l.project_id AND r.id = l.run_id
+                           JOIN traces t ON t.tenant = $2 AND t.trace_id = l.trace_id
+                          WHERE l.project_id = $1 AND l.trace_id"
+            ));
+            push_list(&mut sql, some.iter().map(TraceId::as_str));
+            sql.push(&format!(
+                " AND {LINK_COUNTS}) x JOIN observations o ON o.trace = x.number AND o.id = x.observation_id
+                  ORDER BY x.linked_at, x.run_id, x.id"
+            ));
+            let rows: Vec<LinkedItemRow> = self.pool.select(&sql.text, &sql.args).await?;
+            for row in rows {
+                found.push(row.try_into()?);
+            }
+        }
+        Ok(found)
+    }
+}
