@@ -13,6 +13,7 @@ use perpend_jobs::runner::Jobs;
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 
+use crate::datasets::writer::ItemWriter;
 use crate::media::Signer;
 use crate::turns::{INSPECTIONS, PREFLIGHTS, TRIALS, TurnQueue};
 use crate::writers::Writers;
@@ -74,6 +75,15 @@ impl App {
             writers: Writers::default(),
             preflights: TurnQueue::new(PREFLIGHTS),
         }))
+    }
+
+    /// Writes of items of datasets.
+    pub(crate) fn item_writer(&self) -> ItemWriter {
+        ItemWriter {
+            store: self.store.clone(),
+            engine: Arc::clone(&self.engine),
+            web: self.web.clone(),
+        }
     }
 }
 

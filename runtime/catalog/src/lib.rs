@@ -17,6 +17,7 @@ mod checks;
 pub mod comments;
 pub mod connections;
 pub mod dashboards;
+pub mod dataset_imports;
 pub mod datasets;
 mod default_models;
 mod evaluators;

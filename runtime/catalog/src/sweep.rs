@@ -15,6 +15,8 @@ const TABLES: &[TenantTable] = &[
     TenantTable::of_project("evaluator_checks", "project_id, evaluator_id, number"),
     TenantTable::of_project("evaluator_versions", "project_id, evaluator_id, number"),
     TenantTable::of_project("evaluators", "project_id, id"),
+    TenantTable::of_project("dataset_import_rejects", "project_id, import_id, place"),
+    TenantTable::of_project("dataset_imports", "project_id, id"),
     TenantTable::of_project("dataset_items", "project_id, id, valid_from"),
     TenantTable::of_project("dataset_versions", "project_id, dataset_id, valid_from"),
     TenantTable::of_project("datasets", "project_id, id"),

@@ -66,6 +66,7 @@ pub const STEPS: &[Step] = &[
     step!("latest label", "0050_latest_label.sql"),
     step!("lists of executions", "0051_lists_of_executions.sql"),
     step!("links by trace", "0052_links_by_trace.sql"),
+    step!("dataset imports", "0053_dataset_imports.sql"),
 ];
 
 /// The version of a database with all steps.

@@ -82,12 +82,23 @@ pub struct Dataset {
 pub struct DatasetPatch {
     /// Description.
     pub description: Option<String>,
+    /// Removes the description if `description` is absent.
+    pub clear_description: bool,
     /// Any JSON value.
     pub metadata: Option<Value>,
-    /// JSON Schema of the inputs.
+    /// JSON Schema of the inputs; `null` removes it.
     pub input_schema: Option<Value>,
-    /// JSON Schema of the expected outputs.
+    /// JSON Schema of the expected outputs; `null` removes it.
     pub expected_output_schema: Option<Value>,
+}
+
+/// A schema after a patch: `null` removes it.
+fn patched_schema(patch: Option<Value>, current: Option<Value>) -> Option<Value> {
+    match patch {
+        None => current,
+        Some(Value::Null) => None,
+        schema => schema,
+    }
 }
 
 impl Dataset {
@@ -95,10 +106,14 @@ impl Dataset {
     #[must_use]
     pub fn patched(&self, patch: DatasetPatch, now: Timestamp) -> Self {
         let mut next = self.clone();
+        if patch.clear_description {
+            next.description = None;
+        }
         next.description = patch.description.or(next.description);
         next.metadata = patch.metadata.unwrap_or(next.metadata);
-        next.input_schema = patch.input_schema.or(next.input_schema);
-        next.expected_output_schema = patch.expected_output_schema.or(next.expected_output_schema);
+        next.input_schema = patched_schema(patch.input_schema, next.input_schema);
+        next.expected_output_schema =
+            patched_schema(patch.expected_output_schema, next.expected_output_schema);
         if next != *self {
             next.updated_at = now;
         }
@@ -346,6 +361,23 @@ mod tests {
         assert_eq!(same, dataset());
         let metadata = DatasetPatch { metadata: Some(json!(1)), ..DatasetPatch::default() };
         assert_eq!(dataset().patched(metadata, at(9)).updated_at, at(9));
+    }
+
+    #[test]
+    fn null_removes_a_schema_and_an_absent_member_keeps_it() {
+        let with_schema = Dataset {
+            description: Some("text".to_owned()),
+            input_schema: Some(json!({ "type": "object" })),
+            ..dataset()
+        };
+        assert_eq!(with_schema.patched(DatasetPatch::default(), at(9)), with_schema);
+        let clear = DatasetPatch {
+            clear_description: true,
+            input_schema: Some(Value::Null),
+            ..DatasetPatch::default()
+        };
+        let cleared = with_schema.patched(clear, at(9));
+        assert_eq!((cleared.description, cleared.input_schema), (None, None));
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub mod cost;
 pub mod cron;
 pub mod csv;
 pub mod dataset;
+pub mod dataset_import;
+pub mod dataset_schema;
 pub mod evaluation;
 pub mod experiment;
 mod failure;

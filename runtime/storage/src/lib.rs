@@ -21,7 +21,7 @@ mod tests;
 mod transactions;
 
 pub use sweep::SweepReport;
-pub use transactions::MatchOutcome;
+pub use transactions::{ItemsWrite, MatchOutcome};
 
 use futures_util::future::BoxFuture;
 use perpend_catalog::Catalog;

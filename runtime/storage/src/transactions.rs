@@ -14,9 +14,11 @@ use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 
 use crate::Store;
-use perpend_catalog::datasets::{self, ItemVersion};
+use perpend_catalog::dataset_imports::{ImportAdvance, advance_import};
+use perpend_catalog::datasets::{self, ItemVersion, NewItemVersion};
 use perpend_db::Error;
 use perpend_executions::{EndReport, ExecutionEnd, Lease, LeaseEnd, MatchBatch, Outcome};
+use perpend_telemetry::experiments::delete_runs_of_dataset;
 use perpend_telemetry::media::link_item;
 use perpend_telemetry::scores::{delete_surplus, put, supersede};
 use perpend_telemetry::take_changes;
@@ -30,6 +32,17 @@ pub enum MatchOutcome {
     Overtaken,
     /// The catalog has changed since the revision that decided the batch.
     Outdated,
+}
+
+/// The outcome of [`Store::put_dataset_items`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemsWrite {
+    /// Everything is written.
+    Written,
+    /// The schemas or an item have changed since they were read; nothing is written.
+    Changed,
+    /// The stage of the import has ended or was started again; nothing is written.
+    LeaseLost,
 }
 
 impl Store {
@@ -46,11 +59,59 @@ impl Store {
         seen: Option<Timestamp>,
         schema_revision: i64,
     ) -> Result<bool, Error> {
+        let new = [NewItemVersion { version: version.clone(), seen }];
+        let dataset_id = &version.item.dataset_id;
+        let put = self.put_dataset_items(project, dataset_id, &new, schema_revision, None);
+        Ok(put.await? == ItemsWrite::Written)
+    }
+
+    /// As [`Store::put_dataset_item`], for versions of different items of one dataset, with the progress of the
+    /// import that they come from: all is written, or nothing.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn put_dataset_items(
+        &self,
+        project: &ProjectId,
+        dataset_id: &str,
+        new: &[NewItemVersion],
+        schema_revision: i64,
+        advance: Option<&ImportAdvance>,
+    ) -> Result<ItemsWrite, Error> {
         in_transaction!(&self.pool, |tx| {
-            if !datasets::put_item(&mut tx, project, version, seen, schema_revision).await? {
+            if !new.is_empty()
+                && !datasets::put_items(&mut tx, project, dataset_id, new, schema_revision).await?
+            {
+                return Ok(ItemsWrite::Changed);
+            }
+            for NewItemVersion { version, .. } in new {
+                link_item(&mut tx, project, &version.item).await?;
+            }
+            if let Some(advance) = advance
+                && !advance_import(&mut tx, advance).await?
+            {
+                return Ok(ItemsWrite::LeaseLost);
+            }
+        });
+        Ok(ItemsWrite::Written)
+    }
+
+    /// Deletes a dataset with all versions of its items and with its runs. Traces and scores are kept. `false` if
+    /// it does not exist.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is deleted then.
+    pub async fn delete_dataset(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        in_transaction!(&self.pool, |tx| {
+            if !datasets::delete_dataset(&mut tx, project, id).await? {
                 return Ok(false);
             }
-            link_item(&mut tx, project, &version.item).await?;
+            delete_runs_of_dataset(&mut tx, project, id, now).await?;
         });
         Ok(true)
     }

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::schema::{self, Violation};
+use super::schema::{self, ExcessWork, Violation};
 use super::view::{self, ItemVersionView, ItemView};
 use super::write::busy;
 use crate::media::{Origin, reference};
@@ -95,15 +95,19 @@ struct ItemInput {
     status: Option<String>,
 }
 
+pub(super) fn is_id(id: &str, max_chars: usize) -> bool {
+    !id.is_empty() && id.chars().count() <= max_chars && !id.chars().any(char::is_control)
+}
+
+/// The message for an invalid id of an item.
+pub(super) fn invalid_id(id: &str) -> String {
+    format!("must have 1 to 255 characters, without control characters, got {id:?}")
+}
+
 impl ItemInput {
     fn check(self) -> Result<(Option<String>, ItemPatch), Problem> {
-        let is_id = |id: &str, max: usize| {
-            !id.is_empty() && id.chars().count() <= max && !id.chars().any(char::is_control)
-        };
         if let Some(id) = self.id.as_deref().filter(|id| !is_id(id, MAX_ITEM_ID_CHARS)) {
-            let message =
-                format!("must have 1 to 255 characters, without control characters, got {id:?}");
-            return Err(Problem::body("id", message));
+            return Err(Problem::body("id", invalid_id(id)));
         }
         let sources = [
             ("sourceTraceId", &self.source_trace_id),
@@ -186,7 +190,8 @@ async fn check(
     dataset: &Dataset,
     item: &DatasetItem,
 ) -> Result<(), Problem> {
-    let found = schema::violations(app, project, dataset, std::slice::from_ref(item)).await?;
+    let items = std::slice::from_ref(item);
+    let found = schema::violations(&app.engine, project, dataset, items, ExcessWork::Fails).await?;
     let found: Vec<Violation> = found.into_iter().flatten().collect();
     if found.is_empty() {
         return Ok(());

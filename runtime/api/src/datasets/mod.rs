@@ -1,10 +1,14 @@
 //! Datasets and their items.
 
+mod batch;
 pub(super) mod find;
+mod history;
 mod items;
+mod manage;
 mod schema;
 mod view;
 mod write;
+pub(crate) mod writer;
 
 use axum::extract::{Path, State};
 use perpend_api_types::list::NumberedList;
@@ -75,6 +79,9 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     routes.add(versions.query(page::PAGED), list_versions);
     items::routes(routes);
+    batch::routes(routes);
+    manage::routes(routes);
+    history::routes(routes);
 }
 
 async fn list_datasets(

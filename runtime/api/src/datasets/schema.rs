@@ -1,17 +1,25 @@
 //! JSON Schemas of datasets, and the validation of items.
 
+use perpend_broker::Engine;
 use perpend_domain::dataset::{Dataset, DatasetItem};
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::problem::{Issue, Problem};
 use perpend_worker_protocol::{CheckError, Mismatch, SchemaCheck, SchemaKind};
 use serde_json::{Value, json};
 
-use crate::state::App;
-
 /// Largest schema as JSON text.
 const MAX_SCHEMA_BYTES: usize = 1 << 20;
 /// Bytes of items per check.
 const MAX_CHECKED_BYTES: usize = 16 << 20;
+
+/// The result for an item whose validation exceeds the work limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExcessWork {
+    /// The whole check fails.
+    Fails,
+    /// The item is invalid, and the others are checked.
+    Violates,
+}
 
 /// A violation of a schema by an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +35,11 @@ pub(super) struct Violation {
 impl Violation {
     fn new(field: &'static str, mismatch: Mismatch) -> Self {
         Self { field, pointer: mismatch.pointer, message: mismatch.message }
+    }
+
+    fn of_work(field: &'static str) -> Self {
+        let message = CheckError::TooMuchWork.to_string();
+        Self { field, pointer: String::new(), message }
     }
 
     pub(super) fn to_json(&self) -> Value {
@@ -68,17 +81,18 @@ fn parts(dataset: &Dataset) -> Vec<SchemaField<'_>> {
 /// 400 for an invalid schema, or for an item whose validation exceeds the work limit; 503 when the
 /// check failed.
 pub(super) async fn violations(
-    app: &App,
+    engine: &Engine,
     project: &ProjectId,
     dataset: &Dataset,
     items: &[DatasetItem],
+    excess: ExcessWork,
 ) -> Result<Vec<Vec<Violation>>, Problem> {
     let mut all: Vec<Vec<Violation>> = vec![Vec::new(); items.len()];
     for part in parts(dataset) {
         let schema = schema_text(&part)?;
         let hold = async |values| {
             let check = SchemaCheck { schema: schema.clone(), kind: SchemaKind::Any, values };
-            app.engine.check_schema(project, check).await
+            engine.check_schema(project, check).await
         };
         let (mut n_done, mut n_most) = (0, items.len());
         loop {
@@ -91,6 +105,15 @@ pub(super) async fn violations(
                 Err(CheckError::TooMuchWork) if 0 < n_taken => {
                     let alone = hold(Vec::new()).await;
                     drop(alone.map_err(|why| refused(&part, None, &why))?);
+                    if n_taken == 1 && excess == ExcessWork::Violates {
+                        all[n_done].push(Violation::of_work(part.field));
+                        n_done += 1;
+                        n_most = items.len();
+                        if n_done == items.len() {
+                            break;
+                        }
+                        continue;
+                    }
                     if n_taken == 1 {
                         return Err(refused(&part, rest.first(), &CheckError::TooMuchWork));
                     }

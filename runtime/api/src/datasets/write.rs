@@ -1,6 +1,7 @@
 //! Creation and update of datasets by name. A new schema is validated against every item.
 
 use axum::extract::State;
+use perpend_catalog::datasets::StoredDataset;
 use perpend_domain::dataset::{Dataset, DatasetName, DatasetPatch};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
@@ -12,8 +13,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::schema::{self, ExcessWork, Violation};
+use super::view;
 use super::view::{DatasetView, DatasetWithIdsView};
-use super::{schema, view};
 use crate::state::App;
 
 /// Items per check.
@@ -58,15 +60,21 @@ pub(super) async fn put_old_dataset(
     }))
 }
 
-async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Dataset, Problem> {
-    let name = DatasetName::new(&input.name).map_err(|_| {
+/// Reads the member `name`.
+pub(super) fn name_of(raw: &str) -> Result<DatasetName, Problem> {
+    DatasetName::new(raw).map_err(|_| {
         Problem::body(
             "name",
             "must have 1 to 800 characters and at most 2,400 bytes, without control characters",
         )
-    })?;
+    })
+}
+
+async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Dataset, Problem> {
+    let name = name_of(&input.name)?;
     let patch = DatasetPatch {
         description: input.description,
+        clear_description: false,
         metadata: input.metadata,
         input_schema: input.input_schema,
         expected_output_schema: input.expected_output_schema,
@@ -88,21 +96,48 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
             };
             let dataset = fresh.patched(patch.clone(), now);
             // Checks the schemas.
-            schema::violations(app, project, &dataset, &[]).await?;
+            schema::violations(&app.engine, project, &dataset, &[], ExcessWork::Fails).await?;
             if app.store.catalog.create_dataset(project, &dataset).await? {
                 return Ok(dataset);
             }
             continue;
         };
-        let next = seen.dataset.patched(patch.clone(), now);
-        if next == seen.dataset {
-            return Ok(next);
+        if let Some(dataset) = update(app, project, &seen, &patch).await? {
+            return Ok(dataset);
         }
-        if seen.dataset.changes_schema(&next) {
-            check_items(app, project, &next).await?;
-        }
-        let updated = app.store.catalog.update_dataset(project, &seen, &patch, now);
-        if let Some(dataset) = updated.await? {
+    }
+    Err(busy())
+}
+
+/// Applies a patch to a dataset whose items match its schemas. `None` if the dataset has changed since it was read.
+async fn update(
+    app: &App,
+    project: &ProjectId,
+    seen: &StoredDataset,
+    patch: &DatasetPatch,
+) -> Result<Option<Dataset>, Problem> {
+    let now = app.web.clock.now();
+    let next = seen.dataset.patched(patch.clone(), now);
+    if next == seen.dataset {
+        return Ok(Some(next));
+    }
+    if seen.dataset.changes_schema(&next) {
+        check_items(app, project, &next).await?;
+    }
+    Ok(app.store.catalog.update_dataset(project, seen, patch, now).await?)
+}
+
+/// Applies a patch to the dataset of this id.
+pub(super) async fn patch_dataset(
+    app: &App,
+    project: &ProjectId,
+    id: &str,
+    patch: &DatasetPatch,
+) -> Result<Dataset, Problem> {
+    for _ in 0..MAX_TRIES {
+        let seen = app.store.catalog.dataset_by_id(project, id).await?;
+        let seen = seen.ok_or_else(|| Problem::not_found("dataset"))?;
+        if let Some(dataset) = update(app, project, &seen, patch).await? {
             return Ok(dataset);
         }
     }
@@ -114,13 +149,26 @@ pub(super) fn busy() -> Problem {
     Problem::unavailable("the dataset changed too often during the request; send it again")
 }
 
-/// Validates every active item of a dataset against its new schemas.
-async fn check_items(app: &App, project: &ProjectId, dataset: &Dataset) -> Result<(), Problem> {
+/// The items of a dataset that do not match schemas.
+#[derive(Debug, Default)]
+pub(super) struct SchemaImpact {
+    pub(super) n_checked: u64,
+    pub(super) n_failing: u64,
+    /// The first violations, each with the id of its item.
+    pub(super) violations: Vec<(String, Violation)>,
+}
+
+/// Validates every active item of a dataset against the schemas in `dataset`.
+pub(super) async fn impact(
+    app: &App,
+    project: &ProjectId,
+    dataset: &Dataset,
+    excess: ExcessWork,
+) -> Result<SchemaImpact, Problem> {
+    let mut impact = SchemaImpact::default();
     if dataset.input_schema.is_none() && dataset.expected_output_schema.is_none() {
-        return Ok(());
+        return Ok(impact);
     }
-    let mut listed: Vec<Value> = Vec::new();
-    let mut n_items = 0_u64;
     let mut after: Option<Cursor> = None;
     loop {
         let items = app
@@ -128,24 +176,34 @@ async fn check_items(app: &App, project: &ProjectId, dataset: &Dataset) -> Resul
             .catalog
             .dataset_items_after(project, &dataset.id, after.as_ref(), PER_PAGE)
             .await?;
-        let found = schema::violations(app, project, dataset, &items).await?;
+        let found = schema::violations(&app.engine, project, dataset, &items, excess).await?;
         for (item, found) in items.iter().zip(found) {
-            n_items += u64::from(!found.is_empty());
-            let n_left = MAX_LISTED - listed.len();
-            listed.extend(found.iter().take(n_left).map(|violation| {
-                let mut shown = violation.to_json();
-                shown["itemId"] = json!(item.id);
-                shown
-            }));
+            impact.n_checked += 1;
+            impact.n_failing += u64::from(!found.is_empty());
+            let n_left = MAX_LISTED - impact.violations.len();
+            let listed = found.into_iter().take(n_left);
+            impact.violations.extend(listed.map(|violation| (item.id.clone(), violation)));
         }
         after = items.last().map(|item| Cursor { at: item.created_at, id: item.id.clone() });
         if items.len() < PER_PAGE as usize {
             break;
         }
     }
+    Ok(impact)
+}
+
+/// Validates every active item of a dataset against its new schemas.
+async fn check_items(app: &App, project: &ProjectId, dataset: &Dataset) -> Result<(), Problem> {
+    let impact = impact(app, project, dataset, ExcessWork::Fails).await?;
+    let n_items = impact.n_failing;
     if n_items == 0 {
         return Ok(());
     }
+    let listed = impact.violations.iter().map(|(item_id, violation)| {
+        let mut shown = violation.to_json();
+        shown["itemId"] = json!(item_id);
+        shown
+    });
     let message =
         format!("{n_items} items of the dataset do not match the schema; nothing was changed");
     Err(Problem::new(Code::InvalidRequest, message)

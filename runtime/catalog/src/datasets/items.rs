@@ -8,10 +8,14 @@ use perpend_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::{Catalog, Error};
+<<<<<<< HEAD
 use perpend_db::{
     Arg, PageQuery, Record as _, Row, Scratch, Tx, charge, from_json, query, to_json, value_list,
 };
 use perpend_domain::experiment::expected_output_digest;
+=======
+use perpend_db::{Arg, PageQuery, value_list};
+>>>>>>> 25377c5b (datasets: batches of items, history, restore, rename and deletion)
 use perpend_domain::list::{Cursor, NumberedPage, Paging};
 use perpend_domain::plugin::Digest;
 
@@ -37,9 +41,9 @@ pub struct ItemQuery {
     pub at: Option<Timestamp>,
 }
 
-const COLUMNS: &str = "i.id, i.valid_from, i.is_deleted, i.dataset_id, d.name AS dataset_name, i.status,
+pub(super) const COLUMNS: &str = "i.id, i.valid_from, i.is_deleted, i.dataset_id, d.name AS dataset_name, i.status,
     i.input, i.expected_output, i.metadata, i.source_trace_id, i.source_observation_id, i.created_at";
-const FROM: &str = "
+pub(super) const FROM: &str = "
     FROM dataset_items i JOIN datasets d ON d.project_id = i.project_id AND d.id = i.dataset_id
    WHERE i.project_id = $1";
 const CHOSEN: &str = "
@@ -49,18 +53,6 @@ const CHOSEN: &str = "
 const PART_BYTES: usize = 1 << 20;
 /// Ids per statement.
 const PER_STATEMENT: usize = 100;
-const TAKE_TURN: &str = "
-    UPDATE datasets SET items_revision = items_revision + 1
-     WHERE project_id = $1 AND id = $2 AND schema_revision = $3";
-const END: &str = "
-    UPDATE dataset_items SET valid_to = $4
-     WHERE project_id = $1 AND id = $2 AND valid_from = $3 AND valid_to IS NULL";
-const INSERT: &str = "
-    INSERT INTO dataset_items
-        (project_id, id, valid_from, is_deleted, dataset_id, status, input, expected_output, metadata,
-         source_trace_id, source_observation_id, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-    ON CONFLICT DO NOTHING";
 
 /// Rows of a page: the page is selected by the index first, then only its rows are read with their contents.
 fn page(chosen: &str, limit: u32, offset: u64) -> String {
@@ -296,7 +288,20 @@ impl Catalog {
         project: &ProjectId,
         ids: &[&str],
     ) -> Result<Vec<DatasetItem>, Error> {
-        let mut found = Vec::with_capacity(ids.len());
+        let found = self.dataset_item_states(project, ids).await?;
+        Ok(found.into_iter().map(|version| version.item).collect())
+    }
+
+    /// The newest version of each of these items, which may be a deletion, in no particular order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_item_states(
+        &self,
+        project: &ProjectId,
+        ids: &[&str],
+    ) -> Result<Vec<ItemVersion>, Error> {
+        let mut found = Vec::new();
         for some in ids.chunks(PER_STATEMENT) {
             let sql = format!(
                 "SELECT {COLUMNS} {FROM} AND i.valid_to IS NULL AND i.id IN ({})",
@@ -305,65 +310,9 @@ impl Catalog {
             let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
             args.extend(some.iter().map(|id| Arg::from(*id)));
             for row in self.pool.select::<ItemRow>(&sql, &args).await? {
-                found.push(ItemVersion::try_from(row)?.item);
+                found.push(ItemVersion::try_from(row)?);
             }
         }
         Ok(found)
     }
-}
-
-/// Writes a version of an item that was checked against the schemas of `schema_revision`, as the successor of
-/// the version that started at `seen`, or as the first one, inside the transaction of the caller. `false` if
-/// either has changed since: the caller rolls back.
-///
-/// # Errors
-/// When the database fails.
-pub async fn put_item(
-    tx: &mut Tx,
-    project: &ProjectId,
-    version: &ItemVersion,
-    seen: Option<Timestamp>,
-    schema_revision: i64,
-) -> Result<bool, Error> {
-    let item = &version.item;
-    let n_turns = query(TAKE_TURN)
-        .bind(project.as_str())
-        .bind(&item.dataset_id)
-        .bind(schema_revision)
-        .execute(tx)
-        .await?;
-    if n_turns == 0 {
-        return Ok(false);
-    }
-    if let Some(seen) = seen {
-        let n_ended = query(END)
-            .bind(project.as_str())
-            .bind(&item.id)
-            .bind(seen.as_micros())
-            .bind(item.valid_from.as_micros())
-            .execute(tx)
-            .await?;
-        if n_ended == 0 {
-            return Ok(false);
-        }
-    }
-    let n_made = query(INSERT)
-        .bind(project.as_str())
-        .bind(&item.id)
-        .bind(item.valid_from.as_micros())
-        .bind(version.is_deleted)
-        .bind(&item.dataset_id)
-        .bind(item.status.as_str())
-        .bind(to_json("dataset item", &item.input)?)
-        .bind(to_json("dataset item", &item.expected_output)?)
-        .bind(to_json("dataset item", &item.metadata)?)
-        .bind(item.source_trace_id.as_deref())
-        .bind(item.source_observation_id.as_deref())
-        .bind(item.created_at.as_micros())
-        .execute(tx)
-        .await?;
-    if n_made == 0 {
-        return Ok(false);
-    }
-    Ok(true)
 }

@@ -8,7 +8,10 @@
 //!   for its check and fails if it is outdated; a new schema contains the revision of the items.
 //! - **Idempotent.** Writing the same item again changes nothing.
 
+mod history;
+mod item_writes;
 mod items;
+mod removal;
 mod row;
 #[cfg(test)]
 mod tests;
@@ -22,7 +25,10 @@ use crate::{Catalog, Error};
 use perpend_db::{Arg, PageQuery, Tx, in_transaction, query, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
-pub use items::{ItemQuery, ItemVersion, put_item};
+pub use history::{ChangeLogEntry, DifferenceCounts, ItemDifference, VersionRef};
+pub use item_writes::{NewItemVersion, put_items};
+pub use items::{ItemQuery, ItemVersion};
+pub use removal::delete_dataset;
 use row::{DatasetRow, VersionRow};
 
 /// Revisions of schemas and items of a dataset.

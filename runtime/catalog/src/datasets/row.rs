@@ -4,7 +4,10 @@ use perpend_domain::dataset::{Dataset, DatasetItem};
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use super::{DatasetVersion, ItemVersion, Revisions, StoredDataset};
+use super::{
+    ChangeLogEntry, DatasetVersion, ItemDifference, ItemVersion, Revisions, StoredDataset,
+    VersionRef,
+};
 use crate::Error;
 use perpend_db::{checked, from_json};
 
@@ -111,6 +114,62 @@ impl TryFrom<ItemRow> for ItemVersion {
                 created_at: Timestamp::from_micros(row.created_at),
                 valid_from: Timestamp::from_micros(row.valid_from),
             },
+        })
+    }
+}
+
+perpend_db::record! {
+    pub(super) struct ChangeLogRow {
+        first_at: i64,
+        last_at: i64,
+        n_added: i64,
+        n_changed: i64,
+        n_removed: i64,
+        n_settings: i64,
+    }
+}
+
+impl TryFrom<ChangeLogRow> for ChangeLogEntry {
+    type Error = Error;
+
+    fn try_from(row: ChangeLogRow) -> Result<Self, Error> {
+        Ok(Self {
+            first_at: Timestamp::from_micros(row.first_at),
+            last_at: Timestamp::from_micros(row.last_at),
+            n_added: row.n_added.unsigned_abs(),
+            n_changed: row.n_changed.unsigned_abs(),
+            n_removed: row.n_removed.unsigned_abs(),
+            n_settings: row.n_settings.unsigned_abs(),
+        })
+    }
+}
+
+perpend_db::record! {
+    pub(super) struct DifferenceRow {
+        id: String,
+        before_at: Option<i64>,
+        before_status: String,
+        after_at: Option<i64>,
+        after_status: String,
+    }
+}
+
+fn version_ref(valid_from: Option<i64>, status: &str) -> Result<Option<VersionRef>, Error> {
+    let Some(valid_from) = valid_from else { return Ok(None) };
+    Ok(Some(VersionRef {
+        valid_from: Timestamp::from_micros(valid_from),
+        status: checked("dataset item", status)?,
+    }))
+}
+
+impl TryFrom<DifferenceRow> for ItemDifference {
+    type Error = Error;
+
+    fn try_from(row: DifferenceRow) -> Result<Self, Error> {
+        Ok(Self {
+            before: version_ref(row.before_at, &row.before_status)?,
+            after: version_ref(row.after_at, &row.after_status)?,
+            id: row.id,
         })
     }
 }

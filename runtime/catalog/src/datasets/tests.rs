@@ -53,7 +53,9 @@ async fn put_version(
 ) -> bool {
     let put = async {
         in_transaction!(&store.pool, |tx| {
-            if !put_item(&mut tx, &home(), version, seen, revision).await? {
+            let new = [NewItemVersion { version: version.clone(), seen }];
+            let dataset = &version.item.dataset_id;
+            if !put_items(&mut tx, &home(), dataset, &new, revision).await? {
                 return Ok(false);
             }
         });

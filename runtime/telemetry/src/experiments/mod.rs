@@ -12,5 +12,7 @@ mod row;
 mod runs;
 mod spans;
 
+pub use runs::delete_runs_of_dataset;
+
 pub use perpend_domain::telemetry::NewLink;
 pub use perpend_domain::telemetry::RunLinks;

@@ -10,7 +10,11 @@ use perpend_domain::time::Timestamp;
 use super::row::{LinkRow, RunRow};
 use crate::change_log::note_linked;
 use crate::{Error, Telemetry};
+<<<<<<< HEAD
 use perpend_db::{Arg, checked, in_transaction, query, to_json};
+=======
+use perpend_db::{Arg, Tx, in_transaction, query, to_json};
+>>>>>>> 25377c5b (datasets: batches of items, history, restore, rename and deletion)
 
 pub(super) const RUN_COLUMNS: &str =
     "r.id, r.name, r.description, r.metadata, r.dataset_id, d.name AS dataset_name,
@@ -43,6 +47,15 @@ const PUT_LINK: &str = "
     ON CONFLICT (project_id, run_id, id) DO NOTHING";
 const REMEMBER_DELETION: &str = "
     INSERT INTO dataset_run_deletions (project_id, run_id, deleted_at) VALUES ($1, $2, $3)
+    ON CONFLICT (project_id, run_id) DO UPDATE SET deleted_at = excluded.deleted_at";
+/// Runs, their deletions and the places of media of one dataset.
+const DELETE_OF_DATASET: [&str; 2] = [
+    "DELETE FROM dataset_runs WHERE project_id = $1 AND dataset_id = $2",
+    "DELETE FROM media_item_links WHERE project_id = $1 AND dataset_id = $2",
+];
+const REMEMBER_DELETIONS: &str = "
+    INSERT INTO dataset_run_deletions (project_id, run_id, deleted_at)
+    SELECT project_id, id, $3 FROM dataset_runs WHERE project_id = $1 AND dataset_id = $2
     ON CONFLICT (project_id, run_id) DO UPDATE SET deleted_at = excluded.deleted_at";
 const DELETE_RUN: &str = "DELETE FROM dataset_runs WHERE project_id = $1 AND id = $2";
 
@@ -173,4 +186,27 @@ impl Telemetry {
         });
         Ok(())
     }
+}
+
+/// Deletes the runs over a dataset, as [`Telemetry::delete_dataset_run`] does, and the references of its items to
+/// media, inside the transaction of the caller.
+///
+/// # Errors
+/// When the database fails.
+pub async fn delete_runs_of_dataset(
+    tx: &mut Tx,
+    project: &ProjectId,
+    dataset_id: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    query(REMEMBER_DELETIONS)
+        .bind(project.as_str())
+        .bind(dataset_id)
+        .bind(now.as_micros())
+        .execute(tx)
+        .await?;
+    for sql in DELETE_OF_DATASET {
+        query(sql).bind(project.as_str()).bind(dataset_id).execute(tx).await?;
+    }
+    Ok(())
 }

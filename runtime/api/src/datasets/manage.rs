@@ -1,0 +1,264 @@
+//! Rename, change and deletion of a dataset, and help with its schemas.
+
+use axum::extract::{Path, State};
+use perpend_api_types::any_json::AnyJson;
+use perpend_api_types::list::Confirmation;
+use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
+use perpend_domain::dataset::{DatasetName, DatasetPatch};
+use perpend_domain::dataset_schema::SchemaInference;
+use perpend_domain::list::Cursor;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::Body;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::batch::present;
+use super::find::find;
+use super::schema::{self, ExcessWork};
+use super::view::{self, DatasetView};
+use super::write::{impact, name_of, patch_dataset};
+use crate::state::{App, Routes};
+
+const ONE: &str = "/api/v1/datasets/{datasetName}";
+const IMPACT: &str = "/api/v1/datasets/{datasetName}/schema-impact";
+const INFER: &str = "/api/v1/datasets/{datasetName}/infer-schema";
+
+/// Items from which schemas are inferred.
+const MAX_SAMPLE: usize = 1_000;
+/// Items per query.
+const PER_READ: u32 = 100;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let change = Operation::patch(
+        "patchDataset",
+        ONE,
+        "Rename or change a dataset; `null` clears a member",
+        DatasetWrite,
+    );
+    routes.add(change.body::<PatchInput>(), patch);
+    routes.add(
+        Operation::delete(
+            "deleteDataset",
+            ONE,
+            "Delete a dataset with its items and runs; traces and scores are kept",
+            DatasetWrite,
+        ),
+        delete,
+    );
+    let impact = Operation::post(
+        "previewDatasetSchemas",
+        IMPACT,
+        "Count the items that would not match new schemas",
+        DatasetRead,
+    );
+    routes.add(impact.body::<SchemasInput>(), schema_impact);
+    routes.add(
+        Operation::post(
+            "inferDatasetSchemas",
+            INFER,
+            "Derive schemas that the newest 1,000 items match",
+            DatasetRead,
+        ),
+        infer_schema,
+    );
+}
+
+/// A change of a dataset. Absent members are kept.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = DatasetPatch)]
+struct PatchInput {
+    /// New unique name; `/` separates folders.
+    name: Option<String>,
+    /// `null` removes the description.
+    #[serde(default, deserialize_with = "present_text")]
+    #[schema(value_type = Option<String>)]
+    description: Option<Option<String>>,
+    /// Any JSON value.
+    #[serde(default, deserialize_with = "present")]
+    metadata: Option<Value>,
+    /// JSON Schema of the inputs of items, at most 1 MiB; `null` removes it.
+    #[serde(default, deserialize_with = "present")]
+    input_schema: Option<Value>,
+    /// JSON Schema of the expected outputs of items, at most 1 MiB; `null` removes it.
+    #[serde(default, deserialize_with = "present")]
+    expected_output_schema: Option<Value>,
+}
+
+/// Distinguishes `null` from absent.
+fn present_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// Schemas of a dataset. An absent member is the current schema; `null` is no schema.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = DatasetSchemas)]
+struct SchemasInput {
+    /// JSON Schema of the inputs of items, at most 1 MiB.
+    #[serde(default, deserialize_with = "present")]
+    input_schema: Option<Value>,
+    /// JSON Schema of the expected outputs of items, at most 1 MiB.
+    #[serde(default, deserialize_with = "present")]
+    expected_output_schema: Option<Value>,
+}
+
+/// Items that would not match schemas.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DatasetSchemaImpact)]
+struct ImpactView {
+    /// Active items.
+    checked_count: u64,
+    /// Items with a violation.
+    failing_count: u64,
+    /// The first 100 violations.
+    violations: Vec<ViolationView>,
+}
+
+/// A violation of a schema by an item.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DatasetItemViolation)]
+pub(super) struct ViolationView {
+    pub(super) item_id: String,
+    /// Member of the item.
+    pub(super) field: String,
+    /// JSON Pointer into the member.
+    pub(super) pointer: String,
+    pub(super) message: String,
+}
+
+/// Schemas that items match.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = InferredDatasetSchemas)]
+struct InferredView {
+    /// JSON Schema of the inputs; `null` without items.
+    input_schema: Option<AnyJson>,
+    /// JSON Schema of the expected outputs; `null` without items.
+    expected_output_schema: Option<AnyJson>,
+    /// Items that were read, all of which match.
+    item_count: u64,
+}
+
+fn name_conflict(name: &DatasetName) -> Problem {
+    let message = format!("another dataset has the name {:?}", name.as_str());
+    Problem::new(Code::NameConflict, message)
+}
+
+async fn patch(
+    State(app): State<App>,
+    caller: Act,
+    Path(name): Path<String>,
+    Body(input): Body<PatchInput>,
+) -> Result<Answer<DatasetView>, Problem> {
+    let project = &caller.project;
+    let stored = find(&app, &caller, &name).await?;
+    let id = stored.dataset.id.as_str();
+    let new_name = input.name.as_deref().map(name_of).transpose()?;
+    let _turn = app.writers.enter(project, "dataset", &stored.dataset.name).await;
+    let patch = DatasetPatch {
+        clear_description: input.description == Some(None),
+        description: input.description.flatten(),
+        metadata: input.metadata,
+        input_schema: input.input_schema,
+        expected_output_schema: input.expected_output_schema,
+    };
+    let new_name = new_name.filter(|new_name| new_name.as_str() != stored.dataset.name);
+    if let Some(new_name) = &new_name
+        && app.store.catalog.dataset(project, new_name.as_str()).await?.is_some()
+    {
+        return Err(name_conflict(new_name));
+    }
+    let mut dataset = patch_dataset(&app, project, id, &patch).await?;
+    if let Some(new_name) = new_name {
+        let now = app.web.clock.now();
+        if !app.store.catalog.rename_dataset(project, id, &new_name, now).await? {
+            return Err(name_conflict(&new_name));
+        }
+        dataset.name = new_name.to_string();
+        dataset.updated_at = now;
+    }
+    Ok(Answer(view::dataset(project, &dataset)))
+}
+
+async fn delete(
+    State(app): State<App>,
+    caller: Act,
+    Path(name): Path<String>,
+) -> Result<Answer<Confirmation>, Problem> {
+    let stored = find(&app, &caller, &name).await?;
+    let (project, id) = (&caller.project, &stored.dataset.id);
+    if !app.store.delete_dataset(project, id, app.web.clock.now()).await? {
+        return Err(Problem::not_found("dataset"));
+    }
+    Ok(Answer(Confirmation::new("Dataset successfully deleted")))
+}
+
+async fn schema_impact(
+    State(app): State<App>,
+    caller: Act,
+    Path(name): Path<String>,
+    Body(input): Body<SchemasInput>,
+) -> Result<Answer<ImpactView>, Problem> {
+    let project = &caller.project;
+    let stored = find(&app, &caller, &name).await?;
+    let patch = DatasetPatch {
+        input_schema: input.input_schema,
+        expected_output_schema: input.expected_output_schema,
+        ..DatasetPatch::default()
+    };
+    let next = stored.dataset.patched(patch, app.web.clock.now());
+    // Reports an invalid schema also when there are no items.
+    schema::violations(&app.engine, project, &next, &[], ExcessWork::Fails).await?;
+    let impact = impact(&app, project, &next, ExcessWork::Violates).await?;
+    let violations = impact.violations.into_iter().map(|(item_id, violation)| ViolationView {
+        item_id,
+        field: violation.field.to_owned(),
+        pointer: violation.pointer,
+        message: violation.message,
+    });
+    Ok(Answer(ImpactView {
+        checked_count: impact.n_checked,
+        failing_count: impact.n_failing,
+        violations: violations.collect(),
+    }))
+}
+
+async fn infer_schema(
+    State(app): State<App>,
+    caller: Act,
+    Path(name): Path<String>,
+) -> Result<Answer<InferredView>, Problem> {
+    let stored = find(&app, &caller, &name).await?;
+    let (mut inputs, mut outputs) = (SchemaInference::default(), SchemaInference::default());
+    let mut n_items = 0;
+    let mut after: Option<Cursor> = None;
+    while n_items < MAX_SAMPLE {
+        let catalog = &app.store.catalog;
+        let id = &stored.dataset.id;
+        let items =
+            catalog.dataset_items_after(&caller.project, id, after.as_ref(), PER_READ).await?;
+        for item in &items {
+            inputs.add(&item.input);
+            outputs.add(&item.expected_output);
+        }
+        n_items += items.len();
+        after = items.last().map(|item| Cursor { at: item.created_at, id: item.id.clone() });
+        if items.len() < PER_READ as usize {
+            break;
+        }
+    }
+    Ok(Answer(InferredView {
+        input_schema: inputs.schema().map(AnyJson::from),
+        expected_output_schema: outputs.schema().map(AnyJson::from),
+        item_count: n_items as u64,
+    }))
+}
