@@ -8,14 +8,8 @@ use perpend_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::{Catalog, Error};
-<<<<<<< HEAD
-use perpend_db::{
-    Arg, PageQuery, Record as _, Row, Scratch, Tx, charge, from_json, query, to_json, value_list,
-};
+use perpend_db::{Arg, PageQuery, Record as _, Row, Scratch, charge, from_json, value_list};
 use perpend_domain::experiment::expected_output_digest;
-=======
-use perpend_db::{Arg, PageQuery, value_list};
->>>>>>> 25377c5b (datasets: batches of items, history, restore, rename and deletion)
 use perpend_domain::list::{Cursor, NumberedPage, Paging};
 use perpend_domain::plugin::Digest;
 

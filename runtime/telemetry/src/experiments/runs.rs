@@ -10,11 +10,7 @@ use perpend_domain::time::Timestamp;
 use super::row::{LinkRow, RunRow};
 use crate::change_log::note_linked;
 use crate::{Error, Telemetry};
-<<<<<<< HEAD
-use perpend_db::{Arg, checked, in_transaction, query, to_json};
-=======
-use perpend_db::{Arg, Tx, in_transaction, query, to_json};
->>>>>>> 25377c5b (datasets: batches of items, history, restore, rename and deletion)
+use perpend_db::{Arg, Tx, checked, in_transaction, query, to_json};
 
 pub(super) const RUN_COLUMNS: &str =
     "r.id, r.name, r.description, r.metadata, r.dataset_id, d.name AS dataset_name,
