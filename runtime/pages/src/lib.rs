@@ -33,7 +33,7 @@ use axum::http::request::Parts;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
-    self, DatasetRead, EvaluatorRead, EvaluatorWrite, ScoreRead, TraceMark, TraceRead,
+    self, DatasetRead, DatasetWrite, EvaluatorRead, EvaluatorWrite, ScoreRead, TraceMark, TraceRead,
 };
 use perpend_domain::telemetry::GroupKey;
 use perpend_http_kit::Web;
@@ -197,9 +197,15 @@ fn value_routes(routes: &mut Routes<App>) {
 /// Datasets and their runs.
 fn dataset_routes(routes: &mut Routes<App>) {
     let all = PageRoute::get("/project/{project}/datasets", DatasetRead);
-    routes.page(BySession, all, datasets::list_page);
+    routes.page(BySession, all, datasets::list::list_page);
+    let create = PageRoute::post("/project/{project}/datasets", DatasetWrite);
+    routes.page(BySession, create, datasets::list::create_dataset);
     let dataset = PageRoute::get("/project/{project}/datasets/{dataset}", DatasetRead);
-    routes.page(BySession, dataset, datasets::dataset_page);
+    routes.page(BySession, dataset, datasets::dataset::dataset_page);
+    let schemas = PageRoute::post("/project/{project}/datasets/{dataset}/schemas", DatasetWrite);
+    routes.page(BySession, schemas, datasets::schemas::change_schemas);
+    let bulk = PageRoute::post("/project/{project}/datasets/{dataset}/bulk", DatasetWrite);
+    routes.page(BySession, bulk, datasets::items::change_selected);
     let run = PageRoute::get("/project/{project}/datasets/{dataset}/runs/{run}", DatasetRead);
     routes.page(BySession, run, datasets::run_page);
 }

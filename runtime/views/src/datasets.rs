@@ -1,4 +1,10 @@
-//! Pages of datasets and runs, whose URLs clients print.
+//! Pages of datasets, items and runs, some of whose URLs clients print.
+
+pub(crate) mod dataset;
+pub(crate) mod editor;
+pub(crate) mod list;
+#[cfg(test)]
+mod tests;
 
 use askama::Template;
 

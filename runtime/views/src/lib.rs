@@ -49,6 +49,12 @@ pub use crate::urls::{
     USER_LIST, UnknownParameters,
 };
 pub use datasets::DatasetPage;
+pub use datasets::dataset::{
+    DatasetHead, DatasetItemsPage, DatasetRunsPage, DatasetSchemasPage, DatasetUsePage,
+    ItemFilterView, ItemLine, SchemaImpactView, ValiditySummary,
+};
+pub use datasets::editor::JsonEditor;
+pub use datasets::list::{DatasetLine, DatasetsPage, FolderLine};
 pub use executions::{
     AttemptLine, CallLine, ExecutionLine, ExecutionNames, ExecutionPage, ExecutionsPage, LogEntry,
     RequeueForm, SelectFilter,

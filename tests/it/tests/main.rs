@@ -49,6 +49,7 @@ mod pages;
 mod pages_api;
 mod pages_compare;
 mod pages_costs;
+mod pages_datasets;
 mod pages_executions;
 mod pages_exports;
 mod pages_forms;

@@ -212,7 +212,9 @@ async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace(
     let (dataset, run) = (&dataset["id"], &link["datasetRunId"]);
     let path = format!("/datasets/{}", dataset.as_str().unwrap());
     let page = visitor.page(&path).await;
-    assert!(page.contains("a/b &#60;i&#62;") && page.contains("first run"), "{page}");
+    assert!(page.contains("a/b &#60;i&#62;") && page.contains("items/"), "{page}");
+    let page = visitor.page(&format!("{path}?tab=experiments")).await;
+    assert!(page.contains("first run"), "{page}");
     let path = format!("{path}/runs/{}", run.as_str().unwrap());
     assert!(page.contains(&path), "the run is linked: {page}");
     let overview = visitor.page("").await;
@@ -220,8 +222,10 @@ async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace(
     let page = visitor.page(&path).await;
     assert!(page.contains("first run"), "{page}");
     let all = visitor.page("/datasets").await;
+    assert!(all.contains("/datasets?folder=a\"") && all.contains("Create a dataset"), "{all}");
+    let folder = visitor.page("/datasets?folder=a").await;
     let link = format!("/datasets/{}\"", dataset.as_str().unwrap());
-    assert!(all.contains(&link) && all.contains("Create a dataset"), "{all}");
+    assert!(folder.contains(&link) && rows(&folder) == ["b &#60;i&#62;"], "{folder}");
     for unknown in ["/datasets/none", "/datasets/none/runs/none"] {
         let unknown = format!("{}{unknown}", visitor.base);
         assert_eq!(visitor.client.get(&unknown).await.unwrap().status, 404);

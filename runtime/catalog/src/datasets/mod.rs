@@ -13,6 +13,8 @@ mod item_writes;
 mod items;
 mod removal;
 mod row;
+mod search;
+mod summaries;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +32,8 @@ pub use item_writes::{NewItemVersion, put_items};
 pub use items::{ItemQuery, ItemVersion};
 pub use removal::delete_dataset;
 use row::{DatasetRow, VersionRow};
+pub use search::ItemSearch;
+pub use summaries::{DatasetSummary, ItemCounts};
 
 /// Revisions of schemas and items of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

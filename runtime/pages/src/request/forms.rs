@@ -24,15 +24,21 @@ use crate::state::App;
 /// Largest form accepted from a logged-in user, in bytes.
 const MAX_BYTES: usize = 64 << 10;
 
-/// A form submitted from a page of the viewer's session.
+/// Largest form with the contents of an item or the schemas of a dataset, in bytes. Percent-encoding can triple a text.
+pub(crate) const MAX_CONTENT_BYTES: usize = 16 << 20;
+
+/// A form submitted from a page of the viewer's session, of at most `MAX` bytes.
 #[derive(Debug)]
-pub(crate) struct SubmittedForm {
+pub(crate) struct SubmittedForm<const MAX: usize = MAX_BYTES> {
     pub(crate) viewer: Viewer,
     pub(crate) fields: Params,
     key: SubmissionKey,
 }
 
-impl FromRequest<App> for SubmittedForm {
+/// A form with contents.
+pub(crate) type ContentForm = SubmittedForm<MAX_CONTENT_BYTES>;
+
+impl<const MAX: usize> FromRequest<App> for SubmittedForm<MAX> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -42,7 +48,7 @@ impl FromRequest<App> for SubmittedForm {
         };
         request::origin::same_site(app, request.headers())?;
         let path = path(&request);
-        let body = admission::read(&app.web, request, MAX_BYTES).await?.bytes;
+        let body = admission::read(&app.web, request, MAX).await?.bytes;
         let fields = Params::parse(&String::from_utf8_lossy(&body));
         check_token(&viewer, &fields)?;
         let key = SubmissionKey {
@@ -54,7 +60,7 @@ impl FromRequest<App> for SubmittedForm {
     }
 }
 
-impl SubmittedForm {
+impl<const MAX: usize> SubmittedForm<MAX> {
     /// The local URL to redirect to after the submission; the overview of the project if the form has none.
     pub(crate) fn return_path(&self) -> String {
         let return_path = self.fields.text("back").and_then(request::origin::local);
@@ -68,8 +74,9 @@ impl SubmittedForm {
         action: impl Future<Output = Result<SubmissionOutcome, Problem>>,
     ) -> Result<Response, Problem> {
         let slot = app.submissions().slot(&self.key, app.web.clock.now());
-        slot.get_or_try_init(|| action).await?;
-        let mut response = Redirect::to(&self.return_path()).into_response();
+        let outcome = slot.get_or_try_init(|| action).await?;
+        let location = outcome.location.clone().unwrap_or_else(|| self.return_path());
+        let mut response = Redirect::to(&location).into_response();
         let notice = set_cookie(&app.web.config, NOTICE_COOKIE, &self.key.id(), UNDO_SECONDS);
         append_cookie(&mut response, &notice);
         Ok(response)

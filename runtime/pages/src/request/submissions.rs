@@ -45,11 +45,25 @@ pub(crate) struct SubmissionOutcome {
     pub(crate) words: String,
     /// The form that undoes it; absent if it cannot be undone.
     pub(crate) undo: Option<Undo>,
+    /// Path of the page to show; the page of the form if absent.
+    pub(crate) location: Option<String>,
 }
 
 impl SubmissionOutcome {
     pub(crate) fn new(words: impl Into<String>) -> Self {
-        Self { words: words.into(), undo: None }
+        Self { words: words.into(), undo: None, location: None }
+    }
+
+    /// With the form that undoes it.
+    #[must_use]
+    pub(crate) fn with_undo(self, undo: Undo) -> Self {
+        Self { undo: Some(undo), ..self }
+    }
+
+    /// With the path of the page to show.
+    #[must_use]
+    pub(crate) fn at(self, location: String) -> Self {
+        Self { location: Some(location), ..self }
     }
 }
 

@@ -67,13 +67,10 @@ pub(crate) async fn bookmark(
             true => ("Bookmark set.", "clear"),
             false => ("Bookmark removed.", "set"),
         };
-        Ok(SubmissionOutcome {
-            words: words.to_owned(),
-            undo: Some(Undo {
-                action: format!("{}/bookmarks", viewer.base()),
-                fields: vec![(back, encode(trace.as_str()))],
-            }),
-        })
+        Ok(SubmissionOutcome::new(words).with_undo(Undo {
+            action: format!("{}/bookmarks", viewer.base()),
+            fields: vec![(back, encode(trace.as_str()))],
+        }))
     };
     Box::pin(form.run_once(&app, act)).await
 }
@@ -125,13 +122,10 @@ pub(crate) async fn tag(
             true => ("added", "remove"),
             false => ("removed", "again"),
         };
-        Ok(SubmissionOutcome {
-            words: format!("Tag {tag} {word}."),
-            undo: Some(Undo {
-                action: format!("{}/traces/{}", viewer.base(), segment(trace.as_str())),
-                fields: vec![(back, encode(&tag))],
-            }),
-        })
+        Ok(SubmissionOutcome::new(format!("Tag {tag} {word}.")).with_undo(Undo {
+            action: format!("{}/traces/{}", viewer.base(), segment(trace.as_str())),
+            fields: vec![(back, encode(&tag))],
+        }))
     };
     Box::pin(form.run_once(&app, act)).await
 }

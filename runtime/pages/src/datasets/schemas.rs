@@ -1,0 +1,175 @@
+//! The schemas of a dataset: two text areas, and the items that new schemas would break.
+
+use axum::extract::{Path, State};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{DatasetSchemasPage, JsonEditor, RejectedForm, SchemaImpactView, Text, plural};
+use serde_json::{Value, json};
+
+use super::dataset::{DatasetContext, DatasetPath};
+use super::links::item_href;
+use crate::request::forms::ContentForm;
+use crate::request::operations::{call, field_problems, is_about_input};
+use crate::request::reply::page;
+use crate::request::submissions::SubmissionOutcome;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+/// Field of the form, member of the API and label of each schema.
+const SCHEMAS: [(&str, &str, &str); 2] = [
+    ("input_schema", "inputSchema", "Schema of inputs"),
+    ("expected_schema", "expectedOutputSchema", "Schema of expected outputs"),
+];
+
+/// The tab with the stored schemas.
+pub(super) fn stored_view(context: &DatasetContext) -> DatasetSchemasPage {
+    let dataset = &context.stored.dataset;
+    let stored = [&dataset.input_schema, &dataset.expected_output_schema];
+    let editors = SCHEMAS.into_iter().zip(stored).map(|((field, _, label), schema)| {
+        JsonEditor::of_value((field, label), schema.as_ref().unwrap_or(&Value::Null))
+    });
+    DatasetSchemasPage {
+        shell: context.shell(),
+        head: context.head("schemas", Vec::new(), RejectedForm::default()),
+        editors: editors.collect(),
+        impact: None,
+        note: None,
+    }
+}
+
+/// The tab with typed schemas and the problems at their fields.
+fn typed_view(
+    context: &DatasetContext,
+    form: &ContentForm,
+    problems: Vec<(&'static str, Text)>,
+) -> DatasetSchemasPage {
+    let editors = SCHEMAS.into_iter().map(|(field, _, label)| {
+        let typed = form.fields.raw(field).unwrap_or_default();
+        JsonEditor::of_text((field, label), typed).with_problems(&problems)
+    });
+    DatasetSchemasPage {
+        editors: editors.collect(),
+        head: context.head(
+            "schemas",
+            Vec::new(),
+            RejectedForm { values: Vec::new(), problems: problems.clone() },
+        ),
+        ..stored_view(context)
+    }
+}
+
+/// The JSON value of a text area; an empty one is null.
+pub(super) fn parsed_field(
+    form: &ContentForm,
+    field: &'static str,
+) -> Result<Value, (&'static str, Text)> {
+    let text = form.fields.raw(field).unwrap_or_default();
+    if text.trim().is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_str(text).map_err(|error| {
+        let message = format!("must be JSON, with text in double quotes: {error}");
+        (field, Text::from(message))
+    })
+}
+
+/// The typed schemas as members of a body.
+fn typed_schemas(form: &ContentForm) -> Result<Value, Vec<(&'static str, Text)>> {
+    let mut body = json!({});
+    let mut problems = Vec::new();
+    for (field, member, _) in SCHEMAS {
+        match parsed_field(form, field) {
+            Ok(schema) => body[member] = schema,
+            Err(problem) => problems.push(problem),
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(body),
+        false => Err(problems),
+    }
+}
+
+/// `POST P/datasets/{dataset}/schemas`: fields `input_schema` and `expected_schema`.
+pub(crate) async fn change_schemas(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<DatasetPath>,
+    form: ContentForm,
+) -> Result<Response, Problem> {
+    let context = DatasetContext::of_path(&app, viewer, &path).await?;
+    let mut body = match typed_schemas(&form) {
+        Ok(body) => body,
+        Err(problems) => {
+            return page(StatusCode::UNPROCESSABLE_ENTITY, &typed_view(&context, &form, problems));
+        }
+    };
+    body["name"] = context.name().into();
+    let act = async {
+        let path = "/api/public/v2/datasets";
+        call(&app, &context.viewer, (Method::POST, path), &body).await?;
+        let location = format!("{}?tab=schemas", context.href());
+        Ok(SubmissionOutcome::new("Schemas saved.").at(location))
+    };
+    match Box::pin(form.run_once(&app, act)).await {
+        Err(problem) if is_about_input(&problem) => {
+            let view = rejected_view(&context, &form, &problem);
+            page(StatusCode::UNPROCESSABLE_ENTITY, &view)
+        }
+        outcome => outcome,
+    }
+}
+
+/// The tab with typed schemas that were not saved.
+fn rejected_view(
+    context: &DatasetContext,
+    form: &ContentForm,
+    problem: &Problem,
+) -> DatasetSchemasPage {
+    let fields = SCHEMAS.map(|(field, member, _)| (member, field));
+    let body = problem.rfc9457_body();
+    let Some(n_items) = body["itemsAtFault"].as_u64() else {
+        let problems = field_problems(problem, &fields, SCHEMAS[0].0);
+        return typed_view(context, form, problems);
+    };
+    let no_violations = Vec::new();
+    let violations = body["violations"].as_array().unwrap_or(&no_violations);
+    let summary = format!(
+        "Not saved: {} {} not match these schemas.",
+        plural(n_items, "item"),
+        if n_items == 1 { "does" } else { "do" }
+    );
+    DatasetSchemasPage {
+        impact: Some(impact_view(context, Text::from(summary), violations, n_items)),
+        ..typed_view(context, form, Vec::new())
+    }
+}
+
+/// Listed violations of items, one for each item.
+fn impact_view(
+    context: &DatasetContext,
+    summary: Text,
+    violations: &[Value],
+    n_items: u64,
+) -> SchemaImpactView {
+    let text =
+        |violation: &Value, member: &str| violation[member].as_str().unwrap_or_default().to_owned();
+    let mut listed: Vec<(Text, String, Text)> = Vec::new();
+    for violation in violations {
+        let id = text(violation, "itemId");
+        if listed.last().is_some_and(|(last, ..)| last.raw() == id) {
+            continue;
+        }
+        let path = format!("{}{}", text(violation, "field"), text(violation, "pointer"));
+        let href = item_href(&context.viewer.base(), context.id(), &id);
+        let message = format!("{path}: {}", text(violation, "message"));
+        listed.push((Text::from(id), href, Text::from(message)));
+    }
+    let n_more = n_items.saturating_sub(listed.len() as u64);
+    SchemaImpactView {
+        summary,
+        is_good: n_items == 0,
+        violations: listed,
+        more: (0 < n_more).then(|| Text::from(format!("{} more", plural(n_more, "item")))),
+    }
+}

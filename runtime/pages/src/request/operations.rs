@@ -1,0 +1,124 @@
+//! Calls of API operations within this process, with the viewer's permissions, so that a form does what the API does.
+//!
+//! Invariant: **the viewer's permissions.** The authenticator of the operation checks them again.
+
+use axum::body::{Body, to_bytes};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, Request};
+use axum::response::Response;
+use perpend_http_kit::auth::{Act, ViewerAct};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::Text;
+use serde_json::Value;
+use tower_service::Service as _;
+
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+/// Bytes read of a response.
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
+
+/// Sends a request with this body to the API and returns its response, which may be a problem.
+pub(crate) async fn send(
+    app: &App,
+    viewer: &Viewer,
+    (method, path): (Method, &str),
+    (media_type, body): (&str, Body),
+) -> Result<Response, Problem> {
+    let act = Act { project: viewer.project.clone(), scope: viewer.scope, public_half: None };
+    let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, media_type);
+    let request = request.extension(ViewerAct(act)).body(body).map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, path, "invalid request");
+        Problem::internal()
+    })?;
+    // A router is always ready and never fails.
+    let Ok(response) = app.operations.clone().call(request).await;
+    Ok(response)
+}
+
+/// Calls an operation with a JSON body and returns its JSON response, or its problem.
+pub(crate) async fn call(
+    app: &App,
+    viewer: &Viewer,
+    operation: (Method, &str),
+    body: &Value,
+) -> Result<Value, Problem> {
+    let body = ("application/json", Body::from(body.to_string()));
+    json_of(send(app, viewer, operation, body).await?).await
+}
+
+/// The JSON of a response, or its problem.
+pub(crate) async fn json_of(response: Response) -> Result<Value, Problem> {
+    if let Some(problem) = response.extensions().get::<Problem>() {
+        return Err(problem.clone());
+    }
+    let status = response.status();
+    let bytes = to_bytes(response.into_body(), MAX_RESPONSE_BYTES).await.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "reading a response failed");
+        Problem::internal()
+    })?;
+    match serde_json::from_slice(&bytes) {
+        Ok(json) if status.is_success() => Ok(json),
+        _ => {
+            tracing::error!(status = status.as_u16(), "unexpected response of an operation");
+            Err(Problem::internal())
+        }
+    }
+}
+
+/// Whether a problem is about the submitted values, so that the form is shown again.
+pub(crate) fn is_about_input(problem: &Problem) -> bool {
+    let status = problem.code().status();
+    status.is_client_error()
+        && !matches!(
+            problem.code(),
+            Code::AuthenticationFailed | Code::AccessDenied | Code::NotFound | Code::RateLimited
+        )
+}
+
+/// The messages of a problem at the fields of a form. `fields` are pairs of a member of the body and the field for it;
+/// `other` is the field for other messages. The path within the member is a JSON Pointer.
+pub(crate) fn field_problems(
+    problem: &Problem,
+    fields: &[(&str, &'static str)],
+    other: &'static str,
+) -> Vec<(&'static str, Text)> {
+    let body = problem.rfc9457_body();
+    let issues = body["issues"].as_array().filter(|issues| !issues.is_empty());
+    let Some(issues) = issues else {
+        return vec![(other, Text::from(problem.message()))];
+    };
+    let listed = issues.iter().map(|issue| {
+        let path = issue["path"][0].as_str().unwrap_or_default();
+        let message = issue["message"].as_str().unwrap_or_default();
+        let (member, pointer) = path.split_at(path.find('/').unwrap_or(path.len()));
+        match fields.iter().find(|(name, _)| *name == member) {
+            Some((_, field)) if pointer.is_empty() => (*field, Text::from(message)),
+            Some((_, field)) => (*field, Text::from(format!("{pointer}: {message}"))),
+            None if path.is_empty() => (other, Text::from(message)),
+            None => (other, Text::from(format!("{path}: {message}"))),
+        }
+    });
+    listed.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_violation_is_at_its_field_with_its_pointer() {
+        let fields = [("input", "input"), ("expectedOutput", "expected")];
+        let at = |path: &str| {
+            let problem = Problem::body(path, "must be text");
+            let (field, text) = field_problems(&problem, &fields, "name").remove(0);
+            (field, text.raw().to_owned())
+        };
+        assert_eq!(at("expectedOutput/a/0"), ("expected", "/a/0: must be text".to_owned()));
+        assert_eq!(at("input"), ("input", "must be text".to_owned()));
+        assert_eq!(at("status"), ("name", "status: must be text".to_owned()));
+        let other = Problem::new(Code::Conflict, "in use");
+        assert!(is_about_input(&other) && !is_about_input(&Problem::not_found("dataset")));
+        assert_eq!(field_problems(&other, &fields, "name")[0].1.raw(), "in use");
+    }
+}
