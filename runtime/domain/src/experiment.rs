@@ -3,6 +3,10 @@
 //! A run whose items are spans and a run whose items are linked by `POST /api/public/dataset-run-items` have
 //! the same shape.
 
+mod account;
+
+pub use account::{EvaluatorCount, ExpectedScores, RunAccount, ScoreCount};
+
 use crate::dataset::DatasetItem;
 use crate::identity::canonical;
 use crate::ids::{ObservationId, TraceId};
