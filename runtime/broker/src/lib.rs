@@ -11,6 +11,7 @@ pub mod confinement;
 mod connected;
 mod evaluate;
 mod reply_validator;
+pub mod server_runs;
 
 pub use broker::{Broker, ClosedConnection, Models, NoModels};
 pub use components::ComponentFolder;

@@ -13,6 +13,8 @@ pub enum SealedAt {
     Connection(String),
     /// The export to a bucket.
     Export,
+    /// The endpoint of the experiment with this id.
+    Endpoint(String),
 }
 
 impl SealedAt {
@@ -23,6 +25,7 @@ impl SealedAt {
         match self {
             Self::Connection(provider) => format!("llm-connection/{project}/{provider}"),
             Self::Export => format!("blob-export/{project}"),
+            Self::Endpoint(experiment) => format!("endpoint/{project}/{experiment}"),
         }
     }
 }
@@ -40,6 +43,8 @@ pub struct SealedValue {
 
 const CONNECTIONS: &str =
     "SELECT project_id, provider, secret FROM llm_connections ORDER BY project_id, provider";
+const ENDPOINTS: &str =
+    "SELECT project_id, id, secret FROM endpoint_secrets ORDER BY project_id, id";
 const EXPORTS: &str = "SELECT project_id, secret FROM blob_exports ORDER BY project_id";
 
 impl Catalog {
@@ -55,9 +60,13 @@ impl Catalog {
         let connections = connections
             .into_iter()
             .map(|(project, provider, secret)| (project, SealedAt::Connection(provider), secret));
+        let endpoints: Vec<(String, String, Vec<u8>)> = self.pool.select(ENDPOINTS, &[]).await?;
+        let endpoints = endpoints
+            .into_iter()
+            .map(|(project, id, secret)| (project, SealedAt::Endpoint(id), secret));
         let exports =
             exports.into_iter().map(|(project, secret)| (project, SealedAt::Export, secret));
-        let sealed = connections.chain(exports).map(|(project, at, secret)| {
+        let sealed = connections.chain(exports).chain(endpoints).map(|(project, at, secret)| {
             let project = checked("sealed value", &project)?;
             Ok(SealedValue { project, at, secret })
         });
@@ -78,7 +87,7 @@ mod tests {
              WHERE m.type = 'table' AND c.name = 'secret' ORDER BY m.name";
         let tables: Vec<(String,)> = store.pool.select(COLUMNS, &[]).await.unwrap();
         let tables: Vec<_> = tables.into_iter().map(|(name,)| name).collect();
-        assert_eq!(tables, ["blob_exports", "llm_connections"]);
+        assert_eq!(tables, ["blob_exports", "endpoint_secrets", "llm_connections"]);
         assert_eq!(store.catalog.sealed_values().await.unwrap(), []);
         store.close().await;
     }

@@ -40,6 +40,7 @@ const TABLES: &[TenantTable] = &[
     TenantTable::of_project("models", "project_id, id"),
     TenantTable::of_project("llm_connections", "project_id, id"),
     TenantTable::of_project("default_models", "project_id"),
+    TenantTable::of_project("endpoint_secrets", "project_id, id"),
     TenantTable::of_project("budgets", "project_id, scope, scope_id"),
     TenantTable::of_project("blob_exports", "project_id"),
     TenantTable::of_project("project_members", "project_id, user_id"),

@@ -67,6 +67,7 @@ pub const STEPS: &[Step] = &[
     step!("lists of executions", "0051_lists_of_executions.sql"),
     step!("links by trace", "0052_links_by_trace.sql"),
     step!("dataset imports", "0053_dataset_imports.sql"),
+    step!("server runs", "0054_server_runs.sql"),
 ];
 
 /// The version of a database with all steps.

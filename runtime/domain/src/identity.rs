@@ -150,7 +150,7 @@ fn first_bits(digest: &[u8; 32]) -> u64 {
     digest[..8].iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
-fn hex_digits(bytes: &[u8], n_bytes: usize) -> String {
+pub(crate) fn hex_digits(bytes: &[u8], n_bytes: usize) -> String {
     use std::fmt::Write as _;
     let digest: [u8; 32] = Sha256::digest(bytes).into();
     digest[..n_bytes].iter().fold(String::with_capacity(2 * n_bytes), |mut hex, byte| {

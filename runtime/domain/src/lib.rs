@@ -53,6 +53,7 @@ pub mod sampling;
 mod schema;
 pub mod score;
 pub mod score_config;
+pub mod server_run;
 pub mod session;
 pub mod slots;
 pub mod telemetry;

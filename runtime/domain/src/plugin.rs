@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::failure::FailureClass;
 use crate::ids::{EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId, RuleId};
+use crate::observation::PromptLink;
 use crate::payload::Payload;
 use crate::slots::{ModelNotes, Slot};
 use crate::withdrawal::Withdrawal;
@@ -368,8 +369,19 @@ pub struct EvaluatorContext {
     pub slots: Vec<Slot>,
 }
 
+/// A call for an item of a run that the server executes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunCall {
+    /// The run.
+    pub run: String,
+    /// Limit of the cost of the experiment, US dollars.
+    pub max_usd: Option<f64>,
+    /// The prompt of the call.
+    pub prompt: Option<PromptLink>,
+}
+
 /// One try of an execution.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AttemptRef {
     /// The execution.
     pub execution: ExecutionId,
@@ -381,6 +393,9 @@ pub struct AttemptRef {
     pub fence: i64,
     /// A user requested it and waits: its model calls have priority over those of rules.
     pub is_manual: bool,
+    /// The item of a run for which the call is made; `execution` is the id of its trace and `rule` the id of the
+    /// experiment then. Absent for evaluations.
+    pub run: Option<RunCall>,
 }
 
 /// Which cached replies of the project may answer model calls, unless the guest decides.

@@ -36,7 +36,7 @@ const RESERVE: &str = "
 const END_ALL: &str = "DELETE FROM model_reservations";
 const SWEEP: &str = "DELETE FROM model_reservations WHERE project_id = $1 AND until <= $2";
 /// `$3` is a rule and `$4` an evaluator; an empty text matches all. A reservation ends with the lease under
-/// which it was made.
+/// which it was made: that of an execution, or that of a run, which is recorded as the evaluator.
 const SPENT: &str = "
     SELECT COALESCE((SELECT SUM(cost) FROM model_costs
                       WHERE project_id = $1 AND $2 <= day AND rule_id <> ''
@@ -44,9 +44,12 @@ const SPENT: &str = "
            COALESCE((SELECT SUM(r.usd) FROM model_reservations r
                       WHERE r.project_id = $1 AND ($3 = '' OR r.rule_id = $3) AND ($4 = '' OR r.evaluator_id = $4)
                         AND $5 < r.until
-                        AND EXISTS (SELECT 1 FROM executions e
-                                     WHERE e.project_id = r.project_id AND e.id = r.execution_id
-                                       AND e.state = 1 AND e.fence = r.fence AND $5 < e.due_at)), 0.0)";
+                        AND (EXISTS (SELECT 1 FROM executions e
+                                      WHERE e.project_id = r.project_id AND e.id = r.execution_id
+                                        AND e.state = 1 AND e.fence = r.fence AND $5 < e.due_at)
+                             OR EXISTS (SELECT 1 FROM server_runs s
+                                         WHERE s.project_id = r.project_id AND s.id = r.evaluator_id
+                                           AND s.fence = r.fence AND $5 < s.lease_until))), 0.0)";
 const BY_DAY: &str = "
     SELECT day, rule_id, evaluator_id, provider, model, n_calls, n_failed, n_unpriced, input_tokens, output_tokens, cost,
            n_cached, saved

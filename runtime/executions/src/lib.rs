@@ -23,6 +23,7 @@ mod queue;
 mod read;
 mod replies;
 mod row;
+mod server_runs;
 mod supersede;
 mod sweep;
 mod waiting;
@@ -39,6 +40,10 @@ pub use outcome::{ExecutionEnd, Outcome};
 pub use queue::ExecutionQueue;
 pub use read::StateCount;
 pub use replies::StoredReply;
+pub use server_runs::{
+    ClaimedItem, FailedItem, ItemEnd, NewServerRun, RunChange, RunItem, RunLease, RunProgress,
+    ServerRun, insert_run,
+};
 pub use supersede::{SupersededExecution, replaced};
 pub use waiting::{FailedExecutionFilter, WaitingCount};
 

@@ -21,6 +21,8 @@ const TABLES: &[TenantTable] = &[
     ),
     TenantTable::of_project("model_reservations", "id"),
     TenantTable::of_project("model_turns", "project_id"),
+    TenantTable::of_project("server_run_items", "project_id, run_id, place"),
+    TenantTable::of_project("server_runs", "project_id, id"),
     TenantTable::of_project("execution_logs", "execution_seq"),
     TenantTable::of_project("executions", "seq"),
     TenantTable::of_project("execution_queues", "id"),

@@ -8,8 +8,10 @@
 
 mod http;
 mod post;
+mod signature;
 mod vault;
 
 pub use http::OutboundClient;
 pub use post::{Header, PostError, PostRequest, PostResponse, check_address};
+pub use signature::signature;
 pub use vault::{Error, Vault, parse_key, random_key};

@@ -82,6 +82,17 @@ pub enum PostError {
     Redirect(String),
 }
 
+impl From<SendError> for PostError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Refused(text) => Self::Refused(text),
+            SendError::Unresolved(text) => Self::Unresolved(text),
+            SendError::Unconnected(text) => Self::Unconnected(text),
+            SendError::Interrupted(text) => Self::Interrupted(text),
+        }
+    }
+}
+
 impl OutboundClient {
     /// Posts JSON and reads the complete response. Repeats the request for redirects with status 301, 302, 307 and
     /// 308, at most three times and never from https to http.
@@ -95,17 +106,29 @@ impl OutboundClient {
         }
     }
 
+    /// As [`Self::post_json`], except that a redirect is a response like any other.
+    ///
+    /// # Errors
+    /// As for `post_json`.
+    pub async fn post_json_directly(&self, post: &PostRequest) -> Result<PostResponse, PostError> {
+        let response = async {
+            let at = parse(&post.url)?;
+            let headers = headers(&post.headers)?;
+            let response = self.send(request(&at, &headers, &post.body)?).await;
+            read(response.map_err(PostError::from)?, post.max_response_bytes).await
+        };
+        match tokio::time::timeout(post.timeout, response).await {
+            Ok(response) => response,
+            Err(_) => Err(PostError::TimedOut(post.timeout)),
+        }
+    }
+
     async fn post_all(&self, post: &PostRequest) -> Result<PostResponse, PostError> {
         let mut at = parse(&post.url)?;
         let mut headers = headers(&post.headers)?;
         for _ in 0..=MAX_REDIRECTS {
             let response = self.send(request(&at, &headers, &post.body)?).await;
-            let response = response.map_err(|error| match error {
-                SendError::Refused(text) => PostError::Refused(text),
-                SendError::Unresolved(text) => PostError::Unresolved(text),
-                SendError::Unconnected(text) => PostError::Unconnected(text),
-                SendError::Interrupted(text) => PostError::Interrupted(text),
-            })?;
+            let response = response.map_err(PostError::from)?;
             let Some(next) = redirect(&at, &response)? else {
                 return read(response, post.max_response_bytes).await;
             };

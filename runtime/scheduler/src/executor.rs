@@ -571,6 +571,7 @@ impl Inner {
             attempt: execution.attempts,
             fence: work.lease.fence,
             is_manual: work.seats.class() == ExecutionClass::Manual,
+            run: None,
         };
         // The same for every attempt.
         let run_time = execution.created_at.min(now);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use perpend_api::ingress::Decoders;
+use perpend_broker::server_runs::RunEngine;
 use perpend_broker::{ComponentFolder, Engine, Models};
 use perpend_catalog::Prices;
 use perpend_config::Config;
@@ -23,6 +24,7 @@ use serde_json::Value;
 use crate::key_uses::KeyUses;
 use crate::operations;
 use crate::prometheus::Gauges;
+use crate::server_runs::ServerRuns;
 
 /// Components of a server; cheap to clone.
 #[derive(Clone, Debug)]
@@ -94,7 +96,15 @@ impl App {
             outbound: outbound.clone(),
             max_file_bytes,
         };
-        let jobs = jobs(&web, store, &exports);
+        let runs = RunEngine {
+            store: store.clone(),
+            models: Arc::clone(&new.models),
+            outbound: outbound.clone(),
+            vault: new.vault.clone(),
+            scheduler: scheduler.clone(),
+            clock: Arc::clone(&web.clock),
+        };
+        let jobs = jobs(&web, store, &exports, runs);
         let outlines = Arc::default();
         let admin = perpend_api::admin::App::new(perpend_api::admin::NewApp {
             web: web.clone(),
@@ -156,7 +166,7 @@ impl App {
 }
 
 /// The background jobs of a server, one line each.
-fn jobs(web: &Web, store: &Store, exports: &exports::App) -> Jobs {
+fn jobs(web: &Web, store: &Store, exports: &exports::App, runs: RunEngine) -> Jobs {
     let (store, clock) = (store.clone(), Arc::clone(&web.clock));
     let evaluation = web.config.evaluation;
     let gauges = Gauges { web: web.clone(), store: store.clone(), clock: Arc::clone(&clock) };
@@ -170,6 +180,7 @@ fn jobs(web: &Web, store: &Store, exports: &exports::App) -> Jobs {
         }),
         Box::new(KeyUses(web.clone())),
         Box::new(Exports(exports.clone())),
+        Box::new(ServerRuns(runs)),
     ];
     if web.config.metrics.token.is_some() {
         jobs.push(Box::new(gauges));

@@ -19,6 +19,7 @@ mod operations;
 mod paths;
 mod prometheus;
 mod secrets;
+mod server_runs;
 mod span_export;
 mod start;
 mod system;

@@ -245,6 +245,10 @@ fn name(value: &SealedValue) -> String {
             format!("the LLM connection {provider:?} of project {}", value.project)
         }
         SealedAt::Export => format!("the key of the export of project {}", value.project),
+        SealedAt::Endpoint(experiment) => format!(
+            "the secret of the endpoint of experiment {experiment} of project {}",
+            value.project
+        ),
     }
 }
 

@@ -126,6 +126,7 @@ async fn release_leases(
         return Ok(());
     }
     store.ledger.end_all_reservations().await?;
+    store.ledger.release_all_runs().await?;
     if config.evaluation.isolation == Isolation::InProcess {
         return Ok(());
     }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use perpend_db::{Tx, despite_collisions, in_transaction};
+use perpend_domain::dataset::DatasetRun;
 use perpend_domain::evaluation::Execution;
 use perpend_domain::ids::{ProjectId, ScoreId};
 use perpend_domain::score::NewScore;
@@ -16,9 +17,13 @@ use perpend_domain::time::Timestamp;
 use crate::Store;
 use perpend_catalog::dataset_imports::{ImportAdvance, advance_import};
 use perpend_catalog::datasets::{self, ItemVersion, NewItemVersion};
+use perpend_catalog::put_endpoint_secret;
 use perpend_db::Error;
-use perpend_executions::{EndReport, ExecutionEnd, Lease, LeaseEnd, MatchBatch, Outcome};
-use perpend_telemetry::experiments::delete_runs_of_dataset;
+use perpend_executions::{
+    EndReport, ExecutionEnd, Lease, LeaseEnd, MatchBatch, NewServerRun, Outcome, RunItem,
+    insert_run,
+};
+use perpend_telemetry::experiments::{delete_runs_of_dataset, insert_dataset_run};
 use perpend_telemetry::media::link_item;
 use perpend_telemetry::scores::{delete_surplus, put, supersede};
 use perpend_telemetry::take_changes;
@@ -114,6 +119,34 @@ impl Store {
             delete_runs_of_dataset(&mut tx, project, id, now).await?;
         });
         Ok(true)
+    }
+
+    /// Starts the runs of an experiment, each with its dataset run, over the same items, and stores the encrypted secret
+    /// of their endpoint. The number of a run whose name is taken, if there is one; nothing is written then.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn start_server_runs(
+        &self,
+        project: &ProjectId,
+        (runs, items): (&[(NewServerRun, DatasetRun)], &[RunItem]),
+        secret: Option<&[u8]>,
+        now: Timestamp,
+    ) -> Result<Option<usize>, Error> {
+        in_transaction!(&self.pool, |tx| {
+            for (at, (run, dataset_run)) in runs.iter().enumerate() {
+                let is_new = insert_dataset_run(&mut tx, project, dataset_run).await?
+                    && insert_run(&mut tx, project, (run, items), now).await?;
+                if !is_new {
+                    return Ok(Some(at));
+                }
+            }
+            if let (Some(secret), Some((run, _))) = (secret, runs.first()) {
+                let sealed = (run.experiment_id.as_str(), secret);
+                put_endpoint_secret(&mut tx, project, sealed, now).await?;
+            }
+        });
+        Ok(None)
     }
 
     /// Deletes change rows and makes the resulting executions and watches. Executions that start in state

@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::batch::Batch;
-use perpend_domain::budget::{ExhaustedBudget, ScopedBudget};
+use perpend_domain::budget::{
+    Budget, BudgetScope, BudgetWindow, ExhaustedBudget, OnReached, ScopedBudget,
+};
 use perpend_domain::identity::call_span_id;
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::observation::Usage as Buckets;
-use perpend_domain::plugin::CallOrigin;
+use perpend_domain::plugin::{CallOrigin, RunCall};
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
 use perpend_executions::{
-    AttemptKey, CallKey, CostReservation, InsufficientBudget, KeptResponse, NewExchange, Spending,
+    AttemptKey, CallKey, CostReservation, InsufficientBudget, KeptResponse, NewExchange, RunLease,
+    Spending,
 };
 use perpend_llm::{
     Admission, CallObserver, ErrorClass, Estimate, Failure, Priority, ProviderAnswer, ProviderCall,
@@ -104,6 +107,8 @@ impl Exchanges {
                 &context.evaluator,
             );
             budgets = of_call.await?;
+            let run = origin.attempt.as_ref().and_then(|attempt| attempt.run.as_ref());
+            budgets.extend(run.and_then(|run| limit_of_experiment(run, attempt_key)));
         }
         let n_recorded = u32::try_from(recorded.len()).unwrap_or(u32::MAX);
         Ok(Self {
@@ -181,12 +186,37 @@ impl Exchanges {
         reserved
     }
 
+    /// The item of a run for which the call is made.
+    fn run(&self) -> Option<&RunCall> {
+        self.origin.attempt.as_ref()?.run.as_ref()
+    }
+
+    /// Verifies that the run is running under the same lease.
+    async fn check_run(&self, run: &RunCall, attempt_key: &AttemptKey) -> Result<(), Failure> {
+        let ConnectedModels { store, clock, .. } = &self.models;
+        let lease =
+            RunLease { project: &attempt_key.project, run: &run.run, fence: attempt_key.fence };
+        let holds = store.ledger.holds_run(lease, clock.now()).await;
+        match !self.origin.withdrawal.is_withdrawn()
+            && holds.map_err(|error| database_failure(&error))?
+        {
+            true => Ok(()),
+            false => {
+                let message = "the run was paused, cancelled or taken over before the call started";
+                Err(Failure::new(ErrorClass::Cancelled, message))
+            }
+        }
+    }
+
     /// Verifies that the lease is still held, and that rule, evaluator and connection are unchanged since the call started.
     async fn check(&self) -> Result<(), Failure> {
         self.check_connection().await?;
         let Some(attempt_key) = &self.attempt_key else {
             return Ok(());
         };
+        if let Some(run) = self.run() {
+            return self.check_run(run, attempt_key).await;
+        }
         let ConnectedModels { store, clock, .. } = &self.models;
         let (project, rule) = (&attempt_key.project, &attempt_key.rule);
         let runs = store.catalog.runs(project, rule, &attempt_key.evaluator).await;
@@ -358,14 +388,14 @@ impl Exchanges {
             Some(until) => format!("it resets at {until}"),
             None => "it does not reset".to_owned(),
         };
+        let owner = match (self.run(), budget.scope) {
+            (Some(_), BudgetScope::Rule) => "experiment",
+            (_, scope) => scope.as_str(),
+        };
         let message = format!(
-            "a call that may cost {usd:.6} US dollars exceeds the budget of the {}, {} US dollars per {}: {:.6} are spent and \
+            "a call that may cost {usd:.6} US dollars exceeds the budget of the {owner}, {} US dollars per {}: {:.6} are spent and \
              {:.6} reserved; {reset}",
-            budget.scope,
-            limit.usd,
-            limit.window,
-            no_room.spending.spent,
-            no_room.spending.reserved
+            limit.usd, limit.window, no_room.spending.spent, no_room.spending.reserved
         );
         Failure::new(ErrorClass::BudgetExhausted, message)
     }
@@ -416,7 +446,7 @@ impl Exchanges {
         let number = self.number.load(Ordering::Relaxed);
         let now = self.models.clock.now();
         let batch = Batch {
-            observations: vec![generation(attempt_key, call, content, number)],
+            observations: vec![generation((attempt_key, self.run()), call, content, number)],
             ..Batch::default()
         };
         let telemetry = &self.models.store.telemetry;
@@ -479,6 +509,13 @@ impl Exchanges {
         self.models.settled.notify_waiters();
         noted.map_err(|error| database_failure(&error))
     }
+}
+
+/// The limit of the cost of an experiment as the budget of its rule: the costs of its runs are recorded under its id.
+fn limit_of_experiment(run: &RunCall, attempt_key: &AttemptKey) -> Option<ScopedBudget> {
+    let budget =
+        Budget { window: BudgetWindow::Total, usd: run.max_usd?, on_reached: OnReached::Hold };
+    Some(ScopedBudget { scope: BudgetScope::Rule, id: attempt_key.rule.to_string(), budget })
 }
 
 /// Whether a budget is too low for a call even if all calls in flight cost nothing.

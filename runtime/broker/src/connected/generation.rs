@@ -8,6 +8,8 @@ use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::observation::{Cost, Level, Observation, ObservationKind, Usage};
 use perpend_domain::payload::Payload;
+use perpend_domain::plugin::RunCall;
+use perpend_domain::server_run::RUN_ENVIRONMENT;
 use perpend_executions::AttemptKey;
 use perpend_llm::ProviderCall;
 use perpend_worker_protocol::host_call::{Message, MessagePart, Role};
@@ -33,7 +35,7 @@ impl ExchangeContent {
 /// The generation of an exchange. Its ids are derived from the attempt and the number, so that writing it again is
 /// idempotent.
 pub(super) fn generation(
-    attempt_key: &AttemptKey,
+    (attempt_key, run): (&AttemptKey, Option<&RunCall>),
     call: &ModelCall,
     content: ExchangeContent,
     number: u32,
@@ -49,7 +51,8 @@ pub(super) fn generation(
     );
     own.parent_id = Some(observation(&root_span_id(execution)));
     own.name = call.model.clone();
-    own.environment = OWN_ENVIRONMENT.to_owned();
+    own.environment = run.map_or(OWN_ENVIRONMENT, |_| RUN_ENVIRONMENT).to_owned();
+    own.prompt = run.and_then(|run| run.prompt.clone());
     own.model = Some(call.model_answered.as_ref().unwrap_or(&call.model).clone());
     own.provider = Some(call.provider.to_lowercase());
     own.model_parameters = content.params;

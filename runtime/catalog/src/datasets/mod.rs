@@ -11,6 +11,7 @@
 mod history;
 mod item_writes;
 mod items;
+mod pinned;
 mod removal;
 mod row;
 mod search;

@@ -12,7 +12,7 @@ mod row;
 mod runs;
 mod spans;
 
-pub use runs::delete_runs_of_dataset;
+pub use runs::{delete_runs_of_dataset, insert_dataset_run};
 
 pub use perpend_domain::telemetry::NewLink;
 pub use perpend_domain::telemetry::RunLinks;

@@ -55,6 +55,34 @@ const REMEMBER_DELETIONS: &str = "
     ON CONFLICT (project_id, run_id) DO UPDATE SET deleted_at = excluded.deleted_at";
 const DELETE_RUN: &str = "DELETE FROM dataset_runs WHERE project_id = $1 AND id = $2";
 
+/// Writes a run without links, inside the transaction of the caller. `false` if the dataset has a run of this name.
+///
+/// # Errors
+/// When the database fails.
+pub async fn insert_dataset_run(
+    tx: &mut Tx,
+    project: &ProjectId,
+    run: &DatasetRun,
+) -> Result<bool, Error> {
+    const INSERT: &str = "
+        INSERT INTO dataset_runs
+            (project_id, id, dataset_id, name, description, metadata, created_at, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        ON CONFLICT DO NOTHING";
+    let n_made = query(INSERT)
+        .bind(project.as_str())
+        .bind(&run.id)
+        .bind(&run.dataset_id)
+        .bind(&run.name)
+        .bind(run.description.as_deref())
+        .bind(to_json("dataset run", &run.metadata)?)
+        .bind(run.created_at.as_micros())
+        .bind(run.updated_at.as_micros())
+        .execute(tx)
+        .await?;
+    Ok(0 < n_made)
+}
+
 impl Telemetry {
     /// Links an item of a run to a trace, and records the change of the trace for the rules of experiments.
     /// Repeating it changes only the description and the metadata of the run, if they differ.

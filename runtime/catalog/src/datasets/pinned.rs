@@ -1,0 +1,64 @@
+//! Versions of items by their start.
+
+use perpend_db::Arg;
+use perpend_domain::dataset::DatasetItem;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+
+use super::items::{COLUMNS, FROM, ItemVersion};
+use super::row::ItemRow;
+use crate::{Catalog, Error};
+
+/// Versions per statement.
+const PER_STATEMENT: usize = 50;
+
+impl Catalog {
+    /// The versions of items with these ids and starts, in no particular order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_item_versions_at(
+        &self,
+        project: &ProjectId,
+        versions: &[(&str, Timestamp)],
+    ) -> Result<Vec<DatasetItem>, Error> {
+        let mut found = Vec::with_capacity(versions.len());
+        for some in versions.chunks(PER_STATEMENT) {
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            let mut conditions = Vec::with_capacity(some.len());
+            for (id, start) in some {
+                let n = args.len();
+                args.extend([(*id).into(), start.as_micros().into()]);
+                conditions.push(format!("(i.id = ${} AND i.valid_from = ${})", n + 1, n + 2));
+            }
+            let sql = format!("SELECT {COLUMNS} {FROM} AND ({})", conditions.join(" OR "));
+            for row in self.pool.select::<ItemRow>(&sql, &args).await? {
+                found.push(ItemVersion::try_from(row)?.item);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The ids and the starts of the versions of the active items of a dataset as of a time, oldest item first, at most
+    /// `limit`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_item_starts(
+        &self,
+        project: &ProjectId,
+        (dataset_id, at): (&str, Timestamp),
+        limit: u64,
+    ) -> Result<Vec<(String, Timestamp)>, Error> {
+        let sql = format!(
+            "SELECT i.id, i.valid_from FROM dataset_items i
+              WHERE i.project_id = $1 AND i.dataset_id = $2 AND i.is_deleted = 0 AND i.status = 'ACTIVE'
+                AND i.valid_from <= $3 AND (i.valid_to IS NULL OR $3 < i.valid_to)
+              ORDER BY i.created_at, i.id LIMIT {limit}"
+        );
+        let args: [Arg<'_>; 3] =
+            [project.as_str().into(), dataset_id.into(), at.as_micros().into()];
+        let rows: Vec<(String, i64)> = self.pool.select(&sql, &args).await?;
+        Ok(rows.into_iter().map(|(id, start)| (id, Timestamp::from_micros(start))).collect())
+    }
+}
