@@ -407,7 +407,7 @@ pub struct ItemComparison {
     pub is_missing: bool,
     /// Whether one score became better and another one worse in the same run.
     pub disagrees: bool,
-    /// Whether a run used another expected output than the baseline. The item is not part of the metrics then.
+    /// Whether a run used another expected output than the baseline. The item is not part of the differences then.
     pub is_excluded: bool,
     /// The runs; `null` where a run has no result.
     pub runs: Vec<Option<ItemRun>>,

@@ -8,8 +8,20 @@
 //!   not have been seen is `inconclusive`, never "no difference".
 //! - **Numbers keep their sign.** A direction changes verdicts, wins and losses only.
 
+mod columns;
+mod compare;
 pub mod comparison;
+mod grid;
+mod items;
+mod matching;
+mod noise;
+mod number;
 pub mod options;
+mod tested;
+mod verdict;
+mod warnings;
 
+pub use compare::compare;
 pub use comparison::Comparison;
+pub use number::{number, signed};
 pub use options::{CompareError, CompareOptions};

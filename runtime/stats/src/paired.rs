@@ -4,12 +4,13 @@
 //! are not turned round where lower is better; only words are.
 
 use crate::check::{self, Error};
-use crate::distribution::{at_most, chi_squared_p, normal_p, t_p};
+use crate::distribution::{at_most, chi_squared_p, normal_p, normal_quantile, t_p};
 use crate::random::SplitMix64;
 use crate::summary::{self, Clustered};
 use crate::{Clusters, Interval, TTest, moments};
 
-/// From this many items on the permutation test draws flips instead of trying all of them.
+/// From this many items that are not tied on, the permutation test draws flips instead of trying all of
+/// them.
 const TOO_MANY_TO_ENUMERATE: usize = 13;
 
 /// From this many disagreements on McNemar's test is approximated.
@@ -53,7 +54,8 @@ pub struct Comparison {
     pub ties: u64,
     /// The sign test over wins and losses, exact; 1 where all items are tied.
     pub sign_p: f64,
-    /// The sign-flip permutation test of the sum of the differences: exact for up to 12 items.
+    /// The sign-flip permutation test of the sum of the differences: exact for up to 12 items that are
+    /// not tied.
     pub permutation_p: f64,
     /// Wilcoxon's test: needs one item that is not tied.
     pub wilcoxon: Option<Wilcoxon>,
@@ -83,12 +85,47 @@ pub struct McNemar {
     pub chi_squared_p: Option<f64>,
 }
 
+/// The interval of the difference of paired proportions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairedProportions {
+    /// The standard error.
+    pub stderr: f64,
+    /// The interval, within -1 and 1.
+    pub interval: Interval,
+}
+
 impl McNemar {
+    /// The interval of the difference of proportions over `n` items, by Bonett and Price: one disagreement more
+    /// on each side. Unlike the t interval, it has a width where nothing differs.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for the level or fewer items than disagreements.
+    pub fn difference(&self, n: u64, level: f64) -> Result<PairedProportions, Error> {
+        check::level(level)?;
+        if n < self.only_candidate + self.only_reference {
+            return Err(Error::Setting { name: "n", rule: "must not be less than disagreements" });
+        }
+        let n = n as f64 + 2.0;
+        let up = (self.only_candidate as f64 + 1.0) / n;
+        let down = (self.only_reference as f64 + 1.0) / n;
+        let middle = up - down;
+        let stderr = ((up + down - middle * middle).max(0.0) / n).sqrt();
+        let reach = normal_quantile(1.0 - level) * stderr;
+        let interval =
+            Interval { lower: (middle - reach).max(-1.0), upper: (middle + reach).min(1.0) };
+        Ok(PairedProportions { stderr, interval })
+    }
+
+    /// Whether [`McNemar::p`] is exact.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.only_candidate + self.only_reference < ENOUGH_FOR_CHI_SQUARED
+    }
+
     /// The p-value to show: exact with fewer than 25 disagreements, otherwise χ².
     #[must_use]
     pub fn p(&self) -> f64 {
-        let is_large = ENOUGH_FOR_CHI_SQUARED <= self.only_candidate + self.only_reference;
-        let approximate = self.chi_squared_p.filter(|_| is_large);
+        let approximate = self.chi_squared_p.filter(|_| !self.is_exact());
         approximate.unwrap_or(self.exact_p)
     }
 }
@@ -171,28 +208,63 @@ fn even_odds_p(left: u64, right: u64) -> f64 {
 }
 
 /// The share of sign patterns whose sum is at least as far from 0 as the one observed, which counts
-/// itself.
+/// itself. Differences of 0 have no sign and change no share.
 fn permutation_p(differences: &[f64], options: Options) -> f64 {
-    let size: f64 = differences.iter().map(|each| each.abs()).sum();
-    let observed = differences.iter().sum::<f64>().abs();
+    let moved: Vec<f64> = differences.iter().copied().filter(|each| *each != 0.0).collect();
+    let size: f64 = moved.iter().map(|each| each.abs()).sum();
+    let observed = moved.iter().sum::<f64>().abs();
     // Sums of the same numbers in another order may differ in their last bits.
     let bar = observed - size * 1e-12;
-    let is_as_far = |flips: &mut dyn FnMut(usize) -> bool| {
-        let signed = differences
-            .iter()
-            .enumerate()
-            .map(|(at, difference)| if flips(at) { -difference } else { *difference });
-        bar <= signed.sum::<f64>().abs()
-    };
-    if differences.len() < TOO_MANY_TO_ENUMERATE {
-        let n_patterns = 1_u32 << differences.len();
-        let n_as_far =
-            (0..n_patterns).filter(|pattern| is_as_far(&mut |at| pattern >> at & 1 == 1)).count();
+    if moved.len() < TOO_MANY_TO_ENUMERATE {
+        let n_patterns = 1_u32 << moved.len();
+        let is_as_far = |pattern: &u32| bar <= signed_sum(&moved, *pattern).abs();
+        let n_as_far = (0..n_patterns).filter(is_as_far).count();
         return n_as_far as f64 / f64::from(n_patterns);
     }
+    let sums = SignedSums::of(&moved);
     let mut random = SplitMix64::new(options.seed);
-    let n_as_far = (0..options.flips).filter(|_| is_as_far(&mut |_| random.below(2) == 1)).count();
+    let n_as_far = (0..options.flips).filter(|_| bar <= sums.draw(&mut random).abs()).count();
     (n_as_far + 1) as f64 / (options.flips + 1) as f64
+}
+
+/// The sum of values whose bit in `pattern` is 0, minus the sum of the others.
+fn signed_sum(values: &[f64], pattern: u32) -> f64 {
+    let signed = values.iter().enumerate().map(|(at, value)| match pattern >> at & 1 {
+        0 => *value,
+        _ => -value,
+    });
+    signed.sum()
+}
+
+/// The sums of all sign patterns of four values at a time: a draw adds a quarter as many numbers.
+struct SignedSums(Vec<[f64; 16]>);
+
+impl SignedSums {
+    fn of(values: &[f64]) -> Self {
+        let table = |four: &[f64]| {
+            let mut table = [0.0; 16];
+            for (sum, pattern) in table.iter_mut().zip(0..) {
+                *sum = signed_sum(four, pattern);
+            }
+            table
+        };
+        Self(values.chunks(4).map(table).collect())
+    }
+
+    /// The sum with random signs: one bit for each value.
+    fn draw(&self, random: &mut SplitMix64) -> f64 {
+        let mut total = 0.0;
+        for tables in self.0.chunks(16) {
+            let mut bits = random.next_u64();
+            let mut part = 0.0;
+            for table in tables {
+                part += table[(bits & 15) as usize];
+                bits >>= 4;
+            }
+            total += part;
+        }
+        total
+    }
 }
 
 fn wilcoxon(differences: &[f64]) -> Option<Wilcoxon> {

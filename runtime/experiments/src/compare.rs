@@ -1,0 +1,463 @@
+//! Compares runs with a baseline.
+
+use std::collections::{BTreeMap, HashSet};
+
+use perpend_domain::experiment::RunResults;
+use perpend_stats::{Clusters, multiple, random, reducers};
+
+use crate::columns::{self, Metric};
+use crate::comparison::{
+    ComparedRun, Comparison, Difference, MetricComparison, MetricKind, RunMetric,
+    SegmentComparison, Verdict,
+};
+use crate::grid::{Grid, GridRun};
+use crate::items;
+use crate::matching::{ItemMatch, Matching};
+use crate::noise;
+use crate::options::{CompareError, CompareOptions, MARGIN, MAX_RUNS};
+use crate::tested::{self, TestParams, Tested, ends};
+use crate::verdict::Judged;
+use crate::warnings;
+
+/// The largest number of segments; the smallest ones are left out.
+pub(crate) const MAX_SEGMENTS: usize = 50;
+
+/// Compares 2 to 6 runs with one of them.
+///
+/// # Errors
+/// [`CompareError`] for runs that have nothing to compare and for options out of their range. A single metric that
+/// cannot be compared has the verdict [`Verdict::NotComparable`] with the reason.
+pub fn compare(runs: &[RunResults], options: &CompareOptions) -> Result<Comparison, CompareError> {
+    let base = check(runs, options)?;
+    let grid = Grid::new(runs, &options.noise_runs);
+    let metrics = columns::metrics(&grid, options);
+    let matchings: Vec<Matching> =
+        grid.compared().iter().map(|run| Matching::new(&grid, &grid.runs[base], run)).collect();
+    let context = Context { grid: &grid, base, matchings: &matchings, options };
+    let margins: Vec<f64> = metrics.iter().map(|metric| context.margin(metric)).collect();
+    let mut tests: Vec<MetricTest<'_>> = Vec::with_capacity(metrics.len());
+    for (metric, margin) in metrics.iter().zip(&margins) {
+        tests.push(context.test(metric, *margin, None));
+    }
+    let mut segments = context.segments(&metrics, &margins);
+    adjust(tests.iter_mut(), options)?;
+    adjust(segments.iter_mut().flat_map(|segment| &mut segment.tests), options)?;
+    let metric_comparisons: Vec<MetricComparison> =
+        tests.into_iter().map(|test| test.finish(&context)).collect();
+    let compared: Vec<ComparedRun> = (0..runs.len()).map(|run| context.run(run)).collect();
+    let warnings = warnings::collect(&context, &metrics, &compared);
+    let items = items::items(&context, &metrics);
+    Ok(Comparison {
+        base: runs[base].run.id.clone(),
+        alpha: options.alpha,
+        runs: compared,
+        warnings,
+        metrics: metric_comparisons,
+        segments: segments.into_iter().map(|segment| segment.finish(&context)).collect(),
+        n_items: items.len() as u64,
+        items,
+    })
+}
+
+/// The number of the baseline.
+fn check(runs: &[RunResults], options: &CompareOptions) -> Result<usize, CompareError> {
+    if runs.len() < 2 || MAX_RUNS < runs.len() {
+        return Err(CompareError::NumberOfRuns { n: runs.len() });
+    }
+    let mut ids = HashSet::new();
+    for run in runs {
+        if !ids.insert(&run.run.id) {
+            return Err(CompareError::SameRun { id: run.run.id.clone() });
+        }
+        if run.items.is_empty() {
+            return Err(CompareError::EmptyRun { id: run.run.id.clone() });
+        }
+    }
+    let base = match &options.base {
+        None => 0,
+        Some(id) => runs
+            .iter()
+            .position(|run| run.run.id == *id)
+            .ok_or_else(|| CompareError::UnknownBase { id: id.clone() })?,
+    };
+    let dataset = &runs[base].run.dataset_id;
+    for run in runs {
+        let datasets = run.run.dataset_id.as_ref().zip(dataset.as_ref());
+        if datasets.is_some_and(|(left, right)| left != right) {
+            let left = runs[base].run.id.clone();
+            return Err(CompareError::Datasets { left, right: run.run.id.clone() });
+        }
+    }
+    check_numbers(options)?;
+    Ok(base)
+}
+
+fn check_numbers(options: &CompareOptions) -> Result<(), CompareError> {
+    let wrong = |option, rule: String| Err(CompareError::Option { option, rule });
+    let alpha = options.alpha;
+    if !(0.0 < alpha && alpha < 1.0) {
+        return wrong("alpha", format!("must be greater than 0 and less than 1, got {alpha}"));
+    }
+    for margin in options.margin.iter().chain(options.margins.values()) {
+        if !(0.0..=1e100).contains(margin) {
+            return wrong("margin", format!("must be at least 0 and finite, got {margin}"));
+        }
+    }
+    if let Err(error) = reducers::reduce(&[1.0], options.reducer) {
+        return wrong("reducer", format!("is invalid: {error}"));
+    }
+    Ok(())
+}
+
+/// The runs of a comparison with what applies to all metrics.
+pub(crate) struct Context<'a> {
+    pub(crate) grid: &'a Grid<'a>,
+    /// The number of the baseline.
+    pub(crate) base: usize,
+    /// By compared run; the baseline matches itself.
+    pub(crate) matchings: &'a [Matching],
+    pub(crate) options: &'a CompareOptions,
+}
+
+/// The items of a segment, by number.
+type Mask<'m> = Option<&'m [bool]>;
+
+fn is_in(mask: Mask<'_>, item: usize) -> bool {
+    mask.is_none_or(|mask| mask[item])
+}
+
+/// A metric with its tests before p-values are adjusted.
+struct MetricTest<'m> {
+    metric: &'m Metric,
+    margin: f64,
+    mask: Option<Vec<bool>>,
+    runs: Vec<RunTest>,
+}
+
+enum RunTest {
+    Base,
+    NotComparable(String),
+    Tested { tested: Tested, p_adjusted: Option<f64>, range: f64 },
+}
+
+struct SegmentTest<'m> {
+    value: Option<String>,
+    n_items: u64,
+    tests: Vec<MetricTest<'m>>,
+}
+
+impl Context<'_> {
+    pub(crate) fn runs(&self) -> &[GridRun<'_>] {
+        self.grid.compared()
+    }
+
+    /// The smallest difference that counts, in the unit of the metric.
+    fn margin(&self, metric: &Metric) -> f64 {
+        let set = self.options.margins.get(&metric.name).copied().or(self.options.margin);
+        match metric.kind {
+            MetricKind::Score if !metric.is_unit => set.unwrap_or(0.0),
+            MetricKind::Score | MetricKind::Errors => set.unwrap_or(MARGIN),
+            MetricKind::Latency | MetricKind::Cost | MetricKind::Tokens => {
+                let values: Vec<f64> =
+                    metric.columns[self.base].values.iter().flatten().copied().collect();
+                let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+                set.unwrap_or(MARGIN) * mean.abs()
+            }
+        }
+    }
+
+    /// The clusters of these items; items without a key are clusters of their own.
+    fn clusters(&self, items: &[usize]) -> Option<Clusters> {
+        let groups = self.options.clusters.as_ref()?;
+        let key = |item: &usize| {
+            let id = self.grid.items[*item];
+            groups.values.get(id).map_or((false, id), |value| (true, value.as_str()))
+        };
+        Some(Clusters::by_key(items.iter().map(key)))
+    }
+
+    fn test<'m>(&self, metric: &'m Metric, margin: f64, mask: Option<Vec<bool>>) -> MetricTest<'m> {
+        let runs = (0..self.runs().len()).map(|run| self.test_run(metric, run, mask.as_deref()));
+        let runs = runs.collect();
+        MetricTest { metric, margin, mask, runs }
+    }
+
+    fn test_run(&self, metric: &Metric, run: usize, mask: Mask<'_>) -> RunTest {
+        if run == self.base {
+            return RunTest::Base;
+        }
+        if let Some(obstacle) = &metric.obstacle {
+            return RunTest::NotComparable(obstacle.clone());
+        }
+        let matching = &self.matchings[run];
+        let is_disjoint = matching.is_disjoint();
+        let (mut before, mut after): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+        let mut items = Vec::new();
+        let values = (&metric.columns[self.base].values, &metric.columns[run].values);
+        for (item, (left, right)) in values.0.iter().zip(values.1).enumerate() {
+            if !is_in(mask, item) {
+                continue;
+            }
+            if is_disjoint {
+                before.extend(left);
+                after.extend(right);
+            } else if let (ItemMatch::Matched, Some(left), Some(right)) =
+                (matching.items[item], left, right)
+            {
+                before.push(*left);
+                after.push(*right);
+                items.push(item);
+            }
+        }
+        let params = TestParams {
+            alpha: self.options.alpha,
+            seed: random::seed(self.runs()[run].id(), &metric.name),
+        };
+        let name = &metric.name;
+        let tested = if before.is_empty() || after.is_empty() {
+            let reason = match is_disjoint {
+                true => format!("one of the runs has no values of `{name}`"),
+                false => format!("no item has `{name}` in both runs with the same expected output"),
+            };
+            return RunTest::NotComparable(reason);
+        } else if is_disjoint {
+            tested::unpaired(&before, &after, params)
+        } else {
+            let clusters = self.clusters(&items);
+            tested::paired(&before, &after, clusters.as_ref(), params).map(Some)
+        };
+        let range = match metric.is_unit {
+            true => 1.0,
+            false => before.iter().chain(&after).fold(0.0_f64, |range, each| range.max(each.abs())),
+        };
+        match tested {
+            Ok(Some(tested)) => RunTest::Tested { tested, p_adjusted: None, range },
+            Ok(None) => RunTest::NotComparable(format!(
+                "no item is in both runs, and the values of `{name}` are too few or all equal"
+            )),
+            Err(error) => RunTest::NotComparable(format!("`{name}`: {error}")),
+        }
+    }
+
+    fn segments<'m>(&self, metrics: &'m [Metric], margins: &[f64]) -> Vec<SegmentTest<'m>> {
+        let mut segments = Vec::new();
+        for (value, members) in self.groups().into_iter().take(MAX_SEGMENTS) {
+            let mut mask = vec![false; self.grid.items.len()];
+            for item in &members {
+                mask[*item] = true;
+            }
+            let tests = metrics.iter().zip(margins);
+            let tests =
+                tests.map(|(metric, margin)| self.test(metric, *margin, Some(mask.clone())));
+            let tests = tests.collect();
+            segments.push(SegmentTest { value, n_items: members.len() as u64, tests });
+        }
+        segments
+    }
+
+    /// Numbers of items by segment, largest first.
+    pub(crate) fn groups(&self) -> Vec<(Option<String>, Vec<usize>)> {
+        let Some(segments) = &self.options.segments else { return Vec::new() };
+        let mut groups: BTreeMap<Option<&String>, Vec<usize>> = BTreeMap::new();
+        for (number, id) in self.grid.items.iter().enumerate() {
+            groups.entry(segments.values.get(*id)).or_default().push(number);
+        }
+        let groups = groups.into_iter().map(|(value, items)| (value.cloned(), items));
+        let mut groups: Vec<(Option<String>, Vec<usize>)> = groups.collect();
+        groups.sort_by_key(|(_, items)| std::cmp::Reverse(items.len()));
+        groups
+    }
+
+    fn run(&self, number: usize) -> ComparedRun {
+        let run = &self.runs()[number];
+        let matching = &self.matchings[number];
+        let results = run.results;
+        let present: Vec<usize> = run.present().collect();
+        let has_failed = |item: &&usize| run.by_item[**item].iter().any(|result| result.is_error);
+        let n_missing_items = results.expected_items.as_ref().map(|expected| {
+            let present: HashSet<&str> = present.iter().map(|at| self.grid.items[*at]).collect();
+            expected.iter().filter(|id| !present.contains(id.as_str())).count() as u64
+        });
+        let changed = matching.items.iter().zip(&self.grid.items);
+        let changed = changed.filter(|(state, _)| **state == ItemMatch::Changed);
+        ComparedRun {
+            id: results.run.id.clone(),
+            name: results.run.name.clone(),
+            dataset_id: results.run.dataset_id.clone(),
+            created_at: results.run.created_at,
+            is_base: number == self.base,
+            n_items: present.len() as u64,
+            n_results: run.by_item.iter().map(|results| results.len() as u64).sum(),
+            n_failed_items: present.iter().filter(has_failed).count() as u64,
+            n_missing_items,
+            n_duplicate_items: run.n_duplicates,
+            n_matched_items: matching.count(ItemMatch::Matched),
+            changed_items: changed.map(|(_, id)| (*id).to_owned()).collect(),
+        }
+    }
+}
+
+/// Adjusts the p-values of all tests that get a verdict and could show a difference.
+fn adjust<'t, 'm: 't>(
+    tests: impl Iterator<Item = &'t mut MetricTest<'m>>,
+    options: &CompareOptions,
+) -> Result<(), CompareError> {
+    let mut p_values = Vec::new();
+    let mut targets = Vec::new();
+    for test in tests.filter(|test| test.metric.direction.is_some()) {
+        for run in &mut test.runs {
+            if let RunTest::Tested { tested, p_adjusted, .. } = run {
+                if tested.is_informative() {
+                    p_values.push(tested.p.clamp(0.0, 1.0));
+                    targets.push(p_adjusted);
+                } else {
+                    *p_adjusted = Some(1.0);
+                }
+            }
+        }
+    }
+    let adjusted = multiple::adjust(&p_values, options.correction).map_err(|error| {
+        CompareError::Option { option: "correction", rule: format!("failed: {error}") }
+    })?;
+    for (target, adjusted) in targets.into_iter().zip(adjusted) {
+        *target = Some(adjusted);
+    }
+    Ok(())
+}
+
+impl MetricTest<'_> {
+    fn finish(self, context: &Context<'_>) -> MetricComparison {
+        let metric = self.metric;
+        let noise = noise::floor(metric, context.grid, context.base, self.margin);
+        let mut runs = Vec::with_capacity(self.runs.len());
+        for (number, test) in self.runs.into_iter().enumerate() {
+            let summary = summary(context, metric, number, self.mask.as_deref());
+            let difference = match test {
+                RunTest::Base => None,
+                RunTest::NotComparable(reason) => Some(not_comparable(reason)),
+                RunTest::Tested { tested, p_adjusted, range } => {
+                    let judged = Judged {
+                        tested: &tested,
+                        p: p_adjusted.unwrap_or(1.0),
+                        sign: metric.sign().unwrap_or(1.0),
+                        alpha: context.options.alpha,
+                        margin: self.margin,
+                        range,
+                        noise: noise.as_ref(),
+                    };
+                    Some(difference(metric, &judged, p_adjusted))
+                }
+            };
+            runs.push(RunMetric {
+                run: context.runs()[number].id().to_owned(),
+                summary,
+                difference,
+            });
+        }
+        MetricComparison {
+            name: metric.name.clone(),
+            kind: metric.kind,
+            data_type: metric.data_type,
+            direction: metric.direction.map(|(direction, _)| direction),
+            direction_source: metric.direction.map(|(_, source)| source),
+            margin: self.margin,
+            noise,
+            runs,
+        }
+    }
+}
+
+impl SegmentTest<'_> {
+    fn finish(self, context: &Context<'_>) -> SegmentComparison {
+        let key = context.options.segments.as_ref().map(|segments| segments.key.clone());
+        SegmentComparison {
+            key: key.unwrap_or_default(),
+            value: self.value,
+            n_items: self.n_items,
+            metrics: self.tests.into_iter().map(|test| test.finish(context)).collect(),
+        }
+    }
+}
+
+fn summary(
+    context: &Context<'_>,
+    metric: &Metric,
+    number: usize,
+    mask: Mask<'_>,
+) -> crate::comparison::MetricSummary {
+    let run = &context.runs()[number];
+    let column = &metric.columns[number];
+    let present: Vec<usize> = run.present().filter(|item| is_in(mask, *item)).collect();
+    let items: Vec<usize> =
+        present.iter().copied().filter(|item| column.values[*item].is_some()).collect();
+    let values: Vec<f64> = items.iter().filter_map(|item| column.values[*item]).collect();
+    let n_missing = (present.len() - items.len()) as u64;
+    let is_number = metric.obstacle.is_none();
+    let values: &[f64] = if is_number { &values } else { &[] };
+    let clusters = context.clusters(&items).filter(|_| is_number);
+    tested::summarize(values, clusters.as_ref(), n_missing, context.options.alpha)
+}
+
+fn difference(metric: &Metric, judged: &Judged<'_>, p_adjusted: Option<f64>) -> Difference {
+    let tested = judged.tested;
+    let is_lower_better = metric.sign().is_some_and(|sign| sign < 0.0);
+    let (wins, losses) = match is_lower_better {
+        true => (tested.smaller, tested.larger),
+        false => (tested.larger, tested.smaller),
+    };
+    let mut difference = Difference {
+        n: tested.n,
+        mean: Some(tested.mean),
+        interval: tested.interval.map(ends),
+        bootstrap_interval: tested.bootstrap.map(ends),
+        method: Some(tested.method),
+        p: Some(tested.p),
+        p_adjusted,
+        t_p: tested.t_p,
+        wilcoxon_p: tested.wilcoxon_p,
+        sign_p: tested.sign_p,
+        wins,
+        ties: tested.ties,
+        losses,
+        effect_size: tested.effect_size,
+        smallest_effect: judged.smallest_effect(),
+        n_items_needed: judged.n_needed(),
+        ..not_comparable(unknown_direction(&metric.name))
+    };
+    if metric.direction.is_some() {
+        let decision = judged.decide();
+        difference.verdict = decision.verdict;
+        difference.cause = decision.cause;
+        difference.reason = decision.reason;
+    }
+    difference
+}
+
+/// The reason why a score without a direction has no verdict.
+pub(crate) fn unknown_direction(name: &str) -> String {
+    format!("the direction of score `{name}` is unknown: set it in the score config of `{name}`")
+}
+
+fn not_comparable(reason: String) -> Difference {
+    Difference {
+        verdict: Verdict::NotComparable,
+        reason: Some(reason),
+        cause: None,
+        n: 0,
+        mean: None,
+        interval: None,
+        bootstrap_interval: None,
+        method: None,
+        p: None,
+        p_adjusted: None,
+        t_p: None,
+        wilcoxon_p: None,
+        sign_p: None,
+        wins: 0,
+        ties: 0,
+        losses: 0,
+        effect_size: None,
+        smallest_effect: None,
+        n_items_needed: None,
+    }
+}
