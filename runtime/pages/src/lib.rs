@@ -11,6 +11,7 @@
 
 mod datasets;
 mod executions;
+mod experiments;
 mod export;
 mod groups;
 mod overview;
@@ -33,7 +34,8 @@ use axum::http::request::Parts;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
-    self, DatasetRead, DatasetWrite, EvaluatorRead, EvaluatorWrite, ScoreRead, TraceMark, TraceRead,
+    self, DatasetRead, DatasetWrite, EvaluatorRead, EvaluatorWrite, ExperimentRead,
+    ExperimentWrite, ScoreRead, TraceMark, TraceRead,
 };
 use perpend_domain::telemetry::GroupKey;
 use perpend_http_kit::Web;
@@ -206,8 +208,23 @@ fn dataset_routes(routes: &mut Routes<App>) {
     routes.page(BySession, schemas, datasets::schemas::change_schemas);
     let bulk = PageRoute::post("/project/{project}/datasets/{dataset}/bulk", DatasetWrite);
     routes.page(BySession, bulk, datasets::items::change_selected);
-    let run = PageRoute::get("/project/{project}/datasets/{dataset}/runs/{run}", DatasetRead);
-    routes.page(BySession, run, datasets::run_page);
+}
+
+/// Runs of experiments.
+fn experiment_routes(routes: &mut Routes<App>) {
+    let all = PageRoute::get("/project/{project}/experiments", ExperimentRead);
+    routes.page(BySession, all, experiments::list::list_page);
+    let run = PageRoute::get("/project/{project}/experiments/{experiment}", ExperimentRead);
+    routes.page(BySession, run, experiments::run::run_page);
+    let run = PageRoute::get("/project/{project}/datasets/{dataset}/runs/{run}", ExperimentRead);
+    routes.page(BySession, run, experiments::run::dataset_run);
+    let news = PageRoute::get("/project/{project}/_/experiments/{experiment}/news", ExperimentRead);
+    routes.page(BySession, news, experiments::run::news_fragment);
+    let delete = "/project/{project}/experiments/{experiment}/delete";
+    let confirmation = PageRoute::get(delete, ExperimentWrite);
+    routes.page(BySession, confirmation, experiments::delete::confirmation_page);
+    let delete = PageRoute::post(delete, ExperimentWrite);
+    routes.page(BySession, delete, experiments::delete::delete_run);
 }
 
 /// Redirects of URLs without a project.
@@ -230,7 +247,9 @@ fn redirect_routes(routes: &mut Routes<App>) {
         ("/scores", ScoreRead),
         ("/datasets", DatasetRead),
         ("/datasets/{dataset}", DatasetRead),
-        ("/datasets/{dataset}/runs/{run}", DatasetRead),
+        ("/datasets/{dataset}/runs/{run}", ExperimentRead),
+        ("/experiments", ExperimentRead),
+        ("/experiments/{experiment}", ExperimentRead),
     ] {
         routes.page(BySession, PageRoute::get(short, needs), request::redirects::to_project);
     }
@@ -292,6 +311,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
         request::files::asset,
     );
     dataset_routes(&mut routes);
+    experiment_routes(&mut routes);
     execution_routes(&mut routes);
     value_routes(&mut routes);
     fragment_routes(&mut routes);

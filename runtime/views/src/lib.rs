@@ -15,6 +15,7 @@
 
 mod datasets;
 mod executions;
+mod experiments;
 mod facts;
 pub mod format;
 pub mod layout;
@@ -48,7 +49,6 @@ pub use crate::urls::{
     Parameter, ParsedColumns, ROWS, RowColumn, SESSION_LIST, Sort, TRACE_LIST, TracesQuery,
     USER_LIST, UnknownParameters,
 };
-pub use datasets::DatasetPage;
 pub use datasets::dataset::{
     DatasetHead, DatasetItemsPage, DatasetRunsPage, DatasetSchemasPage, DatasetUsePage,
     ItemFilterView, ItemLine, SchemaImpactView, ValiditySummary,
@@ -59,6 +59,20 @@ pub use executions::{
     AttemptLine, CallLine, ExecutionLine, ExecutionNames, ExecutionPage, ExecutionsPage, LogEntry,
     RequeueForm, SelectFilter,
 };
+pub use experiments::address::{ComparedRun, ItemSelection, MAX_COMPARED, OutputDiff, RunsQuery};
+pub use experiments::chart::{RunChart, RunPoint};
+pub use experiments::compare::{
+    ComparedItem, DirectionForm, ItemCell, ItemScoreChip, OutputView, RunComparisonPage,
+    RunSelectionPage,
+};
+pub use experiments::estimate::{Estimate, Unit};
+pub use experiments::gate::{GateOutcome, GatePage, GateRecordLine, GateRequirementLine};
+pub use experiments::item::{ComparedItemPage, ItemSide};
+pub use experiments::list::{
+    DeleteExperimentPage, ExperimentLine, ExperimentsPage, ItemCounts, run_href,
+};
+pub use experiments::run::{RunItem, RunPage, RunScoreLine, ScoreSummary};
+pub use experiments::verdict::{MetricVerdicts, SegmentVerdicts, VerdictInput, VerdictRow};
 pub use facts::{total_tokens, utc_time};
 pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};
 pub use layout::preferences::{Preferences, PreferencesPage, Theme};

@@ -235,19 +235,6 @@ fn the_overview_is_inert() {
     assert!(overview.contains("leads bad\"><dt>") && overview.contains("2 of 41"));
 }
 
-#[test]
-fn a_dataset_is_inert() {
-    checked(&DatasetPage {
-        shell: shell(),
-        kind: "Dataset",
-        name: text(HOSTILE),
-        description: Some(text(HOSTILE)),
-        facts: vec![("Items", text(HOSTILE).into())],
-        inside: vec![(text(HOSTILE), "/p".to_owned())],
-        requests: vec![("Items", typed())],
-    });
-}
-
 /// An execution with hostile ids and message.
 fn execution(state: ExecutionState) -> Execution {
     let at = Timestamp::from_millis(0);

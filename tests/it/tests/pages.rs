@@ -215,7 +215,9 @@ async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace(
     assert!(page.contains("a/b &#60;i&#62;") && page.contains("items/"), "{page}");
     let page = visitor.page(&format!("{path}?tab=experiments")).await;
     assert!(page.contains("first run"), "{page}");
-    let path = format!("{path}/runs/{}", run.as_str().unwrap());
+    let printed = format!("{}{path}/runs/{}", visitor.base, run.as_str().unwrap());
+    let path = format!("/experiments/{}", run.as_str().unwrap());
+    assert_eq!(visitor.leads_to(&printed).await, format!("{}{path}", visitor.base));
     assert!(page.contains(&path), "the run is linked: {page}");
     let overview = visitor.page("").await;
     assert!(overview.contains("Latest experiment runs") && overview.contains(&path), "{overview}");

@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     DatasetHead, DatasetRunsPage, DatasetUsePage, PageLinks, RejectedForm, Section, Shell, Text,
-    decode_segment, encode, with_query,
+    decode_segment, encode, run_href, with_query,
 };
 use serde::Deserialize;
 
@@ -224,16 +224,16 @@ async fn runs_view(app: &App, context: &DatasetContext) -> Result<DatasetRunsPag
     let (project, id) = (&context.viewer.project, context.id());
     let names = app.store.telemetry.dataset_run_names(project, &[id], MAX_RUNS).await?;
     let names = names.into_iter().next().map(|(_, names)| names).unwrap_or_default();
-    let href = context.href();
+    let base = context.viewer.base();
     let runs = names.iter().map(|name| {
         let run = perpend_domain::dataset::run_id(project, id, name);
-        (Text::from(name.as_str()), format!("{href}/runs/{}", encode(&run)))
+        (Text::from(name.as_str()), run_href(&base, &run))
     });
     Ok(DatasetRunsPage {
         shell: context.shell(),
         head: context.head("experiments", Vec::new(), RejectedForm::default()),
         runs: runs.collect(),
-        experiments_href: format!("{}/experiments?dataset={}", context.viewer.base(), encode(id)),
+        experiments_href: format!("{base}/experiments?dataset={}", encode(id)),
     })
 }
 

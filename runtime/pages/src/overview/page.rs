@@ -13,7 +13,7 @@ use perpend_domain::observation::Level;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     AttentionItem, Figure, Focus, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery,
-    encode, percent_change, point_change, with_query,
+    encode, percent_change, point_change, run_href, with_query,
 };
 
 use crate::overview;
@@ -125,12 +125,7 @@ async fn runs(app: &App, viewer: &Viewer) -> Result<Vec<RunLine>, Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let newest = telemetry.newest_dataset_runs(project, MAX_RUNS).await?;
     let line = |run: DatasetRun| RunLine {
-        href: format!(
-            "{}/datasets/{}/runs/{}",
-            viewer.base(),
-            encode(&run.dataset_id),
-            encode(&run.id)
-        ),
+        href: run_href(&viewer.base(), &run.id),
         name: Text::from(run.name),
         dataset: Text::from(run.dataset_name),
         at: run.created_at,

@@ -36,7 +36,9 @@ pub(crate) fn page_of(address: &str) -> Option<String> {
     }
     let mut segments = segments.into_iter();
     Some(match (segments.next(), segments.next()) {
-        (Some(list @ ("traces" | "sessions")), Some(id)) => format!("{base}/{list}/{id}{query}"),
+        (Some(list @ ("traces" | "sessions" | "experiments")), Some(id)) => {
+            format!("{base}/{list}/{id}{query}")
+        }
         (Some("value"), None) => format!("{base}/value{query}"),
         (Some("search"), _) => format!("{base}/search{query}"),
         _ => base.to_owned(),
@@ -64,6 +66,7 @@ mod tests {
             ("scores/news?q=na", "/scores?q=na"),
             ("users/a%2F/trends?env=b", "/users/a%2F?env=b&trends=1"),
             ("traces/t/peek", "/traces?peek=t"),
+            ("experiments/r/news", "/experiments/r"),
         ] {
             let page = format!("/project/p{page}");
             assert_eq!(page_of(&format!("/project/p/_/{part}")), Some(page));

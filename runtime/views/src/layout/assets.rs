@@ -58,6 +58,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     vec![
         asset("app.css", "text/css; charset=utf-8", STYLE.as_bytes()),
         asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
+        asset("experiments.js", SCRIPT, include_bytes!("../../assets/experiments.js")),
         asset("find.js", SCRIPT, include_bytes!("../../assets/find.js")),
         asset("follow.js", SCRIPT, include_bytes!("../../assets/follow.js")),
         asset("forms.js", SCRIPT, include_bytes!("../../assets/forms.js")),

@@ -111,8 +111,8 @@ pub enum Section {
     Rules,
     /// Executions.
     Executions,
-    /// Datasets.
-    Datasets,
+    /// Experiments.
+    Experiments,
     /// API reference.
     Reference,
     /// Search.
@@ -148,7 +148,7 @@ const fn entry(
     SidebarEntry { section, label, path, key, icon }
 }
 
-static GROUPS: [SidebarGroup; 2] = [
+static GROUPS: [SidebarGroup; 3] = [
     SidebarGroup {
         label: "Observe",
         entries: &[
@@ -169,7 +169,18 @@ static GROUPS: [SidebarGroup; 2] = [
             entry(Section::Scores, "Scores", "/scores", ("c", "M2 12a6 6 0 0 1 12 0M8 12l3-4")),
             entry(Section::Rules, "Rules", "/rules", ("r", "M2 5h12M2 11h12M6 3v4M10 9v4")),
             entry(Section::Executions, "Executions", "/executions", ("e", "M5 3l7 5-7 5z")),
+        ],
+    },
+    SidebarGroup {
+        label: "Improve",
+        entries: &[
             entry(Section::Datasets, "Datasets", "/datasets", ("d", "M2 3h12v10H2zM2 6h12M6 6v7")),
+            entry(
+                Section::Experiments,
+                "Experiments",
+                "/experiments",
+                ("p", "M6 2h4M7 2v4L3 13h10L9 6V2"),
+            ),
         ],
     },
 ];

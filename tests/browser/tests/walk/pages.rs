@@ -157,6 +157,7 @@ pub(crate) async fn of_dataset(visitor: &Visitor) -> Result<Vec<Page>> {
     let base = base(visitor).await?;
     let id = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let dataset = format!("{base}/datasets/{}", id(&dataset["id"]));
-    let run = format!("{dataset}/runs/{}", id(&run["datasetRunId"]));
-    Ok(vec![("dataset", dataset), ("run", run)])
+    let experiments = format!("{base}/experiments");
+    let run = format!("{experiments}/{}", id(&run["datasetRunId"]));
+    Ok(vec![("dataset", dataset), ("experiments", experiments), ("run", run)])
 }

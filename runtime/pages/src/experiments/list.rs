@@ -1,0 +1,241 @@
+//! `GET P/experiments`: the runs of experiments, newest first.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use perpend_domain::access::Permission::ExperimentWrite;
+use perpend_domain::experiment::{RunQuery, RunSummary};
+use perpend_domain::list::{Cursor, Page, Paging};
+use perpend_http_kit::problem::Problem;
+use perpend_views::{
+    ExperimentLine, ExperimentsPage, ItemCounts, PageLinks, RunChart, RunPoint, Section, Text,
+    run_href, with_query,
+};
+use serde::Deserialize;
+
+use crate::experiments::account::RunAccount;
+use crate::request::cursor;
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::setup;
+use crate::state::App;
+
+/// Runs per page.
+const PAGE: u32 = 20;
+/// Runs that are tested for one page if names are filtered.
+const MAX_TESTED: u32 = 500;
+/// Score columns.
+const MAX_SCORES: usize = 6;
+/// Results of all runs of a page from which scores are computed.
+const MAX_RESULTS: u64 = 50_000;
+/// Datasets to filter by.
+const MAX_DATASETS: u32 = 200;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ExperimentListParams {
+    q: String,
+    dataset: String,
+    score: String,
+    after: String,
+}
+
+impl ExperimentListParams {
+    /// The filter as query parameters.
+    fn pairs(&self) -> Vec<(&'static str, String)> {
+        let own = [("q", self.q.trim()), ("dataset", self.dataset.as_str())];
+        let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+        own.map(|(name, value)| (name, value.to_owned())).collect()
+    }
+
+    fn address(&self, base: &str, more: &[(&'static str, &str)]) -> String {
+        let mut pairs = self.pairs();
+        pairs.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        with_query(&format!("{base}/experiments"), &pairs)
+    }
+}
+
+/// `GET P/experiments`
+pub(crate) async fn list_page(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+    Query(params): Query<ExperimentListParams>,
+) -> Result<Response, Problem> {
+    let mut notices = Vec::new();
+    let (after, _) = cursor::parse_position(&params.after, "", &mut notices);
+    let is_later = after.is_some();
+    let found = runs(&app, &viewer, &params, (after, PAGE)).await?;
+    let accounts = accounts(&app, &viewer, &found.items, &mut notices).await?;
+    let names = score_names(&accounts);
+    let columns: Vec<&str> = names.iter().take(MAX_SCORES).map(String::as_str).collect();
+    let base = viewer.base();
+    let next = found.next.as_ref().map(|next| {
+        let place = format!("{}.{}", next.at.as_micros(), next.id);
+        ("Older", params.address(&base, &[("after", place.as_str())]))
+    });
+    let first = is_later.then(|| params.address(&base, &[]));
+    let lines = found.items.iter().zip(&accounts);
+    let lines = lines.map(|(run, account)| line(run, account.as_ref(), &columns, &base));
+    let datasets = datasets(&app, &viewer, &params.dataset).await?;
+    let example = datasets.first().map_or("questions", |(_, name, _)| name.raw()).to_owned();
+    let setup = match found.items.is_empty() {
+        true => Some(setup::setup_guide(&app, &viewer.project, &headers).await?),
+        false => None,
+    };
+    let may_write = viewer.may(ExperimentWrite);
+    let view = ExperimentsPage {
+        shell: viewer.shell(Section::Experiments),
+        notices,
+        q: params.q.trim().to_owned(),
+        datasets,
+        runs: lines.collect(),
+        score_names: columns.iter().map(|name| Text::from(*name)).collect(),
+        n_more_scores: names.len().saturating_sub(MAX_SCORES),
+        chart: chart(&found.items, &accounts, chart_name(&params.score, &names), &base),
+        chart_links: names
+            .iter()
+            .map(|name| {
+                let is_own = chart_name(&params.score, &names) == Some(name.as_str());
+                let href = params.address(&base, &[("score", name.as_str())]);
+                (Text::from(name.as_str()), href, is_own)
+            })
+            .collect(),
+        page_links: PageLinks { first, previous: None, next, last: None },
+        is_filtered: !params.pairs().is_empty(),
+        is_later,
+        new_href: may_write.then(|| format!("{base}/experiments/new")),
+        may_delete: may_write,
+        exports: Vec::new(),
+        setup,
+        example_dataset: example,
+    };
+    page(StatusCode::OK, &view)
+}
+
+/// A page of runs whose names contain the text of the filter.
+pub(super) async fn runs(
+    app: &App,
+    viewer: &Viewer,
+    params: &ExperimentListParams,
+    (after, limit): (Option<Cursor>, u32),
+) -> Result<Page<RunSummary>, Problem> {
+    let wanted = params.q.trim().to_lowercase();
+    let dataset_id = Some(params.dataset.clone()).filter(|id| !id.is_empty());
+    let query =
+        RunQuery { dataset_id, after, limit: if wanted.is_empty() { limit } else { MAX_TESTED } };
+    let mut found = app.store.telemetry.experiment_runs(&viewer.project, &query).await?;
+    if wanted.is_empty() {
+        return Ok(found);
+    }
+    found.items.retain(|one| one.run.name.to_lowercase().contains(&wanted));
+    if (limit as usize) < found.items.len() {
+        found.items.truncate(limit as usize);
+        found.next = found
+            .items
+            .last()
+            .map(|last| Cursor { at: last.run.created_at, id: last.run.id.clone() });
+    }
+    Ok(found)
+}
+
+/// The account of each run; absent for runs beyond the limit of a page.
+async fn accounts(
+    app: &App,
+    viewer: &Viewer,
+    runs: &[RunSummary],
+    notices: &mut Vec<Text>,
+) -> Result<Vec<Option<RunAccount>>, Problem> {
+    let mut accounts = Vec::with_capacity(runs.len());
+    let (mut n_results, mut n_left_out) = (0, 0_u64);
+    for one in runs {
+        n_results += one.totals.n_items;
+        if MAX_RESULTS < n_results && !accounts.is_empty() {
+            n_left_out += 1;
+            accounts.push(None);
+            continue;
+        }
+        let results = app.store.run_results(&viewer.project, &one.run.id).await?;
+        accounts.push(results.map(|results| RunAccount::new(&results)));
+    }
+    if 0 < n_left_out {
+        notices.push(Text::from(format!(
+            "The scores of {} are on their own pages, because the runs of this list have more than 50,000 results.",
+            perpend_views::plural(n_left_out, "run")
+        )));
+    }
+    Ok(accounts)
+}
+
+/// Names of numeric scores, most frequent first.
+fn score_names(accounts: &[Option<RunAccount>]) -> Vec<String> {
+    let mut n_by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    for scores in accounts.iter().flatten().flat_map(|account| &account.scores) {
+        if !scores.values.is_empty() {
+            *n_by_name.entry(&scores.name).or_default() += 1;
+        }
+    }
+    let mut names: Vec<(&str, usize)> = n_by_name.into_iter().collect();
+    // The sort is stable: equally frequent names stay sorted by name.
+    names.sort_by(|a, b| b.1.cmp(&a.1));
+    names.into_iter().map(|(name, _)| name.to_owned()).collect()
+}
+
+fn chart_name<'n>(wanted: &str, names: &'n [String]) -> Option<&'n str> {
+    let named = names.iter().find(|name| *name == wanted);
+    named.or(names.first()).map(String::as_str)
+}
+
+fn line(
+    one: &RunSummary,
+    account: Option<&RunAccount>,
+    columns: &[&str],
+    base: &str,
+) -> ExperimentLine {
+    let (run, totals) = (&one.run, one.totals);
+    let mut line = ExperimentLine::new((&run.id, &run.name), run.created_at, base);
+    if let Some(id) = &run.dataset_id {
+        line = line.of_dataset((id, run.dataset_name.as_deref().unwrap_or(id)), base);
+    }
+    let scores = columns.iter().map(|name| account?.score(name)?.estimate());
+    let scores = scores.collect();
+    let counts = account.map_or(
+        ItemCounts { n_seen: totals.n_items, n_failed: totals.n_errors, ..ItemCounts::default() },
+        |account| account.counts,
+    );
+    line.with_items(counts, scores).with_figures(totals.cost_usd, totals.mean_latency_ms)
+}
+
+/// The chart of a score over the runs of the page, oldest first; absent with fewer than two runs.
+fn chart(
+    runs: &[RunSummary],
+    accounts: &[Option<RunAccount>],
+    name: Option<&str>,
+    base: &str,
+) -> Option<RunChart> {
+    let name = name.filter(|_| 1 < runs.len())?;
+    let points = runs.iter().zip(accounts).rev().map(|(one, account)| RunPoint {
+        name: Text::from(one.run.name.as_str()),
+        href: run_href(base, &one.run.id),
+        estimate: account.as_ref().and_then(|account| account.score(name)?.estimate()),
+    });
+    Some(RunChart::new(name, &points.collect::<Vec<_>>()))
+}
+
+/// Ids and names of the datasets to filter by.
+async fn datasets(
+    app: &App,
+    viewer: &Viewer,
+    selected: &str,
+) -> Result<Vec<(String, Text, bool)>, Problem> {
+    let paging = Paging { page: 1, limit: MAX_DATASETS };
+    let found = app.store.catalog.datasets(&viewer.project, paging).await?;
+    let datasets = found.items.into_iter().map(|found| {
+        let is_selected = found.dataset.id == selected;
+        (found.dataset.id, Text::from(found.dataset.name), is_selected)
+    });
+    Ok(datasets.collect())
+}

@@ -1,0 +1,317 @@
+//! `GET P/experiments/{experiment}`: a run with the account of its items, its scores and its items, worst first.
+
+use std::collections::HashSet;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use perpend_domain::access::Permission::ExperimentWrite;
+use perpend_domain::experiment::{ItemResult, RunQuery, RunResults};
+use perpend_domain::payload::Payload;
+use perpend_domain::score::ScoreValue;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading::apart;
+use perpend_views::{
+    NewsFragment, PageLinks, RunItem, RunPage, RunScoreLine, ScoreSummary, Section, Text,
+    beginning, decode_segment, encode, run_href, segment, with_query,
+};
+use serde::Deserialize;
+
+use crate::experiments::account::RunAccount;
+use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+use crate::traces::news::news_response;
+
+/// Items per page.
+const PAGE: usize = 25;
+/// Runs offered as a baseline.
+const MAX_OTHERS: u32 = 50;
+/// A run that did not change for this time is not polled.
+const LIVE_MS: i64 = 3_600_000;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct RunPath {
+    experiment: String,
+}
+
+impl RunPath {
+    pub(super) fn id(&self) -> &str {
+        decode_segment(&self.experiment)
+    }
+
+    /// The results of the run.
+    pub(super) async fn results(&self, app: &App, viewer: &Viewer) -> Result<RunResults, Problem> {
+        let found = apart(app.store.run_results(&viewer.project, self.id())).await?;
+        found.ok_or_else(|| Problem::not_found("run"))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct DatasetRunPath {
+    dataset: String,
+    run: String,
+}
+
+/// `GET P/datasets/{dataset}/runs/{run}`: the URL that clients print after an experiment.
+pub(crate) async fn dataset_run(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<DatasetRunPath>,
+) -> Result<Response, Problem> {
+    let telemetry = &app.store.telemetry;
+    let is_known = match telemetry.dataset_run(&viewer.project, &path.run).await? {
+        Some(run) => run.dataset_id == path.dataset,
+        // A run without links consists of spans.
+        None => {
+            let totals = telemetry.run_totals(&viewer.project, &[path.run.as_str()]).await?;
+            totals.get(&path.run).is_some_and(|totals| 0 < totals.n_items)
+        }
+    };
+    match is_known {
+        true => Ok(Redirect::to(&run_href(&viewer.base(), &path.run)).into_response()),
+        false => Err(Problem::not_found("run")),
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RunPageParams {
+    show: String,
+    at: String,
+}
+
+/// Selections of items: value of the parameter and label.
+const VIEWS: [(&str, &str); 4] =
+    [("", "Worst first"), ("errors", "Errors"), ("missing", "Missing"), ("time", "By start")];
+
+/// `GET P/experiments/{experiment}`
+pub(crate) async fn run_page(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<RunPath>,
+    Query(params): Query<RunPageParams>,
+) -> Result<Response, Problem> {
+    let results = path.results(&app, &viewer).await?;
+    let account = RunAccount::new(&results);
+    let base = viewer.base();
+    let href = run_href(&base, &results.run.id);
+    let mut notices = Vec::new();
+    let show = VIEWS.iter().map(|(value, _)| *value).find(|value| *value == params.show);
+    let show = show.unwrap_or_else(|| {
+        let fault = "`show` must be one of `errors`, `missing`, `time`; showing the worst first.";
+        notices.push(Text::from(fault));
+        ""
+    });
+    let rows = rows(&results, show);
+    let at = super::page_start(&params.at, rows.len(), PAGE);
+    let shown: Vec<Row<'_>> = rows.iter().skip(at).take(PAGE).copied().collect();
+    let items = items(&app, &viewer, &results, &shown).await?;
+    let address = |show: &str, at: usize| {
+        let pairs = [("show", show.to_owned()), ("at", at.to_string())];
+        let pairs = pairs.into_iter().filter(|(_, value)| !value.is_empty() && value != "0");
+        with_query(&href, &pairs.collect::<Vec<_>>())
+    };
+    let run = &results.run;
+    let is_live = app.web.clock.now().as_millis() - run.updated_at.as_millis() < LIVE_MS;
+    let news = format!("{base}/_/experiments/{}/news?n={}", segment(&run.id), account.n_results);
+    let view = RunPage {
+        shell: viewer.shell(Section::Experiments),
+        notices,
+        id: Text::from(run.id.as_str()),
+        name: Text::from(run.name.as_str()),
+        description: run.description.as_deref().map(Text::lines),
+        dataset: run.dataset_id.as_ref().map(|id| {
+            let name = run.dataset_name.as_deref().unwrap_or(id);
+            (Text::from(name), format!("{base}/datasets/{}", encode(id)))
+        }),
+        created_at: run.created_at,
+        updated_at: run.updated_at,
+        counts: account.counts,
+        n_results: account.n_results,
+        is_complete: account.is_complete,
+        cost_usd: account.cost_usd,
+        latency: account.latency,
+        metadata: (!run.metadata.is_null()).then(|| {
+            let pretty = serde_json::to_string_pretty(&run.metadata);
+            Text::lines(pretty.unwrap_or_default())
+        }),
+        scores: account.scores.iter().map(score_summary).collect(),
+        run_scores: run_scores(&results),
+        items,
+        position: super::position(at, shown.len(), rows.len()),
+        page_links: super::page_links(at, (shown.len(), rows.len()), PAGE, |at| address(show, at)),
+        views: VIEWS
+            .iter()
+            .map(|(value, label)| (*label, address(*value, 0), *value == show))
+            .collect(),
+        others: others(&app, &viewer, &results).await?,
+        may_delete: viewer.may(ExperimentWrite),
+        news_href: is_live.then_some(news),
+        progress: None,
+        href: href.clone(),
+    };
+    page(StatusCode::OK, &view)
+}
+
+fn score_summary(scores: &super::account::NamedScores) -> ScoreSummary {
+    let summary = ScoreSummary::new(&scores.name, [scores.n_scored, scores.n_missing]);
+    let summary = match scores.estimate() {
+        Some(estimate) => summary.with_mean(estimate, scores.stderr(), &scores.values),
+        None => summary,
+    };
+    summary.with_categories(&scores.categories)
+}
+
+fn run_scores(results: &RunResults) -> Vec<RunScoreLine> {
+    let scores = results.scores.iter();
+    scores
+        .map(|score| RunScoreLine::new(&score.name, &score.value, score.comment.as_deref()))
+        .collect()
+}
+
+/// A row of the table: a result, or an expected item without one.
+#[derive(Clone, Copy, Debug)]
+enum Row<'r> {
+    Result(&'r ItemResult),
+    Missing(&'r str),
+}
+
+impl Row<'_> {
+    fn item(&self) -> &str {
+        match self {
+            Self::Result(result) => &result.item_id,
+            Self::Missing(id) => id,
+        }
+    }
+}
+
+/// The rows of a selection. Worst first: missing items, errors, then the lowest mean of numeric scores.
+fn rows<'r>(results: &'r RunResults, show: &str) -> Vec<Row<'r>> {
+    let seen: HashSet<&str> = results.items.iter().map(|item| item.item_id.as_str()).collect();
+    let expected = results.expected_items.iter().flatten().map(String::as_str);
+    let missing = expected.filter(|id| !seen.contains(id)).map(Row::Missing);
+    let mut items: Vec<&ItemResult> = results.items.iter().collect();
+    match show {
+        "missing" => return missing.collect(),
+        "errors" => items.retain(|item| item.is_error),
+        "time" => {}
+        _ => {
+            // The sort is stable: equal items stay sorted by start.
+            items.sort_by(|a, b| {
+                let by_error = b.is_error.cmp(&a.is_error);
+                by_error.then_with(|| worth(a).total_cmp(&worth(b)))
+            });
+            return missing.chain(items.into_iter().map(Row::Result)).collect();
+        }
+    }
+    items.into_iter().map(Row::Result).collect()
+}
+
+/// The mean of the numbers and truth values of a result; results without any come last.
+fn worth(item: &ItemResult) -> f64 {
+    let numbers = item.scores.iter().filter_map(|score| match score.value {
+        ScoreValue::Numeric(number) => Some(number),
+        ScoreValue::Boolean(truth) => Some(f64::from(u8::from(truth))),
+        _ => None,
+    });
+    let numbers: Vec<f64> = numbers.collect();
+    match numbers.len() {
+        0 => f64::INFINITY,
+        n => numbers.iter().sum::<f64>() / n as f64,
+    }
+}
+
+async fn items(
+    app: &App,
+    viewer: &Viewer,
+    results: &RunResults,
+    rows: &[Row<'_>],
+) -> Result<Vec<RunItem>, Problem> {
+    let ids: Vec<&str> = rows.iter().map(Row::item).collect();
+    let dataset = results.run.dataset_id.as_deref();
+    let of_dataset = DatasetItems::read(app, &viewer.project, dataset, &ids).await?;
+    let base = viewer.base();
+    let mut items = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut item = RunItem { id: Text::from(row.item()), ..RunItem::default() };
+        let mut contents = match row {
+            Row::Missing(_) => ResultContents::default(),
+            Row::Result(result) => {
+                let place = ResultPlace::from(*result);
+                item.trace_href = result.has_arrived.then(|| place.href(&base));
+                place.contents(app, &viewer.project).await?
+            }
+        };
+        of_dataset.complete(row.item(), &mut contents);
+        let text =
+            |payload: Option<&Payload>| payload.map(|payload| Text::from(beginning(payload)));
+        item.input = text(contents.input.as_ref());
+        item.expected = text(contents.expected.as_ref());
+        item.output = text(contents.output.as_ref());
+        match row {
+            Row::Missing(_) => item.is_missing = true,
+            Row::Result(result) => {
+                item.is_error = result.is_error;
+                item.latency_ms = result.latency_ms;
+                item.cost_usd = result.cost_usd;
+                item.message = contents.message.filter(|_| result.is_error).map(Text::lines);
+                let scores = result.scores.iter();
+                item.scores = scores
+                    .map(|one| RunScoreLine::new(&one.name, &one.value, one.comment.as_deref()))
+                    .collect();
+            }
+        }
+        items.push(item);
+    }
+    Ok(items)
+}
+
+/// Names and percent-encoded ids of other runs over the same dataset, those before this run first.
+async fn others(
+    app: &App,
+    viewer: &Viewer,
+    results: &RunResults,
+) -> Result<Vec<(Text, String)>, Problem> {
+    let own = &results.run;
+    let query = RunQuery { dataset_id: own.dataset_id.clone(), after: None, limit: MAX_OTHERS };
+    let found = app.store.telemetry.experiment_runs(&viewer.project, &query).await?;
+    let others = found.items.into_iter().map(|one| one.run);
+    let mut others: Vec<_> =
+        others.filter(|run| run.id != own.id && run.dataset_id == own.dataset_id).collect();
+    let is_later = |at: Timestamp| own.created_at < at;
+    others.sort_by_key(|run| is_later(run.created_at));
+    let entries = others.into_iter().map(|run| (Text::from(run.name), encode(&run.id)));
+    Ok(entries.collect())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RunNewsParams {
+    n: String,
+}
+
+/// `GET P/_/experiments/{experiment}/news?n=`: the number of results in addition to the `n` of the page.
+pub(crate) async fn news_fragment(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<RunPath>,
+    Query(params): Query<RunNewsParams>,
+) -> Result<Response, Problem> {
+    let shown: u64 = params.n.parse().unwrap_or_default();
+    let ids = [path.id()];
+    let totals = app.store.telemetry.run_totals(&viewer.project, &ids).await?;
+    let totals = totals.get(path.id()).ok_or_else(|| Problem::not_found("run"))?;
+    let view = NewsFragment {
+        n: totals.n_items.saturating_sub(shown),
+        is_cut: false,
+        nouns: ["new result", "new results"],
+        is_filtered: false,
+        is_sorted: false,
+        list: run_href(&viewer.base(), path.id()),
+    };
+    news_response(&view, app.web.clock.now())
+}
