@@ -17,6 +17,7 @@ mod matching;
 mod noise;
 mod number;
 pub mod options;
+pub mod run_summary;
 mod tested;
 mod verdict;
 mod warnings;

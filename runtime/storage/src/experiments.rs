@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use perpend_domain::dataset::as_of;
-use perpend_domain::experiment::RunResults;
+use perpend_domain::experiment::{ExpectedScores, ExperimentRun, RunResults};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
@@ -47,5 +47,18 @@ impl Store {
             results.expected_items = Some(expected.into_iter().map(|(id, _)| id).collect());
         }
         Ok(Some(results))
+    }
+
+    /// The scores that the rules of the project give to each item of the run.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn expected_scores(
+        &self,
+        project: &ProjectId,
+        run: &ExperimentRun,
+    ) -> Result<ExpectedScores, Error> {
+        let rules = self.catalog.enabled_rules(project).await?;
+        Ok(ExpectedScores::of_rules(&rules, run))
     }
 }

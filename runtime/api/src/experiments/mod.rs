@@ -5,6 +5,7 @@ mod collect;
 mod items;
 mod list;
 mod params;
+mod report;
 
 use perpend_domain::access::Permission::ExperimentRead;
 use perpend_http_kit::routes::Operation;
@@ -26,4 +27,11 @@ pub(super) fn routes(routes: &mut Routes) {
         ExperimentRead,
     );
     routes.add(items.query(items::LIST), items::list_items);
+    let one = Operation::get(
+        "getExperiment",
+        "/api/v1/experiments/{experimentId}",
+        "Get a run with its account, totals and scores",
+        ExperimentRead,
+    );
+    routes.add(one, report::get_experiment);
 }

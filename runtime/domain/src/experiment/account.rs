@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ItemResult, RunResults};
+use super::{ExperimentRun, ItemResult, RunResults};
+use crate::evaluation::{Rule, TargetKind};
+use crate::filter::{Cell, Row};
 use crate::ids::EvaluatorId;
 use crate::score::ScoreDataType;
 
@@ -15,6 +17,47 @@ pub struct ExpectedScores {
     pub evaluators: Vec<EvaluatorId>,
     /// Names of scores, whoever sends them.
     pub names: Vec<String>,
+}
+
+/// Columns of filters with the same value for each item of a run.
+const OF_RUN: [&str; 3] = ["experimentId", "datasetId", "isExperimentItemRootSpan"];
+
+impl Row for ExperimentRun {
+    fn cell(&self, column: &'static str) -> Cell<'_> {
+        match column {
+            "experimentId" => Cell::text(Some(&self.id)),
+            "datasetId" => Cell::text(self.dataset_id.as_deref()),
+            "isExperimentItemRootSpan" => Cell::Bool(true),
+            _ => Cell::Null,
+        }
+    }
+}
+
+/// Whether a rule scores each item of the run: its filter reads only the run, nothing is sampled out, and it
+/// existed before the last item came.
+fn scores_each_item(rule: &Rule, run: &ExperimentRun) -> bool {
+    let filter = rule.filter.filter();
+    let mut conditions = filter.conditions.iter();
+    rule.enabled
+        && rule.target == TargetKind::Experiment
+        && 1.0 <= rule.sampling
+        && rule.created_at <= run.updated_at
+        && conditions.all(|each| each.column.is_some_and(|column| OF_RUN.contains(&column.id)))
+        && filter.matches(run)
+}
+
+impl ExpectedScores {
+    /// The evaluators of the rules that score each item of the run.
+    #[must_use]
+    pub fn of_rules<'r>(rules: impl IntoIterator<Item = &'r Rule>, run: &ExperimentRun) -> Self {
+        let rules = rules.into_iter().filter(|rule| scores_each_item(rule, run));
+        let assignments = rules.flat_map(|rule| &rule.assignments);
+        let mut evaluators: Vec<EvaluatorId> =
+            assignments.map(|assignment| assignment.evaluator_id.clone()).collect();
+        evaluators.sort_unstable();
+        evaluators.dedup();
+        Self { evaluators, names: Vec::new() }
+    }
 }
 
 /// The results of a run that have scores of a name.
