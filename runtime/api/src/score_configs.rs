@@ -5,7 +5,7 @@ use perpend_api_types::list::NumberedList;
 use perpend_domain::access::Permission::{ScoreConfigRead, ScoreConfigWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::ScoreDataType;
-use perpend_domain::score_config::{Category, ScoreConfig, boolean_categories};
+use perpend_domain::score_config::{Category, ScoreConfig, ScoreDirection, boolean_categories};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
@@ -21,6 +21,7 @@ use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/score-configs";
 const ONE: &str = "/api/public/score-configs/{configId}";
+const DIRECTION: &str = "/api/v1/score-directions/{scoreName}";
 const DATA_TYPES: [&str; 4] = ["NUMERIC", "BOOLEAN", "CATEGORICAL", "TEXT"];
 
 pub(super) fn routes(routes: &mut Routes) {
@@ -45,6 +46,13 @@ pub(super) fn routes(routes: &mut Routes) {
         ScoreConfigWrite,
     );
     routes.add(update.body::<ConfigPatch>(), update_config);
+    let direction = Operation::put(
+        "setScoreDirection",
+        DIRECTION,
+        "Set the better direction of a score in its newest score config, or in a new one",
+        ScoreConfigWrite,
+    );
+    routes.add(direction.body::<NewDirection>(), set_direction);
 }
 
 /// A category.
@@ -65,7 +73,19 @@ struct NewConfig {
     categories: Option<Vec<CategoryInput>>,
     min_value: Option<f64>,
     max_value: Option<f64>,
+    /// `higher_is_better` or `lower_is_better`; unknown when absent.
+    direction: Option<String>,
     description: Option<String>,
+}
+
+/// The direction of a score.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NewDirection {
+    /// `higher_is_better` or `lower_is_better`; unknown when `null`.
+    direction: Option<String>,
+    /// `NUMERIC` or `BOOLEAN`: the type of a new score config; `NUMERIC` when absent.
+    data_type: Option<String>,
 }
 
 /// Changes of a score config. At least one member is required.
@@ -77,7 +97,18 @@ struct ConfigPatch {
     categories: Option<Vec<CategoryInput>>,
     min_value: Option<f64>,
     max_value: Option<f64>,
+    /// `higher_is_better` or `lower_is_better`; `null` makes it unknown.
+    direction: Option<String>,
     description: Option<String>,
+}
+
+fn direction(raw: Option<String>) -> Result<Option<ScoreDirection>, Problem> {
+    let names: Vec<&str> = ScoreDirection::ALL.iter().map(|each| each.as_str()).collect();
+    let parse = |raw: String| {
+        let found = ScoreDirection::ALL.iter().find(|each| each.as_str() == raw);
+        found.copied().ok_or_else(|| Problem::body("direction", must_be_one_of(&names, &raw)))
+    };
+    raw.map(parse).transpose()
 }
 
 fn categories(list: Vec<CategoryInput>) -> Vec<Category> {
@@ -112,6 +143,8 @@ struct ConfigView {
     max_value: Option<f64>,
     /// Of `CATEGORICAL` and `BOOLEAN` scores.
     categories: Option<Vec<Category>>,
+    /// The better direction of the values; `null` if unknown.
+    direction: Option<ScoreDirection>,
     description: Option<String>,
 }
 
@@ -127,6 +160,7 @@ fn view(project: &ProjectId, config: &ScoreConfig) -> ConfigView {
         min_value: config.min_value,
         max_value: config.max_value,
         categories: config.categories.clone(),
+        direction: config.direction,
         description: config.description.clone(),
     }
 }
@@ -158,6 +192,7 @@ async fn create_config(
             ScoreDataType::Boolean => categories.or_else(|| Some(boolean_categories())),
             _ => categories,
         },
+        direction: direction(input.direction)?,
         description: input.description,
         created_at: now,
         updated_at: now,
@@ -194,6 +229,7 @@ async fn update_config(
     if patch.as_object().is_none_or(serde_json::Map::is_empty) {
         return Err(Problem::body("", "at least one field is required"));
     }
+    let clears_direction = patch.get("direction").is_some_and(Value::is_null);
     let patch: ConfigPatch = perpend_http_kit::extract::from_value(&patch)?;
     let mut config = find(&app, &caller.project, &id).await?;
     let seen = config.updated_at;
@@ -203,8 +239,42 @@ async fn update_config(
     config.max_value = patch.max_value.or(config.max_value);
     config.description = patch.description.or(config.description);
     config.categories = patch.categories.map(categories).or(config.categories);
+    config.direction = match clears_direction {
+        true => None,
+        false => direction(patch.direction)?.or(config.direction),
+    };
     config.updated_at = app.web.clock.now().max(seen.plus_millis(1));
     let config = checked(config)?;
     app.store.catalog.update_score_config(&caller.project, &config, seen).await?;
+    Ok(Answer(view(&caller.project, &config)))
+}
+
+async fn set_direction(
+    State(app): State<App>,
+    caller: Act,
+    Path(name): Path<String>,
+    Body(input): Body<NewDirection>,
+) -> Result<Answer<ConfigView>, Problem> {
+    let raw = input.data_type.as_deref().unwrap_or("NUMERIC");
+    let data_type = match raw {
+        "NUMERIC" => ScoreDataType::Numeric,
+        "BOOLEAN" => ScoreDataType::Boolean,
+        _ => return Err(Problem::body("dataType", must_be_one_of(&["NUMERIC", "BOOLEAN"], raw))),
+    };
+    let now = app.web.clock.now();
+    let new = checked(ScoreConfig {
+        id: app.web.ids.uuid().to_string(),
+        name,
+        data_type,
+        is_archived: false,
+        min_value: None,
+        max_value: None,
+        categories: None,
+        direction: direction(input.direction)?,
+        description: None,
+        created_at: now,
+        updated_at: now,
+    })?;
+    let config = app.store.catalog.set_score_direction(&caller.project, new).await?;
     Ok(Answer(view(&caller.project, &config)))
 }

@@ -1,7 +1,8 @@
 //! Score configs: constraints on the scores of a name.
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::score_config::ScoreConfig;
+use perpend_domain::score::ScoreDataType;
+use perpend_domain::score_config::{ScoreConfig, ScoreDirection, boolean_categories};
 use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
@@ -9,17 +10,17 @@ use perpend_db::{Arg, PageQuery, checked, from_json, to_json, value_list};
 use perpend_domain::list::{NumberedPage, Paging};
 
 const COLUMNS: &str = "id, name, data_type, is_archived, min_value, max_value, categories, \
-    description, created_at, updated_at";
+    direction, description, created_at, updated_at";
 const INSERT: &str = "
     INSERT INTO score_configs (project_id, id, name, data_type, is_archived, min_value, max_value,
-                               categories, description, created_at, updated_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+                               categories, direction, description, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 /// The time of the last change detects a concurrent change between reading and writing.
 const UPDATE: &str = "
     UPDATE score_configs
        SET name = $3, is_archived = $4, min_value = $5, max_value = $6, categories = $7,
-           description = $8, updated_at = $9
-     WHERE project_id = $1 AND id = $2 AND updated_at = $10";
+           direction = $8, description = $9, updated_at = $10
+     WHERE project_id = $1 AND id = $2 AND updated_at = $11";
 
 perpend_db::record! {
     struct ConfigRow {
@@ -30,6 +31,7 @@ perpend_db::record! {
         min_value: Option<f64>,
         max_value: Option<f64>,
         categories: Option<String>,
+        direction: Option<String>,
         description: Option<String>,
         created_at: i64,
         updated_at: i64,
@@ -40,6 +42,8 @@ impl TryFrom<ConfigRow> for ScoreConfig {
     type Error = Error;
 
     fn try_from(row: ConfigRow) -> Result<Self, Error> {
+        let direction = row.direction.as_deref();
+        let direction = direction.map(|raw| checked("score config", raw)).transpose()?;
         let categories = row.categories.as_deref();
         let categories = categories.map(|raw| from_json("score config", raw));
         Ok(Self {
@@ -50,6 +54,7 @@ impl TryFrom<ConfigRow> for ScoreConfig {
             min_value: row.min_value,
             max_value: row.max_value,
             categories: categories.transpose()?,
+            direction,
             description: row.description,
             created_at: Timestamp::from_micros(row.created_at),
             updated_at: Timestamp::from_micros(row.updated_at),
@@ -73,7 +78,7 @@ impl Catalog {
         config: &ScoreConfig,
     ) -> Result<(), Error> {
         let categories = categories(config)?;
-        let args: [Arg<'_>; 11] = [
+        let args: [Arg<'_>; 12] = [
             project.as_str().into(),
             config.id.as_str().into(),
             config.name.as_str().into(),
@@ -82,6 +87,7 @@ impl Catalog {
             config.min_value.into(),
             config.max_value.into(),
             categories.as_deref().into(),
+            config.direction.map(ScoreDirection::as_str).into(),
             config.description.as_deref().into(),
             config.created_at.as_micros().into(),
             config.updated_at.as_micros().into(),
@@ -100,7 +106,7 @@ impl Catalog {
         seen: Timestamp,
     ) -> Result<(), Error> {
         let categories = categories(config)?;
-        let args: [Arg<'_>; 10] = [
+        let args: [Arg<'_>; 11] = [
             project.as_str().into(),
             config.id.as_str().into(),
             config.name.as_str().into(),
@@ -108,6 +114,7 @@ impl Catalog {
             config.min_value.into(),
             config.max_value.into(),
             categories.as_deref().into(),
+            config.direction.map(ScoreDirection::as_str).into(),
             config.description.as_deref().into(),
             config.updated_at.as_micros().into(),
             seen.as_micros().into(),
@@ -141,6 +148,62 @@ impl Catalog {
             }
         }
         Ok(found)
+    }
+
+    /// The score configs with one of these names that are not archived, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn score_configs_by_name(
+        &self,
+        project: &ProjectId,
+        names: &[&str],
+    ) -> Result<Vec<ScoreConfig>, Error> {
+        let mut found: Vec<ScoreConfig> = Vec::new();
+        for chunk in names.chunks(200) {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM score_configs
+                  WHERE project_id = $1 AND is_archived = 0 AND name IN ({})",
+                value_list(chunk.len(), 2)
+            );
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            args.extend(chunk.iter().map(|name| Arg::from(*name)));
+            let rows: Vec<ConfigRow> = self.pool.select(&sql, &args).await?;
+            for row in rows {
+                found.push(row.try_into()?);
+            }
+        }
+        found.sort_by(|left, right| {
+            let newest = right.created_at.cmp(&left.created_at);
+            newest.then_with(|| right.id.cmp(&left.id))
+        });
+        Ok(found)
+    }
+
+    /// Sets the direction in the newest score config with the name of `new`, or else stores `new`.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if the config was changed meanwhile.
+    pub async fn set_score_direction(
+        &self,
+        project: &ProjectId,
+        new: ScoreConfig,
+    ) -> Result<ScoreConfig, Error> {
+        let found = self.score_configs_by_name(project, &[new.name.as_str()]).await?;
+        let has_direction = |config: &ScoreConfig| config.data_type != ScoreDataType::Text;
+        let Some(mut config) = found.into_iter().find(has_direction) else {
+            let mut new = new;
+            if new.data_type == ScoreDataType::Boolean {
+                new.categories = Some(boolean_categories());
+            }
+            self.create_score_config(project, &new).await?;
+            return Ok(new);
+        };
+        let seen = config.updated_at;
+        config.direction = new.direction;
+        config.updated_at = new.updated_at.max(seen.plus_millis(1));
+        self.update_score_config(project, &config, seen).await?;
+        Ok(config)
     }
 
     /// One score config.
@@ -193,6 +256,7 @@ mod tests {
             min_value: None,
             max_value: None,
             categories: Some(vec![Category { value: 1.5, label: "go\"od".to_owned() }]),
+            direction: Some(ScoreDirection::LowerIsBetter),
             description: None,
             created_at: Timestamp::from_millis(at),
             updated_at: Timestamp::from_millis(at),
@@ -214,6 +278,30 @@ mod tests {
             let last = store.catalog.score_configs(&ours, page(3, 2)).await.unwrap();
             assert_eq!((last.items.len(), last.n_total), (0, 3));
             assert_eq!(store.catalog.score_config(&theirs, "one").await.unwrap(), None);
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_direction_is_set_in_the_newest_config_of_the_name_or_in_a_new_one() {
+        on_each_database(|store| async move {
+            let project = ProjectId::new("a").unwrap();
+            for (id, at) in [("one", 1), ("two", 2)] {
+                store.catalog.create_score_config(&project, &config(id, at)).await.unwrap();
+            }
+            let higher = ScoreConfig {
+                direction: Some(ScoreDirection::HigherIsBetter),
+                ..config("three", 9)
+            };
+            let set = store.catalog.set_score_direction(&project, higher.clone()).await.unwrap();
+            assert_eq!((set.id.as_str(), set.direction), ("two", higher.direction));
+            let other = ScoreConfig { name: "other".to_owned(), ..higher };
+            let set = store.catalog.set_score_direction(&project, other.clone()).await.unwrap();
+            assert_eq!(set, other);
+            let names = ["quality", "other"];
+            let found = store.catalog.score_configs_by_name(&project, &names).await.unwrap();
+            let ids: Vec<&str> = found.iter().map(|config| config.id.as_str()).collect();
+            assert_eq!(ids, ["three", "two", "one"]);
         })
         .await;
     }

@@ -68,6 +68,7 @@ pub const STEPS: &[Step] = &[
     step!("links by trace", "0052_links_by_trace.sql"),
     step!("dataset imports", "0053_dataset_imports.sql"),
     step!("server runs", "0054_server_runs.sql"),
+    step!("score directions and gates", "0055_score_directions_and_gates.sql"),
 ];
 
 /// The version of a database with all steps.

@@ -209,3 +209,18 @@ pub fn expected_output_digest(value: &Value) -> Option<Digest> {
     let value = parsed.as_ref().unwrap_or(value);
     (!value.is_null()).then(|| Digest::of(canonical(value).as_bytes()))
 }
+
+/// The outcome of a gate of a run, as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GateRecord {
+    /// Its id, unique within the run.
+    pub id: String,
+    /// The run.
+    pub run_id: String,
+    /// `passed`, `failed` or `undecided`.
+    pub outcome: String,
+    /// The report as JSON.
+    pub report: Value,
+    /// The time of the gate.
+    pub created_at: Timestamp,
+}

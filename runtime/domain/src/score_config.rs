@@ -48,6 +48,8 @@ pub struct ScoreConfig {
     pub max_value: Option<f64>,
     /// For categorical and boolean ones.
     pub categories: Option<Vec<Category>>,
+    /// The better direction of its values; absent if unknown, and for texts.
+    pub direction: Option<ScoreDirection>,
     /// Description.
     pub description: Option<String>,
     /// Creation time.
@@ -80,6 +82,9 @@ impl ScoreConfig {
         if self.data_type == ScoreDataType::Correction {
             faults
                 .push(Issue::new("dataType", "NUMERIC, BOOLEAN, CATEGORICAL or TEXT is expected"));
+        }
+        if self.data_type == ScoreDataType::Text && self.direction.is_some() {
+            faults.push(Issue::new("direction", "a TEXT config has no direction"));
         }
         self.range_faults(&mut faults);
         self.category_faults(&mut faults);
@@ -188,6 +193,7 @@ mod tests {
             min_value: None,
             max_value: None,
             categories: None,
+            direction: None,
             description: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
@@ -217,7 +223,8 @@ mod tests {
         let mut text = config(ScoreDataType::Text);
         text.min_value = Some(0.0);
         text.name = "no/slash".to_owned();
-        assert_eq!(fields(&text), ["name", "minValue"]);
+        text.direction = Some(ScoreDirection::HigherIsBetter);
+        assert_eq!(fields(&text), ["name", "direction", "minValue"]);
 
         let mut boolean = config(ScoreDataType::Boolean);
         boolean.categories = Some(boolean_categories());

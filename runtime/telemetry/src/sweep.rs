@@ -43,6 +43,7 @@ const TABLES: &[TenantTable] = &[
     TenantTable::of_project("dataset_run_items", "project_id, run_id, id"),
     TenantTable::of_project("dataset_run_deletions", "project_id, run_id"),
     TenantTable::of_project("dataset_runs", "project_id, id"),
+    TenantTable::of_project("experiment_gates", "project_id, run_id, id"),
 ];
 
 const ANY_TRACES: &str =

@@ -4,6 +4,7 @@
 //! - **Idempotent.** Writing the same link of a run again changes nothing.
 //! - **Deleted runs stay deleted.** Spans that were recorded for a run before its deletion are not shown.
 
+mod gates;
 mod items;
 mod linked;
 mod list;

@@ -44,8 +44,10 @@ const PUT_LINK: &str = "
 const REMEMBER_DELETION: &str = "
     INSERT INTO dataset_run_deletions (project_id, run_id, deleted_at) VALUES ($1, $2, $3)
     ON CONFLICT (project_id, run_id) DO UPDATE SET deleted_at = excluded.deleted_at";
-/// Runs, their deletions and the places of media of one dataset.
-const DELETE_OF_DATASET: [&str; 2] = [
+/// Gates, runs and the places of media of one dataset.
+const DELETE_OF_DATASET: [&str; 3] = [
+    "DELETE FROM experiment_gates WHERE project_id = $1 AND run_id IN
+        (SELECT id FROM dataset_runs WHERE project_id = $1 AND dataset_id = $2)",
     "DELETE FROM dataset_runs WHERE project_id = $1 AND dataset_id = $2",
     "DELETE FROM media_item_links WHERE project_id = $1 AND dataset_id = $2",
 ];
@@ -54,6 +56,7 @@ const REMEMBER_DELETIONS: &str = "
     SELECT project_id, id, $3 FROM dataset_runs WHERE project_id = $1 AND dataset_id = $2
     ON CONFLICT (project_id, run_id) DO UPDATE SET deleted_at = excluded.deleted_at";
 const DELETE_RUN: &str = "DELETE FROM dataset_runs WHERE project_id = $1 AND id = $2";
+const DELETE_GATES: &str = "DELETE FROM experiment_gates WHERE project_id = $1 AND run_id = $2";
 
 /// Writes a run without links, inside the transaction of the caller. `false` if the dataset has a run of this name.
 ///
@@ -200,6 +203,7 @@ impl Telemetry {
         now: Timestamp,
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
+            query(DELETE_GATES).bind(project.as_str()).bind(id).execute(&mut tx).await?;
             query(DELETE_RUN).bind(project.as_str()).bind(id).execute(&mut tx).await?;
             query(REMEMBER_DELETION)
                 .bind(project.as_str())
