@@ -25,6 +25,7 @@ pub mod preset;
 pub mod preview;
 pub mod rule;
 pub mod score;
+pub mod server_run;
 pub mod session;
 pub mod trace;
 pub mod trace_search;

@@ -31,6 +31,7 @@ pub mod records;
 mod rule_preview;
 mod rules;
 mod score_configs;
+mod server_runs;
 mod skills;
 mod state;
 mod turns;
@@ -65,6 +66,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     datasets::routes(all);
     dataset_runs::routes(all);
     experiments::routes(all);
+    server_runs::routes(all);
     media::routes(all);
     skills::routes(all);
     feedback::routes(all);

@@ -17,6 +17,7 @@ use crate::plugin::Digest;
 use crate::prompt::PromptKind;
 use crate::score::{ScoreDataType, ScoreSource};
 use crate::score_config::ScoreDirection;
+use crate::server_run::RunState;
 use crate::time::Timestamp;
 
 fn text() -> ObjectBuilder {
@@ -64,7 +65,7 @@ macro_rules! names {
 names! {
     ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, LatePolicy, ExecutionState,
     CompletionReason, BudgetScope, BudgetWindow, OnReached, ItemStatus, TierOperator,
-    AttributeSource, PromptKind, ScoreDirection,
+    AttributeSource, PromptKind, RunState, ScoreDirection,
 }
 
 impl PartialSchema for Timestamp {

@@ -42,7 +42,7 @@ pub use read::StateCount;
 pub use replies::StoredReply;
 pub use server_runs::{
     ClaimedItem, FailedItem, ItemEnd, NewServerRun, RunChange, RunItem, RunLease, RunProgress,
-    ServerRun, insert_run,
+    ServerRun, delete_server_runs_of_dataset, insert_run,
 };
 pub use supersede::{SupersededExecution, replaced};
 pub use waiting::{FailedExecutionFilter, WaitingCount};

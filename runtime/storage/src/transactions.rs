@@ -21,7 +21,7 @@ use perpend_catalog::put_endpoint_secret;
 use perpend_db::Error;
 use perpend_executions::{
     EndReport, ExecutionEnd, Lease, LeaseEnd, MatchBatch, NewServerRun, Outcome, RunItem,
-    insert_run,
+    delete_server_runs_of_dataset, insert_run,
 };
 use perpend_telemetry::experiments::{delete_runs_of_dataset, insert_dataset_run};
 use perpend_telemetry::media::link_item;
@@ -116,6 +116,7 @@ impl Store {
             if !datasets::delete_dataset(&mut tx, project, id).await? {
                 return Ok(false);
             }
+            delete_server_runs_of_dataset(&mut tx, project, id).await?;
             delete_runs_of_dataset(&mut tx, project, id, now).await?;
         });
         Ok(true)

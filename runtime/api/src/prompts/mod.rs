@@ -1,6 +1,6 @@
 //! Prompts: versions, labels, tags, and included prompts.
 
-mod compose;
+pub(super) mod compose;
 mod list;
 mod view;
 mod write;

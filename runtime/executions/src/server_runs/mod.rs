@@ -114,3 +114,22 @@ pub async fn insert_run(
     }
     Ok(true)
 }
+
+/// Deletes the runs over a dataset with the states of their items, inside the transaction of the caller.
+///
+/// # Errors
+/// When the database fails.
+pub async fn delete_server_runs_of_dataset(
+    tx: &mut Tx,
+    project: &ProjectId,
+    dataset_id: &str,
+) -> Result<(), Error> {
+    const ITEMS: &str = "
+        DELETE FROM server_run_items WHERE project_id = $1 AND run_id IN
+            (SELECT id FROM server_runs WHERE project_id = $1 AND dataset_id = $2)";
+    const RUNS: &str = "DELETE FROM server_runs WHERE project_id = $1 AND dataset_id = $2";
+    for sql in [ITEMS, RUNS] {
+        query(sql).bind(project.as_str()).bind(dataset_id).execute(tx).await?;
+    }
+    Ok(())
+}
