@@ -86,7 +86,7 @@ impl ListPosition {
 
 /// A page of a list that is read in both directions.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ListPage<T> {
+pub struct BidirectionalPage<T> {
     /// Newest first.
     pub items: Vec<T>,
     /// The cursor of the first row, if newer ones match.
@@ -99,13 +99,13 @@ pub struct ListPage<T> {
     pub total: Option<BoundedCount>,
 }
 
-impl<T> Default for ListPage<T> {
+impl<T> Default for BidirectionalPage<T> {
     fn default() -> Self {
         Self { items: Vec::new(), newer: None, older: None, stopped: None, total: None }
     }
 }
 
-impl<T> ListPage<T> {
+impl<T> BidirectionalPage<T> {
     /// From rows in the order in which they were read, which is oldest first if the position is backwards. `has_more` is set if
     /// further rows match in this direction.
     pub fn read(
@@ -191,15 +191,15 @@ mod tests {
     #[test]
     fn a_page_is_newest_first_and_has_cursors_where_rows_follow() {
         let cursor = |at: &i64| Cursor { at: Timestamp::from_micros(*at), id: at.to_string() };
-        let ends = |page: &ListPage<i64>| {
+        let ends = |page: &BidirectionalPage<i64>| {
             [&page.newer, &page.older].map(|end| end.as_ref().map(|end| end.id.clone()))
         };
-        let first = ListPage::read(vec![9, 8], &ListPosition::default(), true, cursor);
+        let first = BidirectionalPage::read(vec![9, 8], &ListPosition::default(), true, cursor);
         assert_eq!(ends(&first), [None, Some("8".to_owned())]);
         let after = ListPosition::after(cursor(&8));
-        let second = ListPage::read(vec![7, 6], &after, false, cursor);
+        let second = BidirectionalPage::read(vec![7, 6], &after, false, cursor);
         assert_eq!(ends(&second), [Some("7".to_owned()), None]);
-        let last = ListPage::read(vec![6, 7], &ListPosition::end(), true, cursor);
+        let last = BidirectionalPage::read(vec![6, 7], &ListPosition::end(), true, cursor);
         assert_eq!(
             (last.items.as_slice(), ends(&last)),
             ([7, 6].as_slice(), [Some("7".to_owned()), None])

@@ -2,7 +2,7 @@
 
 use perpend_domain::filter::Filter;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::list::{Cursor, ListPage, ListPosition};
+use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
 use perpend_domain::telemetry::{ObservationCursor, ObservationQuery, StoredObservation};
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
@@ -37,7 +37,7 @@ impl Telemetry {
         filter: &Filter,
         position: &ListPosition,
         (limit, max_tested): (u32, u64),
-    ) -> Result<ListPage<StoredObservation>, Error> {
+    ) -> Result<BidirectionalPage<StoredObservation>, Error> {
         let query = ObservationQuery {
             filter: filter.clone(),
             after: position.cursor.as_ref().and_then(observation_cursor),
@@ -60,10 +60,10 @@ impl Telemetry {
             list_cursor(observation.start, &observation.trace_id, &observation.id)
         };
         let total = BoundedCount { n: page.n_total, is_more: page.is_total_cut };
-        Ok(ListPage {
+        Ok(BidirectionalPage {
             stopped,
             total: query.with_total.then_some(total),
-            ..ListPage::read(page.items, position, has_more, cursor)
+            ..BidirectionalPage::read(page.items, position, has_more, cursor)
         })
     }
 

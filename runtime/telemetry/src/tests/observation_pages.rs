@@ -1,10 +1,10 @@
 //! Pages of the list of observations.
 
-use perpend_domain::list::{ListPage, ListPosition};
+use perpend_domain::list::{BidirectionalPage, ListPosition};
 
 use super::*;
 
-fn ids(page: &ListPage<StoredObservation>) -> Vec<String> {
+fn ids(page: &BidirectionalPage<StoredObservation>) -> Vec<String> {
     page.items.iter().map(|stored| stored.observation.id.to_string()).collect()
 }
 
