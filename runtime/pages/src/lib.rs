@@ -14,6 +14,8 @@ mod executions;
 mod experiments;
 mod export;
 mod groups;
+mod list;
+mod observations;
 mod overview;
 mod read;
 mod reference;
@@ -43,8 +45,11 @@ use perpend_http_kit::auth::{Authenticator, Requirement, use_session};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
 use perpend_http_kit::routes::{ApiDescription, PageRoute, Routes};
-use perpend_views::{SESSION_LIST, Section, TRACE_LIST, USER_LIST};
+use perpend_views::{OBSERVATION_LIST, SESSION_LIST, Section, TRACE_LIST, USER_LIST};
 
+use crate::list::export::export_list;
+use crate::list::page::list_page;
+use crate::observations::Observations;
 use crate::request::frame::Frame;
 use crate::request::query::Query;
 use crate::request::viewer::{Viewer, project_of_path, viewer};
@@ -64,6 +69,7 @@ pub fn login_url(web: &Web, origin: &str) -> String {
 fn suggestions_routes(routes: &mut Routes<App>) {
     let lists = [
         ("/project/{project}/_/traces/suggest", TraceRead, &TRACE_LIST),
+        ("/project/{project}/_/observations/suggest", TraceRead, &OBSERVATION_LIST),
         ("/project/{project}/_/sessions/suggest", TraceRead, &SESSION_LIST),
         ("/project/{project}/_/users/suggest", TraceRead, &USER_LIST),
         ("/project/{project}/_/scores/suggest", ScoreRead, &OF_SCORES),
@@ -78,12 +84,17 @@ fn suggestions_routes(routes: &mut Routes<App>) {
     }
 }
 
-/// Counts of new rows of the lists of sessions, users and scores.
+/// Counts of new rows of the lists of sessions, users, observations and scores.
 fn list_news_routes(routes: &mut Routes<App>) {
     let groups = traces::list_news::NewsList::Groups;
     let lists = [
         ("/project/{project}/_/sessions/news", TraceRead, groups(GroupKey::Session)),
         ("/project/{project}/_/users/news", TraceRead, groups(GroupKey::User)),
+        (
+            "/project/{project}/_/observations/news",
+            TraceRead,
+            traces::list_news::NewsList::Observations,
+        ),
         ("/project/{project}/_/scores/news", ScoreRead, traces::list_news::NewsList::Scores),
     ];
     for (path, needs, list) in lists {
@@ -100,6 +111,8 @@ fn list_news_routes(routes: &mut Routes<App>) {
 fn export_routes(routes: &mut Routes<App>) {
     let traces = PageRoute::get("/project/{project}/export/traces", TraceRead);
     routes.page(BySession, traces, traces::export::export_traces);
+    let observations = PageRoute::get("/project/{project}/export/observations", TraceRead);
+    routes.page(BySession, observations, export_list::<Observations>);
     let groups = [
         ("/project/{project}/export/sessions", GroupKey::Session),
         ("/project/{project}/export/users", GroupKey::User),
@@ -157,6 +170,12 @@ fn form_routes(routes: &mut Routes<App>) {
     routes.page(BySession, bookmark, traces::marks::bookmark);
     let tag = PageRoute::post("/project/{project}/traces/{trace}", TraceMark);
     routes.page(BySession, tag, traces::marks::tag);
+}
+
+/// The list of observations.
+fn observation_routes(routes: &mut Routes<App>) {
+    let all = PageRoute::get("/project/{project}/observations", TraceRead);
+    routes.page(BySession, all, list_page::<Observations>);
 }
 
 /// Executions of rules.
@@ -232,6 +251,7 @@ fn redirect_routes(routes: &mut Routes<App>) {
     for short in [
         "/traces",
         "/traces/{trace}",
+        "/observations",
         "/sessions",
         "/sessions/{session}",
         "/users",
@@ -312,6 +332,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     );
     dataset_routes(&mut routes);
     experiment_routes(&mut routes);
+    observation_routes(&mut routes);
     execution_routes(&mut routes);
     value_routes(&mut routes);
     fragment_routes(&mut routes);

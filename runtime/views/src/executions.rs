@@ -10,6 +10,7 @@ use perpend_domain::time::Timestamp;
 use crate::format::{count, dollars, duration};
 use crate::layout::shell::{execution_href, href};
 use crate::lists::filter::StoppedSearch;
+use crate::lists::list::SelectFilter;
 use crate::lists::page_links::PageLinks;
 use crate::scores::score::{ResourceLink, ScoreView, Tone};
 use crate::urls::Parameter;
@@ -49,23 +50,6 @@ pub struct ExecutionsPage {
 impl ExecutionsPage {
     fn is_filtered(&self) -> bool {
         self.filters.iter().any(SelectFilter::is_set)
-    }
-}
-
-/// A filter with a fixed set of values.
-#[derive(Clone, Debug)]
-pub struct SelectFilter {
-    /// Query parameter.
-    pub name: &'static str,
-    /// Label.
-    pub label: &'static str,
-    /// Value, label and whether it is selected.
-    pub options: Vec<(String, Text, bool)>,
-}
-
-impl SelectFilter {
-    fn is_set(&self) -> bool {
-        self.options.iter().any(|(.., is_selected)| *is_selected)
     }
 }
 

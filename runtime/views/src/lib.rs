@@ -46,8 +46,8 @@ pub use crate::markup::{
 };
 pub use crate::urls::{
     ApiRequest, Columns, END, FilterableList, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment,
-    Parameter, ParsedColumns, ROWS, RowColumn, SESSION_LIST, Sort, TRACE_LIST, TracesQuery,
-    USER_LIST, UnknownParameters,
+    OBSERVATION_LIST, Parameter, ParsedColumns, ROWS, RowColumn, SESSION_LIST, Sort, TRACE_LIST,
+    TracesQuery, USER_LIST, UnknownParameters,
 };
 pub use datasets::dataset::{
     DatasetHead, DatasetItemsPage, DatasetRunsPage, DatasetSchemasPage, DatasetUsePage,
@@ -57,7 +57,7 @@ pub use datasets::editor::JsonEditor;
 pub use datasets::list::{DatasetLine, DatasetsPage, FolderLine};
 pub use executions::{
     AttemptLine, CallLine, ExecutionLine, ExecutionNames, ExecutionPage, ExecutionsPage, LogEntry,
-    RequeueForm, SelectFilter,
+    RequeueForm,
 };
 pub use experiments::address::{ComparedRun, ItemSelection, MAX_COMPARED, OutputDiff, RunsQuery};
 pub use experiments::chart::{RunChart, RunPoint};
@@ -82,14 +82,20 @@ pub use layout::shell::{
 };
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
 pub use lists::chips::{ScoreChip, score_chips};
+pub use lists::column::{Cell, CellContext, CellLayout, ExportedValue, ListColumn, ListTable};
 pub use lists::facets::{FacetsPage, FacetsView};
 pub use lists::filter::{
     EmptyListCounts, FilterView, MAX_EXPORTED, SearchProgress, StoppedSearch, TermChip,
 };
 pub use lists::focus::FocusView;
 pub use lists::groups::{GroupChip, GroupLine, GroupsPage, UserPage};
+pub use lists::list::{
+    ChosenColumns, ListAction, ListDeclaration, ListTexts, ListView, SelectFilter,
+};
 pub use lists::news::{NewsFragment, StateFragment};
+pub use lists::observations::{OBSERVATION_ROWS, ObservationLine};
 pub use lists::page_links::PageLinks;
+pub use lists::picker::ColumnPicker;
 pub use lists::search::{
     SearchContentsFragment, SearchEntry, SearchEntryGroup, SearchFragment, SearchPage,
     SearchResults,

@@ -15,7 +15,9 @@ mod traces_query;
 mod unknown_parameters;
 
 pub use columns::{CellKind, Column, Columns, MAX_COLUMNS, ParsedColumns, StandardColumn};
-pub use filterable_list::{FilterableList, SESSION_LIST, TRACE_LIST, USER_LIST, term_prefix};
+pub use filterable_list::{
+    FilterableList, OBSERVATION_LIST, SESSION_LIST, TRACE_LIST, USER_LIST, term_prefix,
+};
 pub use focus::{Focus, Moment, RANGES};
 pub use request::ApiRequest;
 pub use row_columns::RowColumn;

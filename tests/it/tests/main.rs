@@ -54,6 +54,7 @@ mod pages_executions;
 mod pages_exports;
 mod pages_forms;
 mod pages_groups;
+mod pages_observations;
 mod pages_places;
 mod pages_scores;
 mod pages_sessions;

@@ -86,6 +86,7 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
     assert_eq!(visitor.leads_to("/").await, *base);
     for path in [
         "/traces?q=level%3AERROR",
+        "/observations?q=level%3AERROR",
         "/sessions",
         "/users",
         "/rules",

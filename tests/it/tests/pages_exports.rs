@@ -1,4 +1,4 @@
-//! Downloads of the lists of traces, sessions, users and scores as CSV and JSON Lines.
+//! Downloads of the lists of traces, observations, sessions, users and scores as CSV and JSON Lines.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -30,12 +30,17 @@ async fn filled() -> TestApp {
             "id": format!("c{n}"), "traceId": format!("t{n}"), "name": format!("tone {n}"),
             "value": 0.5, "comment": "@a",
         });
+        let step = json!({
+            "id": format!("o{n}"), "traceId": format!("t{n}"), "name": format!("step {n}"),
+            "startTime": at, "endTime": at,
+        });
         [
+            json!({ "id": format!("oe{n}"), "type": "span-create", "timestamp": at, "body": step }),
             json!({ "id": format!("te{n}"), "type": "trace-create", "timestamp": at, "body": trace }),
             json!({ "id": format!("ce{n}"), "type": "score-create", "timestamp": at, "body": score }),
         ]
     });
-    let events: Vec<[Value; 2]> = events.collect();
+    let events: Vec<[Value; 3]> = events.collect();
     let batch = json!({ "batch": events.as_flattened() });
     let sent = app.client.json(Method::POST, "/api/public/ingestion", &batch);
     assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
@@ -100,9 +105,11 @@ type Case = (&'static str, &'static str, fn(&str) -> Vec<String>, &'static str, 
 async fn a_download_has_the_rows_of_all_pages_of_its_list_in_their_order() {
     let app = filled().await;
     let visitor = Visitor::of(&app).await;
-    let cases: [Case; 6] = [
+    let cases: [Case; 8] = [
         ("traces", "", rows, "name", N),
         ("traces", "q=name%3A~2&sort=timestamp", rows, "name", 31),
+        ("observations", "", rows, "name", N),
+        ("observations", "q=name%3A%5Estep+id%3A%7E2&cols=userId", rows, "name", 31),
         ("sessions", "", rows, "id", N),
         ("users", "", rows, "id", N_USERS),
         ("users", "q=id%3Au1", rows, "id", 1),
@@ -155,7 +162,7 @@ async fn cells_survive_a_csv_parser_and_formulas_are_neutralized() {
 async fn a_download_rejects_invalid_parameters_and_other_projects() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    for list in ["traces", "sessions", "users", "scores"] {
+    for list in ["traces", "observations", "sessions", "users", "scores"] {
         for query in [
             "",
             "format=",

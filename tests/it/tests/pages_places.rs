@@ -53,7 +53,16 @@ async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
         let page = shows(&format!("{section}?{focus}&env=staging"), [false, true, false]).await;
         let base = &visitor.base;
         let kept = "from=2026-03-01T00%3A00%3A00Z&to=2026-03-04T00%3A00%3A00Z&env=staging";
-        for path in ["", "/traces", "/sessions", "/users", "/scores", "/rules", "/executions"] {
+        for path in [
+            "",
+            "/traces",
+            "/observations",
+            "/sessions",
+            "/users",
+            "/scores",
+            "/rules",
+            "/executions",
+        ] {
             let link = format!("{base}{path}?{kept}");
             assert!(rail(&page).contains(&link), "{link}: {:?}", rail(&page));
         }

@@ -1,6 +1,7 @@
 //! API requests that return the rows of a page, if an operation does.
 
 use perpend_domain::evaluation::Execution;
+use perpend_domain::filter::{Condition, Filter};
 use perpend_domain::ids::{ExecutionId, TraceId};
 use perpend_domain::telemetry::{GroupKey, GroupQuery, ScoreQuery};
 use perpend_domain::time::Timestamp;
@@ -33,6 +34,22 @@ pub(crate) fn traces(
         ListPage::After(_) | ListPage::Before(_) | ListPage::Last => request
             .with_note("It returns the first page of this list; page=2 returns the second one."),
     }
+}
+
+/// The first page of the list of observations; absent for later pages, whose cursors differ.
+pub(crate) fn observations(
+    viewer: &Viewer,
+    filter: &Filter,
+    first_page_size: Option<u32>,
+) -> Option<ApiRequest> {
+    let conditions = filter.conditions.iter().filter_map(Condition::to_json);
+    let conditions: Vec<String> = conditions.map(|condition| condition.to_string()).collect();
+    let request = ApiRequest::new(&viewer.origin, "/api/public/v2/observations")
+        .with("limit", first_page_size?.to_string());
+    Some(match conditions.is_empty() {
+        true => request,
+        false => request.with("filter", format!("[{}]", conditions.join(","))),
+    })
 }
 
 /// One trace, with its observations and scores.

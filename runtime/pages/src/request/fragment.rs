@@ -26,8 +26,10 @@ pub(crate) fn page_of(address: &str) -> Option<String> {
     if let ["users", id, "trends"] = segments.as_slice() {
         return Some(with(&format!("/users/{id}"), "trends=1"));
     }
-    if let [list @ ("traces" | "scores" | "sessions" | "users"), "suggest" | "news"] =
-        segments.as_slice()
+    if let [
+        list @ ("traces" | "observations" | "scores" | "sessions" | "users"),
+        "suggest" | "news",
+    ] = segments.as_slice()
     {
         return Some(format!("{base}/{list}{query}"));
     }
@@ -64,6 +66,7 @@ mod tests {
             ("traces/suggest?q=na", "/traces?q=na"),
             ("users/suggest?q=na", "/users?q=na"),
             ("scores/news?q=na", "/scores?q=na"),
+            ("observations/news?q=na", "/observations?q=na"),
             ("users/a%2F/trends?env=b", "/users/a%2F?env=b&trends=1"),
             ("traces/t/peek", "/traces?peek=t"),
             ("experiments/r/news", "/experiments/r"),

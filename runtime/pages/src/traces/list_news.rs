@@ -1,4 +1,4 @@
-//! `GET P/_/sessions/news?received=`, and the same for users and scores: the number of rows received after an instant, in the
+//! `GET P/_/sessions/news?received=`, and the same for users, observations and scores: the number of rows received after an instant, in the
 //! time range and environments of the list. Pages poll it, so it reads the end of one index. The other parameters are those of
 //! the list, which the response links to; with `of`, it is the page of that session or user.
 
@@ -7,6 +7,7 @@ use axum::response::Response;
 use perpend_domain::telemetry::{GroupKey, GroupQuery, ScoreQuery};
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
+use perpend_telemetry::EnvironmentFilter;
 use perpend_views::{NewsFragment, Parameter, href, list_href, with_query};
 use serde::Deserialize;
 
@@ -23,6 +24,7 @@ pub(crate) struct ListNewsParams {
     of: String,
     q: String,
     n: String,
+    cols: String,
     name: String,
     fingerprint: String,
     trace: String,
@@ -34,6 +36,7 @@ pub(crate) struct ListNewsParams {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NewsList {
     Groups(GroupKey),
+    Observations,
     Scores,
 }
 
@@ -58,6 +61,13 @@ async fn count_new(
             };
             telemetry.groups_since(project, &query, only, since).await?
         }
+        NewsList::Observations => {
+            let among = match environments.as_slice() {
+                [] => EnvironmentFilter::Without(&INTERNAL_ENVIRONMENTS),
+                chosen => EnvironmentFilter::Only(chosen),
+            };
+            telemetry.observations_since(project, (from, to), among, since).await?
+        }
         NewsList::Scores => {
             let mut query = ScoreQuery { from, to, environments, ..ScoreQuery::default() };
             if params.own == "0" {
@@ -74,11 +84,13 @@ fn list_url(viewer: &Viewer, list: NewsList, params: ListNewsParams) -> String {
     let path = match list {
         NewsList::Groups(by) if !params.of.is_empty() => href(&base, by, &params.of),
         NewsList::Groups(by) => list_href(&base, by),
+        NewsList::Observations => format!("{base}/observations"),
         NewsList::Scores => format!("{base}/scores"),
     };
     let own = [
         ("q", params.q),
         ("n", params.n),
+        ("cols", params.cols),
         ("name", params.name),
         ("fingerprint", params.fingerprint),
         ("trace", params.trace),
@@ -112,6 +124,7 @@ pub(crate) async fn list_news_fragment(
                 ["session with new traces", "sessions with new traces"]
             }
             NewsList::Groups(GroupKey::User) => ["user with new traces", "users with new traces"],
+            NewsList::Observations => ["new observation", "new observations"],
             NewsList::Scores => ["new score", "new scores"],
         },
         is_filtered: is_narrowed.iter().any(|value| !value.is_empty()),

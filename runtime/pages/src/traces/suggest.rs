@@ -311,14 +311,14 @@ fn facet_of(list: &FilterableList, column: &Column) -> Option<FacetColumn> {
     Some(match (list.list, column.id) {
         (_, "environment") => FacetColumn::Environment,
         ("users", "id") | (_, "userId") => FacetColumn::User,
-        ("traces", "name") => FacetColumn::Name,
-        ("scores", "name") | ("traces", "score_names") => FacetColumn::Score,
-        ("traces", "tags") => FacetColumn::Tag,
-        ("traces", "kinds") => FacetColumn::Kind,
-        ("traces", "models") => FacetColumn::Model,
-        ("traces", "prompts") => FacetColumn::Prompt,
-        ("traces", "release") => FacetColumn::Release,
-        ("traces", "level") => FacetColumn::Level,
+        ("traces", "name") | ("observations", "traceName") => FacetColumn::Name,
+        ("scores", "name") | ("traces" | "observations", "score_names") => FacetColumn::Score,
+        ("traces" | "observations", "tags") => FacetColumn::Tag,
+        ("traces", "kinds") | ("observations", "type") => FacetColumn::Kind,
+        ("traces", "models") | ("observations", "model") => FacetColumn::Model,
+        ("traces", "prompts") | ("observations", "promptName") => FacetColumn::Prompt,
+        ("traces" | "observations", "release") => FacetColumn::Release,
+        ("traces" | "observations", "level") => FacetColumn::Level,
         _ => return None,
     })
 }

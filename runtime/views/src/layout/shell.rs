@@ -101,6 +101,8 @@ pub enum Section {
     Overview,
     /// Traces.
     Traces,
+    /// Observations.
+    Observations,
     /// Sessions.
     Sessions,
     /// Users.
@@ -154,6 +156,12 @@ static GROUPS: [SidebarGroup; 3] = [
         entries: &[
             entry(Section::Overview, "Overview", "", ("h", "M2 8l6-5 6 5M4 7v6h8V7")),
             entry(Section::Traces, "Traces", "/traces", ("t", "M2 4h7M5 8h9M8 12h5")),
+            entry(
+                Section::Observations,
+                "Observations",
+                "/observations",
+                ("o", "M2 4h2M6 4h8M2 8h2M6 8h8M2 12h2M6 12h8"),
+            ),
             entry(Section::Sessions, "Sessions", "/sessions", ("s", "M2 3h12v8H8l-3 3v-3H2z")),
             entry(
                 Section::Users,

@@ -26,6 +26,11 @@ pub(crate) const EXAMPLES: [(&str, &str); 8] = [
 /// Maximum number of rows of an exported list.
 pub const MAX_EXPORTED: usize = 100_000;
 
+/// Rows of a file with a list, in words.
+pub(crate) fn exported_rows(row: &str) -> String {
+    format!("all matching {row}s, at most {}", count(MAX_EXPORTED as u64))
+}
+
 /// Label of a filter column: the column heading, or else its id in words.
 pub(crate) fn title(id: &str) -> String {
     // `timestamp` has different headings in different lists.
@@ -179,7 +184,7 @@ impl FilterView {
 
     /// Rows of such a download, in words.
     pub(crate) fn exported_rows(&self) -> String {
-        format!("all matching {}s, at most {}", self.of.row, count(MAX_EXPORTED as u64))
+        exported_rows(self.of.row)
     }
 
     /// URL of the list without a parameter.

@@ -1,13 +1,17 @@
-//! Lists of traces, sessions and users: tables, filters, facets, links between pages.
+//! Lists: declared columns, tables, filters, facets, links between pages.
 
 pub(crate) mod chips;
+pub(crate) mod column;
 pub(crate) mod facets;
 pub(crate) mod filter;
 pub(crate) mod focus;
 pub(crate) mod groups;
+pub(crate) mod list;
 pub(crate) mod menu;
 pub(crate) mod news;
+pub(crate) mod observations;
 pub(crate) mod page_links;
+pub(crate) mod picker;
 pub(crate) mod search;
 pub(crate) mod suggest;
 pub(crate) mod table;

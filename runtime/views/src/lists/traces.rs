@@ -1,7 +1,7 @@
 //! The list of traces.
 
 use crate::markup::encode;
-use crate::urls::{Column, ListPage, MAX_LIST, ROWS, Sort, TRACE_LIST, TracesQuery};
+use crate::urls::{Column, ListPage, MAX_LIST, Sort, StandardColumn, TRACE_LIST, TracesQuery};
 use askama::Template;
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
@@ -14,6 +14,7 @@ use crate::lists::filter::{EmptyListCounts, FilterView, SearchProgress, StoppedS
 use crate::lists::focus::FocusView;
 use crate::lists::menu;
 use crate::lists::page_links::PageLinks;
+use crate::lists::picker::{ColumnPicker, PickerColumn, row_choices};
 use crate::lists::table::{ColumnHeading, Table};
 use crate::lists::trace_line::TraceLine;
 use crate::overview::trends::Trend;
@@ -63,21 +64,6 @@ pub struct TracesPage {
     pub peek: Option<Peek>,
     /// Setup instructions, if the project has no data.
     pub setup: Option<Setup>,
-}
-
-/// A column of the picker.
-struct PickerColumn {
-    name: String,
-    label: Text,
-    is_shown: bool,
-    /// URL of the list with this column moved one place to the left.
-    earlier: Option<String>,
-}
-
-impl PickerColumn {
-    fn of(column: &Column, is_shown: bool) -> Self {
-        Self { name: column.name(), label: column.label(), is_shown, earlier: None }
-    }
 }
 
 /// A time after all traces.
@@ -186,32 +172,33 @@ impl TracesPage {
         (list.len() <= MAX_LIST).then(|| list.to_owned())
     }
 
-    /// The columns of the picker, selected ones first.
-    fn picker_columns(&self) -> Vec<PickerColumn> {
-        let columns = &self.query.columns;
+    /// The form that chooses columns.
+    fn picker(&self) -> ColumnPicker {
+        let (query, base) = (&self.query, self.shell.base());
+        let columns = &query.columns;
+        let pick = |column: &Column, is_shown| PickerColumn {
+            name: column.name(),
+            label: column.label(),
+            is_fixed: *column == Column::Standard(StandardColumn::Trace),
+            is_shown,
+            earlier: None,
+        };
         let shown = columns.iter().enumerate().map(|(at, column)| {
-            let moved = TracesQuery { columns: columns.moved(at), ..self.query.clone() };
-            PickerColumn {
-                earlier: (0 < at).then(|| moved.first(self.shell.base())),
-                ..PickerColumn::of(column, true)
-            }
+            let moved = TracesQuery { columns: columns.moved(at), ..query.clone() };
+            let earlier = (0 < at).then(|| moved.first(base));
+            PickerColumn { earlier, ..pick(column, true) }
         });
-        let others = columns.others().map(|column| PickerColumn::of(&column, false));
-        shown.chain(others).collect()
-    }
-
-    /// Choices of the number of rows, and whether it is the current one.
-    fn rows(&self) -> [(u32, bool); ROWS.len()] {
-        let mut rows = ROWS;
-        rows.sort_unstable();
-        rows.map(|n| (n, n == self.query.n))
-    }
-
-    /// URL of the list with the default columns and number of rows.
-    fn default_columns_href(&self) -> String {
+        let others = columns.others().map(|column| pick(&column, false));
         let usual = TracesQuery::default();
-        let query = TracesQuery { columns: usual.columns, n: usual.n, ..self.query.clone() };
-        query.first(self.shell.base())
+        let default = TracesQuery { columns: usual.columns, n: usual.n, ..query.clone() };
+        ColumnPicker {
+            action: format!("{base}/traces"),
+            hidden_fields: query.hidden_fields(&["cols", "n"]),
+            columns: shown.chain(others).collect(),
+            rows: row_choices(query.n),
+            default_href: default.first(base),
+            has_named_columns: true,
+        }
     }
 
     /// First and last match at other times, and the URL of these matches.

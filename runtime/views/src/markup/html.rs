@@ -4,6 +4,7 @@ mod markdown;
 
 use std::fmt::{self, Write as _};
 
+use askama::Template;
 use askama::filters::HtmlSafe;
 
 /// Untrusted text. Control characters are displayed as visible symbols, so that text can neither hide nor reorder parts of the
@@ -87,6 +88,11 @@ impl Html {
     pub fn time(datetime: &str, shown: &str) -> Self {
         let [datetime, shown] = [datetime, shown].map(Self::text);
         Self(format!("<time datetime=\"{datetime}\">{shown}</time>"))
+    }
+
+    /// The markup of a template.
+    pub(crate) fn rendered(template: &impl Template) -> Result<Self, askama::Error> {
+        template.render().map(Self)
     }
 
     /// The markup text.

@@ -1,6 +1,6 @@
 //! The lists with a text filter, and the help texts of their filters.
 
-use perpend_domain::filter::{Column, GROUPS, TRACES};
+use perpend_domain::filter::{Column, GROUPS, OBSERVATIONS, TRACES};
 
 /// A list with a text filter.
 #[derive(Debug)]
@@ -32,6 +32,24 @@ pub static TRACE_LIST: FilterableList = FilterableList {
         ("Slow", "latency:>5"),
         ("Has session", "sessionId:set"),
         ("Has user", "userId:set"),
+    ],
+};
+
+/// The list of observations.
+pub static OBSERVATION_LIST: FilterableList = FilterableList {
+    list: "observations",
+    row: "observation",
+    columns: OBSERVATIONS,
+    example: "type:TOOL level:ERROR latency:>2",
+    help: "A word, or \"several words\", is searched in ids, names, inputs and outputs. Filter by scores of the observation itself \
+           with score.NAME:<0.5 or score.NAME:set, by called tools with calledToolNames:NAME, and by metadata with \
+           metadata.KEY:value.",
+    quick: &[
+        ("Errors", "level:ERROR"),
+        ("Generations", "type:GENERATION"),
+        ("Tools", "type:TOOL"),
+        ("Slow", "latency:>5"),
+        ("With tool calls", "toolCalls:>0"),
     ],
 };
 

@@ -33,6 +33,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Demo,
+            "keys_alone_lead_to_an_observation_in_its_trace",
+            opens_an_observation_by_keys,
+        ),
+        shared.test(
+            Place::Demo,
             "a_list_is_the_same_when_reloaded_and_in_a_second_window",
             keeps_its_state,
         ),
@@ -130,6 +135,27 @@ async fn filters_by_keys(visitor: &Visitor) -> Result<()> {
         )
         .await?;
     ensure!(browser.text(".terms .chip bdi").await? == "level:ERROR");
+    visitor.assert_quiet().await
+}
+
+async fn opens_an_observation_by_keys(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    browser.press("go").await?;
+    browser.wait_for("location.pathname.endsWith('/observations')").await?;
+    browser.press("/").await?;
+    browser.press("type:TOOL").await?;
+    browser.press(ENTER).await?;
+    browser.wait_for("location.search.includes('q=type%3ATOOL')").await?;
+    let name = browser.text("[data-rows] .name").await?;
+    browser.press("j").await?;
+    browser
+        .expect("document.activeElement === document.querySelector('[data-rows] .name')")
+        .await?;
+    browser.press(ENTER).await?;
+    browser.wait_for("location.search.includes('observation=')").await?;
+    browser.wait_for("document.querySelector('#detail h2') !== null").await?;
+    ensure!(browser.text("#detail h2").await? == name);
     visitor.assert_quiet().await
 }
 

@@ -90,6 +90,8 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("no-trace", "/traces?q=userId%3Anobody-at-all"),
         ("nothing-fits", "/traces?q=level%3AERROR&env=nowhere&from=-1h"),
         ("bad-filter", "/traces?q=latncy%3A%3E2+level%3AERROR"),
+        ("observations", "/observations"),
+        ("observations-without-match", "/observations?q=level%3AERROR&to=2020-01-01"),
         ("sessions", "/sessions"),
         ("session", "/sessions/chat-noor"),
         ("users", "/users"),

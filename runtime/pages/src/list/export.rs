@@ -1,0 +1,67 @@
+//! The list as a file, with the chosen columns. The parameters are those of the list.
+
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use perpend_domain::list::ListPosition;
+use perpend_http_kit::problem::Problem;
+use perpend_views::ListColumn;
+
+use crate::export::{
+    ExportColumn, ExportFormat, ExportedList, ExportedPage, PAGE_ROWS, reject_faults, respond,
+};
+use crate::list::params::ListRequest;
+use crate::list::source::{ListBounds, ListSource};
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+/// `GET P/export/{list}`
+pub(crate) async fn export_list<L: ListSource>(
+    State(app): State<App>,
+    viewer: Viewer,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let format = ExportFormat::from_query(raw.as_deref())?;
+    let request = ListRequest::<L>::new(&app, viewer, raw.as_deref())?;
+    reject_faults(&request.notices, &request.parsed)?;
+    let columns = exported_columns(&request.columns);
+    let name = L::declaration().texts.name;
+    let list = ListExport { request, position: ListPosition::default() };
+    respond(&app, (name, format), list, columns).await
+}
+
+struct ListExport<L: ListSource> {
+    request: ListRequest<L>,
+    position: ListPosition,
+}
+
+impl<L: ListSource> ExportedList for ListExport<L> {
+    type Row = L::Row;
+
+    async fn next_page(&mut self) -> Result<ExportedPage<L::Row>, Problem> {
+        let ListRequest { source, conditions, .. } = &self.request;
+        let bounds = ListBounds { limit: PAGE_ROWS, max_tested: L::MAX_TESTED };
+        let page = source.read(conditions, &self.position, bounds).await?;
+        let rows = source.rows(page.items).await?;
+        let next = page.stopped.or(page.older);
+        let is_last = next.is_none();
+        self.position = next.map(ListPosition::after).unwrap_or_default();
+        Ok(ExportedPage { rows, is_last })
+    }
+}
+
+/// The columns of a file. A column of the list with several values is several columns here.
+fn exported_columns<R: 'static>(chosen: &[&'static ListColumn<R>]) -> Vec<ExportColumn<R>> {
+    let mut columns: Vec<ExportColumn<R>> = Vec::new();
+    let mut add = |id: &'static str, heading: String, value: fn(&R) -> serde_json::Value| {
+        if columns.iter().all(|other| other.id() != id) {
+            columns.push(ExportColumn::new(id, heading, value));
+        }
+    };
+    for column in chosen {
+        add(column.id, column.heading(), column.value);
+        for &(id, heading, value) in column.further {
+            add(id, heading.to_owned(), value);
+        }
+    }
+    columns
+}

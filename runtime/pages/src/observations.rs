@@ -1,0 +1,105 @@
+//! `GET P/observations`: the observations of all traces, newest first, and the same list as a file.
+
+use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, Order, Test, find};
+use perpend_domain::list::{BidirectionalPage, ListPosition};
+use perpend_domain::telemetry::StoredObservation;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
+use perpend_telemetry::scores::ScoredSubject;
+use perpend_views::{ApiRequest, ListDeclaration, OBSERVATION_ROWS, ObservationLine, Text};
+
+use crate::list::source::{ListBounds, ListConditions, ListSource, OwnParameters};
+use crate::read;
+use crate::reference;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+/// Newest scores of an observation that a row shows.
+const MAX_SCORES: u32 = 50;
+
+/// The observations of a project.
+pub(crate) struct Observations {
+    app: App,
+    viewer: Viewer,
+}
+
+fn is_of_environment(condition: &Condition) -> bool {
+    let is_environment = condition.column.is_some_and(|own| own.id == "environment");
+    is_environment && !matches!(condition.test, Test::NoneOf(_))
+}
+
+/// All conditions, with the exclusion of internal environments unless environments are selected.
+fn whole_filter(conditions: &ListConditions) -> Filter {
+    let mut all = conditions.filter.conditions.clone();
+    let (from, to) = conditions.range;
+    for (order, at) in [(Order::AtLeast, from), (Order::Less, to)] {
+        let test = at.map(|at| Test::Time(order, at));
+        let column = find(OBSERVATIONS, "startTime");
+        all.extend(test.map(|test| Condition { column, test }));
+    }
+    if !conditions.environments.is_empty() {
+        let test = Test::AnyOf(conditions.environments.clone());
+        all.push(Condition { column: find(OBSERVATIONS, "environment"), test });
+    } else if !all.iter().any(is_of_environment) {
+        all.push(read::exclude_internal(OBSERVATIONS));
+    }
+    Filter { conditions: all }
+}
+
+impl ListSource for Observations {
+    type Item = StoredObservation;
+    type Row = ObservationLine;
+
+    const MAX_TESTED: u64 = read::MAX_TESTED;
+
+    fn declaration() -> &'static ListDeclaration<ObservationLine> {
+        &OBSERVATION_ROWS
+    }
+
+    fn new(app: &App, viewer: &Viewer, _: &OwnParameters, _: &mut Vec<Text>) -> Self {
+        Self { app: app.clone(), viewer: viewer.clone() }
+    }
+
+    async fn read(
+        &self,
+        conditions: &ListConditions,
+        position: &ListPosition,
+        bounds: ListBounds,
+    ) -> Result<BidirectionalPage<StoredObservation>, Problem> {
+        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+        let filter = whole_filter(conditions);
+        let bounds = (bounds.limit, bounds.max_tested);
+        Ok(telemetry.observations_from(project, &filter, position, bounds).await?)
+    }
+
+    async fn rows(&self, items: Vec<StoredObservation>) -> Result<Vec<ObservationLine>, Problem> {
+        let observations = items.iter().map(|stored| &stored.observation);
+        let subjects: Vec<ScoredSubject<'_>> =
+            observations.map(|own| ScoredSubject::Observation(&own.trace_id, &own.id)).collect();
+        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+        let scores = telemetry.newest_scores(project, &subjects, MAX_SCORES).await?;
+        let rows = items.into_iter().zip(scores);
+        Ok(rows.map(|(stored, scores)| ObservationLine { stored, scores }).collect())
+    }
+
+    fn time_of(item: &StoredObservation) -> Timestamp {
+        item.observation.start
+    }
+
+    fn api(
+        &self,
+        conditions: &ListConditions,
+        _: &[StoredObservation],
+        first_page_size: Option<u32>,
+    ) -> Vec<ApiRequest> {
+        let filter = whole_filter(conditions);
+        reference::equivalent_requests::observations(&self.viewer, &filter, first_page_size)
+            .into_iter()
+            .collect()
+    }
+
+    fn hides_internal(&self, conditions: &ListConditions) -> bool {
+        conditions.environments.is_empty()
+            && !conditions.filter.conditions.iter().any(is_of_environment)
+    }
+}

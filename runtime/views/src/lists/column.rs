@@ -1,0 +1,217 @@
+//! Columns that a list declares, and the table of their cells.
+//!
+//! A column has a name, a heading, the content of its cells on pages, and the values of its rows in files.
+
+use askama::Template;
+use perpend_domain::time::Timestamp;
+use serde_json::Value;
+
+use crate::layout::forms::FormContext;
+use crate::urls::Focus;
+use crate::{Html, Text};
+
+/// A column of a list with rows of this type.
+#[derive(Debug)]
+pub struct ListColumn<R: 'static> {
+    /// URL name, and name of the member in JSON files.
+    pub id: &'static str,
+    /// Heading.
+    pub label: &'static str,
+    /// Layout of its cells.
+    pub layout: CellLayout,
+    /// Whether it is shown unless columns are chosen.
+    pub is_default: bool,
+    /// Content of the cell of a row.
+    pub cell: fn(&R, &CellContext<'_>) -> Cell,
+    /// Value of a row in files.
+    pub value: fn(&R) -> Value,
+    /// Unit of the value; empty without one.
+    pub unit: &'static str,
+    /// Further values in files.
+    pub further: &'static [ExportedValue<R>],
+}
+
+/// A further value of a column in files: name of the member in JSON, heading in CSV, and the value of a row.
+pub type ExportedValue<R> = (&'static str, &'static str, fn(&R) -> Value);
+
+impl<R: 'static> ListColumn<R> {
+    pub(crate) const fn new(
+        (id, label): (&'static str, &'static str),
+        layout: CellLayout,
+        cell: fn(&R, &CellContext<'_>) -> Cell,
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self { id, label, layout, is_default: false, cell, value, unit: "", further: &[] }
+    }
+
+    /// Shows it by default.
+    pub(crate) const fn usual(self) -> Self {
+        Self { is_default: true, ..self }
+    }
+
+    pub(crate) const fn in_unit(self, unit: &'static str) -> Self {
+        Self { unit, ..self }
+    }
+
+    pub(crate) const fn with(self, further: &'static [ExportedValue<R>]) -> Self {
+        Self { further, ..self }
+    }
+
+    /// Heading in CSV files.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        match self.unit {
+            "" => self.label.to_owned(),
+            unit => format!("{} ({unit})", self.label),
+        }
+    }
+}
+
+/// The layout of the cells of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellLayout {
+    /// The link of the row, which is the first column and always shown.
+    Name,
+    /// Time.
+    Time,
+    /// Number.
+    Figure,
+    /// Scores.
+    Chips,
+    /// Short text on one line.
+    Line,
+    /// Text that wraps.
+    Plain,
+    /// Several elements.
+    Mixed,
+}
+
+impl CellLayout {
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Name => "what",
+            Self::Time => "time",
+            Self::Figure => "num",
+            Self::Chips => "chips",
+            Self::Line => "nowrap",
+            Self::Plain => "plain",
+            Self::Mixed => "",
+        }
+    }
+}
+
+/// Values of the page that cells need.
+#[derive(Clone, Copy, Debug)]
+pub struct CellContext<'a> {
+    /// Base URL of the project.
+    pub base: &'a str,
+    /// Time range and environments, which links preserve.
+    pub focus: &'a Focus,
+    /// Values of forms.
+    pub forms: &'a FormContext,
+}
+
+/// Content of a cell.
+#[derive(Clone, Debug)]
+pub enum Cell {
+    /// No content.
+    Empty,
+    /// Text.
+    Text(Text),
+    /// Text and URL of a link.
+    Link(Text, String),
+    /// A time, and whether its distance from now is shown too.
+    Time(Timestamp, bool),
+    /// Other markup.
+    Html(Html),
+}
+
+impl Cell {
+    /// A text cell; empty without text.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        match text.into() {
+            text if text.is_empty() => Self::Empty,
+            text => Self::Text(Text::from(text)),
+        }
+    }
+
+    /// A link; empty without text.
+    pub(crate) fn link(text: Option<&str>, href: impl FnOnce(&str) -> String) -> Self {
+        let text = text.filter(|text| !text.is_empty());
+        text.map_or(Self::Empty, |text| Self::Link(Text::from(text), href(text)))
+    }
+
+    /// Markup of a template. Rendering into memory fails only because of a bug in the template; then the cell is empty.
+    pub(crate) fn html(template: &impl Template) -> Self {
+        Html::rendered(template).map_or(Self::Empty, Self::Html)
+    }
+}
+
+/// The table of a page.
+#[derive(Clone, Debug)]
+pub struct ListTable {
+    /// URL name of the list, for the stored widths of its columns.
+    pub(crate) name: &'static str,
+    pub(crate) heads: Vec<TableHead>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+/// A heading.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableHead {
+    pub(crate) id: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) layout: CellLayout,
+}
+
+impl TableHead {
+    pub(crate) fn is_figure(&self) -> bool {
+        self.layout == CellLayout::Figure
+    }
+
+    /// Whether cells repeat the heading, for rows that are shown as cards.
+    pub(crate) fn is_labelled(&self) -> bool {
+        self.layout != CellLayout::Name
+    }
+
+    pub(crate) fn class(&self) -> &'static str {
+        self.layout.class()
+    }
+}
+
+impl ListTable {
+    /// The cells of these columns. `name` is the URL name of the list.
+    #[must_use]
+    pub fn new<R: 'static>(
+        name: &'static str,
+        columns: &[&'static ListColumn<R>],
+        rows: &[R],
+        context: &CellContext<'_>,
+    ) -> Self {
+        let head = |column: &&'static ListColumn<R>| TableHead {
+            id: column.id,
+            label: column.label,
+            layout: column.layout,
+        };
+        let cells = |row: &R| columns.iter().map(|column| (column.cell)(row, context)).collect();
+        Self {
+            name,
+            heads: columns.iter().map(head).collect(),
+            rows: rows.iter().map(cells).collect(),
+        }
+    }
+
+    /// Whether the page has no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The cells of a row with their headings.
+    pub(crate) fn cells<'t>(
+        &'t self,
+        row: &'t [Cell],
+    ) -> impl Iterator<Item = (&'t TableHead, &'t Cell)> {
+        self.heads.iter().zip(row)
+    }
+}

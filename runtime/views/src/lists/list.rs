@@ -1,0 +1,341 @@
+//! A list as it is declared, and its page.
+
+use askama::Template;
+
+use crate::lists::column::{ListColumn, ListTable};
+use crate::lists::filter::{FilterView, StoppedSearch};
+use crate::lists::focus::FocusView;
+use crate::lists::page_links::PageLinks;
+use crate::lists::picker::{ColumnPicker, PickerColumn, row_choices};
+use crate::markup::with_query;
+use crate::urls::{FilterableList, Focus, Parameter};
+use crate::{Section, Shell, Text};
+
+/// A list with rows of type `R`.
+#[derive(Debug)]
+pub struct ListDeclaration<R: 'static> {
+    /// Names and texts.
+    pub texts: ListTexts,
+    /// All columns, in their default order. The first one has the link of the row.
+    pub columns: &'static [ListColumn<R>],
+    /// The text filter, if it has one.
+    pub filter: Option<&'static FilterableList>,
+    /// Whether the open page polls the number of new rows.
+    pub has_news: bool,
+}
+
+/// Names and texts of a list.
+#[derive(Debug)]
+pub struct ListTexts {
+    /// URL name, such as `observations`.
+    pub name: &'static str,
+    /// Singular name of a row, such as `observation`.
+    pub row: &'static str,
+    /// Heading.
+    pub title: &'static str,
+    /// Section in the sidebar.
+    pub section: Section,
+    /// Explanation while the project has no rows.
+    pub empty: &'static str,
+    /// Label of a link below the explanation.
+    pub empty_label: &'static str,
+    /// Its path below the project.
+    pub empty_path: &'static str,
+}
+
+/// The chosen columns of a list.
+pub type ChosenColumns<R> = Vec<&'static ListColumn<R>>;
+
+impl<R: 'static> ListDeclaration<R> {
+    /// The columns with these names, and unknown names. Without names it is the default; the first column is always included.
+    #[must_use]
+    pub fn choose(&'static self, names: &str) -> (ChosenColumns<R>, Vec<String>) {
+        let mut chosen: ChosenColumns<R> = Vec::new();
+        let mut unknown = Vec::new();
+        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match self.columns.iter().find(|column| column.id == name) {
+                Some(column) if chosen.iter().any(|other| other.id == column.id) => {}
+                Some(column) => chosen.push(column),
+                None => unknown.push(name.to_owned()),
+            }
+        }
+        if chosen.is_empty() {
+            chosen = self.columns.iter().filter(|column| column.is_default).collect();
+        }
+        let first = self.columns.iter().take(1);
+        let missing: ChosenColumns<R> =
+            first.filter(|first| chosen.iter().all(|other| other.id != first.id)).collect();
+        (missing.into_iter().chain(chosen).collect(), unknown)
+    }
+
+    /// The `cols` parameter; absent for the default columns.
+    #[must_use]
+    pub fn columns_parameter(&self, chosen: &[&'static ListColumn<R>]) -> Option<Parameter> {
+        let own: Vec<&str> = chosen.iter().map(|column| column.id).collect();
+        let default = self.columns.iter().filter(|column| column.is_default);
+        let default: Vec<&str> = default.map(|column| column.id).collect();
+        (own != default).then(|| ("cols".into(), own.join(",")))
+    }
+
+    /// The names of all columns, for messages.
+    #[must_use]
+    pub fn column_names(&self) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|column| column.id).collect();
+        names.join(", ")
+    }
+
+    /// The form that chooses columns. `parameters` are the other query parameters of the list without its position.
+    #[must_use]
+    pub fn picker(
+        &'static self,
+        path: &str,
+        parameters: &[Parameter],
+        (chosen, n): (&[&'static ListColumn<R>], u32),
+    ) -> ColumnPicker {
+        let is_own = |name: &str| matches!(name, "cols" | "n");
+        let others = parameters.iter().filter(|(name, _)| !is_own(name));
+        let others: Vec<Parameter> = others.cloned().collect();
+        let pick = |column: &ListColumn<R>, is_shown| PickerColumn {
+            name: column.id.to_owned(),
+            label: Text::from(column.label),
+            is_fixed: self.columns.first().is_some_and(|first| first.id == column.id),
+            is_shown,
+            earlier: None,
+        };
+        let earlier = |at: usize| {
+            let mut moved = chosen.to_vec();
+            moved.swap(at - 1, at);
+            let rows = parameters.iter().filter(|(name, _)| name == "n").cloned();
+            let columns = self.columns_parameter(&moved);
+            let pairs: Vec<Parameter> = others.iter().cloned().chain(rows).chain(columns).collect();
+            with_query(path, &pairs)
+        };
+        let shown = chosen.iter().enumerate().map(|(at, column)| PickerColumn {
+            earlier: (0 < at).then(|| earlier(at)),
+            ..pick(column, true)
+        });
+        let is_chosen = |id: &str| chosen.iter().any(|column| column.id == id);
+        let rest = self.columns.iter().filter(|column| !is_chosen(column.id));
+        ColumnPicker {
+            action: path.to_owned(),
+            columns: shown.chain(rest.map(|column| pick(column, false))).collect(),
+            rows: row_choices(n),
+            default_href: with_query(path, &others),
+            hidden_fields: others,
+            has_named_columns: false,
+        }
+    }
+}
+
+/// The page of a list.
+#[derive(Clone, Debug, Template)]
+#[template(path = "list.html")]
+pub struct ListView {
+    /// Page frame.
+    pub shell: Shell,
+    /// Names and texts.
+    pub texts: &'static ListTexts,
+    /// Time range and environments, if the list has them.
+    pub focus: Option<FocusView>,
+    /// The text filter, if the list has one.
+    pub filter: Option<FilterView>,
+    /// Filters with fixed sets of values, for lists without a text filter.
+    pub selects: Vec<SelectFilter>,
+    /// URL of the list.
+    pub path: String,
+    /// Query parameters of the list without filter and position.
+    pub other_parameters: Vec<Parameter>,
+    /// Errors in the query string.
+    pub notices: Vec<Text>,
+    /// Progress of the search, if it stopped before the end.
+    pub stopped: Option<StoppedSearch>,
+    /// A form that applies to all matches.
+    pub action: Option<ListAction>,
+    /// Rows of this page.
+    pub table: ListTable,
+    /// The form that chooses columns.
+    pub picker: ColumnPicker,
+    /// Links to other pages.
+    pub page_links: PageLinks,
+    /// Position of the page in the list.
+    pub position: String,
+    /// Whether it is not the first page.
+    pub is_later: bool,
+    /// Whether the open page polls the number of new rows.
+    pub has_news: bool,
+    /// URL of the list with internal environments, if these are hidden.
+    pub with_internal: Option<String>,
+    /// Labels and URLs of the list as a file.
+    pub exports: [(&'static str, String); 2],
+}
+
+/// A filter with a fixed set of values.
+#[derive(Clone, Debug)]
+pub struct SelectFilter {
+    /// Query parameter.
+    pub name: &'static str,
+    /// Label.
+    pub label: &'static str,
+    /// Value, label and whether it is selected.
+    pub options: Vec<(String, Text, bool)>,
+}
+
+impl SelectFilter {
+    pub(crate) fn is_set(&self) -> bool {
+        self.options.iter().any(|(.., is_selected)| *is_selected)
+    }
+}
+
+/// A form that applies to all rows that match the filter.
+#[derive(Clone, Debug)]
+pub struct ListAction {
+    /// Action of the form.
+    pub action: String,
+    /// Names and values of its fields.
+    pub fields: Vec<(&'static str, String)>,
+    /// Label of its button.
+    pub label: String,
+}
+
+impl ListView {
+    /// Whether conditions are set.
+    fn is_filtered(&self) -> bool {
+        let has_terms = self.filter.as_ref().is_some_and(|filter| !filter.terms.is_empty());
+        let has_focus = self.focus.is_some() && self.shell.focus != Focus::default();
+        has_terms || has_focus || self.selects.iter().any(SelectFilter::is_set)
+    }
+
+    /// URL of the list without filter, with its other parameters.
+    fn first_page(&self) -> &str {
+        self.page_links.first.as_deref().unwrap_or("?")
+    }
+
+    /// Rows of a file, in words.
+    fn exported_rows(&self) -> String {
+        crate::lists::filter::exported_rows(self.texts.row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use perpend_domain::score::ScoreValue;
+    use perpend_domain::telemetry::{StoredObservation, TraceAttributes};
+    use perpend_domain::text_search::BoundedCount;
+    use perpend_domain::time::Timestamp;
+
+    use super::*;
+    use crate::lists::chips::tests::scored;
+    use crate::lists::column::CellContext;
+    use crate::pages_tests::{HOSTILE, checked, focus, hostile_observation, shell, text, typed};
+    use crate::{EmptyListCounts, OBSERVATION_LIST, OBSERVATION_ROWS, ObservationLine, TermChip};
+
+    fn line() -> ObservationLine {
+        let hostile = || Some(HOSTILE.to_owned());
+        let mut observation = hostile_observation();
+        observation.status_message = hostile();
+        let trace_attributes = Arc::new(TraceAttributes {
+            name: hostile(),
+            user_id: hostile(),
+            session_id: hostile(),
+            tags: vec![HOSTILE.to_owned()],
+            ..TraceAttributes::default()
+        });
+        let at = Timestamp::from_millis(0);
+        let score = scored(HOSTILE, ScoreValue::Numeric(0.5), Some("a"));
+        ObservationLine {
+            stored: StoredObservation {
+                observation,
+                created_at: at,
+                updated_at: at,
+                trace_attributes,
+            },
+            scores: vec![score],
+        }
+    }
+
+    fn view(lines: &[ObservationLine]) -> ListView {
+        let list = &OBSERVATION_ROWS;
+        let all: Vec<&str> = list.columns.iter().map(|column| column.id).collect();
+        let (columns, unknown) = list.choose(&all.join(","));
+        assert!(unknown.is_empty());
+        let shell = shell();
+        let (base, forms, time) = (shell.base().to_owned(), shell.forms.clone(), Focus::default());
+        let context = CellContext { base: &base, focus: &time, forms: &forms };
+        let parameters = [("q".into(), HOSTILE.to_owned())];
+        ListView {
+            texts: &list.texts,
+            focus: Some(focus()),
+            filter: Some(FilterView {
+                of: &OBSERVATION_LIST,
+                base: base.clone(),
+                q: HOSTILE.to_owned(),
+                terms: Vec::new(),
+                other_parameters: Vec::new(),
+                sorts: Vec::new(),
+                empty_counts: EmptyListCounts::default(),
+            }),
+            selects: Vec::new(),
+            path: typed(),
+            other_parameters: Vec::new(),
+            notices: vec![text(HOSTILE)],
+            stopped: None,
+            action: None,
+            table: ListTable::new(list.texts.name, &columns, lines, &context),
+            picker: list.picker("/p/observations", &parameters, (columns.as_slice(), 50)),
+            page_links: PageLinks::default(),
+            position: "1 of 1".to_owned(),
+            is_later: false,
+            has_news: true,
+            with_internal: Some(typed()),
+            exports: [("Export CSV", typed()), ("Export JSONL", typed())],
+            shell,
+        }
+    }
+
+    #[test]
+    fn a_list_of_observations_is_inert_with_all_columns() {
+        let html = checked(&view(&[line()]));
+        assert_eq!(html.matches("<th scope=\"col\"").count(), OBSERVATION_ROWS.columns.len());
+        assert!(html.contains("&observation=") || html.contains("?observation="), "{html}");
+        let other = view(&[]);
+        let empty = checked(&ListView { focus: None, ..other.clone() });
+        assert!(empty.contains("No observations yet"), "{empty}");
+        let mut filtered = other;
+        if let Some(filter) = &mut filtered.filter {
+            filter.terms.push(TermChip {
+                text: text("level:ERROR"),
+                problem: None,
+                without: String::new(),
+                corrected: None,
+                alone: Some(BoundedCount { n: 2, is_more: false }),
+            });
+        }
+        let none = checked(&filtered);
+        assert!(
+            none.contains("No observations match") && none.contains(": 2 observations"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn columns_are_chosen_by_name_with_the_first_one_always_included() {
+        let list = &OBSERVATION_ROWS;
+        let names = |raw: &str| {
+            let (columns, unknown) = list.choose(raw);
+            let parameter = list.columns_parameter(&columns).map(|(_, value)| value);
+            (parameter.unwrap_or_default(), unknown)
+        };
+        assert_eq!(names(""), (String::new(), Vec::new()), "the default is not printed");
+        let (parameter, unknown) = names("level, luck,userId,level");
+        assert_eq!((parameter.as_str(), unknown), ("name,level,userId", vec!["luck".to_owned()]));
+        let (columns, _) = list.choose("name,level,userId");
+        let rows = [("n".into(), "25".to_owned()), ("cols".into(), parameter)];
+        let picker = list.picker("/p/observations", &rows, (columns.as_slice(), 25));
+        let moved = picker.columns[2].earlier.as_deref();
+        assert_eq!(moved, Some("/p/observations?n=25&cols=name%2CuserId%2Clevel"));
+        assert_eq!(picker.columns.len(), list.columns.len());
+        assert_eq!(picker.default_href, "/p/observations");
+    }
+}

@@ -1,0 +1,372 @@
+//! The columns of the list of observations.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use perpend_domain::observation::{Level, Observation};
+use perpend_domain::quantity::Quantity;
+use perpend_domain::score::{Score, ScoreValue};
+use perpend_domain::telemetry::{GroupKey, StoredObservation};
+use perpend_domain::usage::{Side, side_of};
+use serde_json::Value;
+
+use crate::facts::total_tokens;
+use crate::format::{count, duration, kind_label};
+use crate::layout::shell::href;
+use crate::lists::chips::ScoreChip;
+use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn};
+use crate::lists::list::{ListDeclaration, ListTexts};
+use crate::{OBSERVATION_LIST, Section, Text, score_chips, segment, with_query};
+
+/// Maximum characters of a status message in a row.
+const MESSAGE: usize = 160;
+
+/// A row of the list of observations.
+#[derive(Clone, Debug)]
+pub struct ObservationLine {
+    /// The observation without content.
+    pub stored: StoredObservation,
+    /// Its scores, newest first.
+    pub scores: Vec<Score>,
+}
+
+/// The list of observations.
+pub static OBSERVATION_ROWS: ListDeclaration<ObservationLine> = ListDeclaration {
+    texts: ListTexts {
+        name: "observations",
+        row: "observation",
+        title: "Observations",
+        section: Section::Observations,
+        empty: "An observation is a step of a trace, such as a model call or a tool call. Observations are listed when the first \
+                trace arrives.",
+        empty_label: "Traces",
+        empty_path: "/traces",
+    },
+    columns: &COLUMNS,
+    filter: Some(&OBSERVATION_LIST),
+    has_news: true,
+};
+
+/// Link, level and kind of an observation.
+#[derive(Template)]
+#[template(path = "observation_name.html")]
+struct NameCell {
+    href: String,
+    name: Text,
+    kind: &'static str,
+    level: Option<(&'static str, &'static str)>,
+    message: Option<Text>,
+}
+
+/// The scores of an observation.
+#[derive(Template)]
+#[template(path = "observation_scores.html")]
+struct ScoresCell<'a> {
+    chips: Vec<ScoreChip>,
+    trace: &'a str,
+    base: &'a str,
+}
+
+impl ObservationLine {
+    fn observation(&self) -> &Observation {
+        &self.stored.observation
+    }
+
+    fn user(&self) -> Option<&str> {
+        let own = self.observation().user_id.as_deref().filter(|own| !own.is_empty());
+        own.or(self.stored.trace_attributes.user_id.as_deref())
+    }
+
+    fn session(&self) -> Option<&str> {
+        let own = self.observation().session_id.as_deref().filter(|own| !own.is_empty());
+        own.or(self.stored.trace_attributes.session_id.as_deref())
+    }
+
+    fn release(&self) -> Option<&str> {
+        let own = self.observation().release.as_deref().filter(|own| !own.is_empty());
+        own.or(self.stored.trace_attributes.release.as_deref())
+    }
+
+    fn prompt(&self) -> Option<&str> {
+        self.observation().prompt.as_ref().map(|prompt| prompt.name.as_str())
+    }
+
+    fn latency_us(&self) -> Option<i64> {
+        let observation = self.observation();
+        observation.end.map(|end| end.micros_since(observation.start))
+    }
+
+    fn first_token_us(&self) -> Option<i64> {
+        let observation = self.observation();
+        observation.completion_start.map(|at| at.micros_since(observation.start))
+    }
+
+    fn tokens(&self, side: Option<Side>) -> Option<u64> {
+        let usage = &self.observation().usage;
+        let Some(side) = side else {
+            return (!usage.is_empty()).then(|| total_tokens(usage));
+        };
+        let own = || usage.iter().filter(|(key, _)| side_of(key) == Some(side));
+        let n = own().map(|(_, n)| *n).sum::<Quantity>().to_u64();
+        own().next().is_some().then_some(n)
+    }
+
+    /// URL of the observation in its trace.
+    fn href(&self, context: &CellContext<'_>) -> String {
+        let observation = self.observation();
+        let path = format!("{}/traces/{}", context.base, segment(observation.trace_id.as_str()));
+        let own = ("observation", observation.id.as_str().to_owned());
+        let pairs: Vec<(&str, String)> =
+            std::iter::once(own).chain(context.focus.pairs()).collect();
+        with_query(&path, &pairs)
+    }
+}
+
+fn seconds(micros: Option<i64>) -> Value {
+    micros.map(|micros| micros as f64 / 1e6).into()
+}
+
+fn duration_cell(micros: Option<i64>) -> Cell {
+    Cell::text(micros.map(duration).unwrap_or_default())
+}
+
+fn count_cell(n: Option<u64>) -> Cell {
+    Cell::text(n.map(count).unwrap_or_default())
+}
+
+/// The beginning of a status message.
+fn shortened(message: Option<&str>) -> String {
+    let message = message.unwrap_or_default();
+    match message.char_indices().nth(MESSAGE) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
+    }
+}
+
+fn cost(line: &ObservationLine, _: &CellContext<'_>) -> Cell {
+    match line.observation().own_cost() {
+        sum if sum.is_empty() => Cell::Empty,
+        sum => Cell::text(crate::format::cost(sum)),
+    }
+}
+
+fn name(line: &ObservationLine, context: &CellContext<'_>) -> Cell {
+    let observation = line.observation();
+    let name = match observation.name.as_str() {
+        "" => Text::from("Unnamed observation"),
+        name => Text::from(name),
+    };
+    let message = observation.status_message.as_deref();
+    Cell::html(&NameCell {
+        href: line.href(context),
+        name,
+        kind: kind_label(observation.kind),
+        level: match observation.level {
+            Level::Error => Some(("bad", "error")),
+            Level::Warning => Some(("waiting", "warning")),
+            Level::Debug | Level::Default => None,
+        },
+        message: message.map(|message| Text::from(shortened(Some(message)))),
+    })
+}
+
+fn scores(line: &ObservationLine, context: &CellContext<'_>) -> Cell {
+    if line.scores.is_empty() {
+        return Cell::Empty;
+    }
+    let scores: Vec<&Score> = line.scores.iter().collect();
+    Cell::html(&ScoresCell {
+        chips: score_chips(&scores),
+        trace: line.observation().trace_id.as_str(),
+        base: context.base,
+    })
+}
+
+/// The newest value of each score name.
+fn newest_scores(line: &ObservationLine) -> Value {
+    let mut newest: BTreeMap<&str, &ScoreValue> = BTreeMap::new();
+    for score in line.scores.iter().rev() {
+        newest.insert(&score.written.name, &score.written.value);
+    }
+    let value = |value: &ScoreValue| match value {
+        ScoreValue::Numeric(number) => Value::from(*number),
+        ScoreValue::Boolean(truth) => Value::from(*truth),
+        ScoreValue::Categorical(text) | ScoreValue::Text(text) | ScoreValue::Correction(text) => {
+            Value::from(text.as_str())
+        }
+    };
+    newest.into_iter().map(|(name, of)| (name.to_owned(), value(of))).collect()
+}
+
+fn trace(line: &ObservationLine, context: &CellContext<'_>) -> Cell {
+    let id = line.observation().trace_id.as_str();
+    let name = line.stored.trace_attributes.name.as_deref().filter(|name| !name.is_empty());
+    let path = format!("{}/traces/{}", context.base, segment(id));
+    Cell::link(name.or(Some(id)), |_| with_query(&path, &context.focus.pairs()))
+}
+
+fn of_group(by: GroupKey, id: Option<&str>, context: &CellContext<'_>) -> Cell {
+    Cell::link(id, |id| format!("{}{}", href(context.base, by, id), context.focus.query()))
+}
+
+/// A link to the observations with this value.
+fn filtered(column: &str, value: Option<&str>, context: &CellContext<'_>) -> Cell {
+    let path = format!("{}/observations", context.base);
+    Cell::link(value, |value| {
+        let q = ("q", format!("{column}:{}", perpend_domain::query::printed(value)));
+        let pairs: Vec<(&str, String)> = std::iter::once(q).chain(context.focus.pairs()).collect();
+        with_query(&path, &pairs)
+    })
+}
+
+type Column = ListColumn<ObservationLine>;
+
+static COLUMNS: [Column; 24] = [
+    Column::new(("name", "Observation"), CellLayout::Name, name, |line| {
+        line.observation().name.as_str().into()
+    })
+    .usual()
+    .with(&[
+        ("id", "Id", |line| line.observation().id.as_str().into()),
+        ("traceId", "Trace id", |line| line.observation().trace_id.as_str().into()),
+        ("type", "Kind", |line| line.observation().kind.as_str().into()),
+        ("level", "Level", |line| line.observation().level.as_str().into()),
+    ]),
+    Column::new(
+        ("startTime", "Started"),
+        CellLayout::Time,
+        |line, _| Cell::Time(line.observation().start, true),
+        |line| line.observation().start.to_iso_micros().into(),
+    )
+    .usual(),
+    Column::new(("traceName", "Trace"), CellLayout::Plain, trace, |line| {
+        line.stored.trace_attributes.name.clone().into()
+    })
+    .usual(),
+    Column::new(
+        ("model", "Model"),
+        CellLayout::Plain,
+        |line, context| filtered("model", line.observation().model.as_deref(), context),
+        |line| line.observation().model.clone().into(),
+    )
+    .usual(),
+    Column::new(
+        ("latency", "Latency"),
+        CellLayout::Figure,
+        |line, _| duration_cell(line.latency_us()),
+        |line| seconds(line.latency_us()),
+    )
+    .in_unit("s")
+    .usual(),
+    Column::new(
+        ("timeToFirstToken", "First token"),
+        CellLayout::Figure,
+        |line, _| duration_cell(line.first_token_us()),
+        |line| seconds(line.first_token_us()),
+    )
+    .in_unit("s")
+    .usual(),
+    Column::new(
+        ("totalTokens", "Tokens"),
+        CellLayout::Figure,
+        |line, _| count_cell(line.tokens(None)),
+        |line| line.tokens(None).into(),
+    )
+    .usual(),
+    Column::new(("totalCost", "Cost"), CellLayout::Figure, cost, |line| {
+        line.observation().own_cost().exact().into()
+    })
+    .in_unit("USD")
+    .usual(),
+    Column::new(("scores", "Scores"), CellLayout::Chips, scores, newest_scores).usual(),
+    Column::new(
+        ("type", "Kind"),
+        CellLayout::Line,
+        |line, context| filtered("type", Some(line.observation().kind.as_str()), context),
+        |line| line.observation().kind.as_str().into(),
+    ),
+    Column::new(
+        ("level", "Level"),
+        CellLayout::Line,
+        |line, context| filtered("level", Some(line.observation().level.as_str()), context),
+        |line| line.observation().level.as_str().into(),
+    ),
+    Column::new(
+        ("userId", "User"),
+        CellLayout::Plain,
+        |line, context| of_group(GroupKey::User, line.user(), context),
+        |line| line.user().into(),
+    ),
+    Column::new(
+        ("sessionId", "Session"),
+        CellLayout::Plain,
+        |line, context| of_group(GroupKey::Session, line.session(), context),
+        |line| line.session().into(),
+    ),
+    Column::new(
+        ("environment", "Environment"),
+        CellLayout::Plain,
+        |line, _| Cell::text(line.observation().environment.as_str()),
+        |line| line.observation().environment.as_str().into(),
+    ),
+    Column::new(
+        ("id", "Id"),
+        CellLayout::Plain,
+        |line, _| Cell::text(line.observation().id.as_str()),
+        |line| line.observation().id.as_str().into(),
+    ),
+    Column::new(
+        ("traceId", "Trace id"),
+        CellLayout::Plain,
+        |line, _| Cell::text(line.observation().trace_id.as_str()),
+        |line| line.observation().trace_id.as_str().into(),
+    ),
+    Column::new(
+        ("inputTokens", "Input tokens"),
+        CellLayout::Figure,
+        |line, _| count_cell(line.tokens(Some(Side::Input))),
+        |line| line.tokens(Some(Side::Input)).into(),
+    ),
+    Column::new(
+        ("outputTokens", "Output tokens"),
+        CellLayout::Figure,
+        |line, _| count_cell(line.tokens(Some(Side::Output))),
+        |line| line.tokens(Some(Side::Output)).into(),
+    ),
+    Column::new(
+        ("promptName", "Prompt"),
+        CellLayout::Plain,
+        |line, context| filtered("promptName", line.prompt(), context),
+        |line| line.prompt().into(),
+    ),
+    Column::new(
+        ("calledToolNames", "Called tools"),
+        CellLayout::Plain,
+        |line, _| Cell::text(line.observation().called_tools.join(", ")),
+        |line| line.observation().called_tools.clone().into(),
+    ),
+    Column::new(
+        ("tags", "Tags"),
+        CellLayout::Plain,
+        |line, _| Cell::text(line.stored.trace_attributes.tags.join(", ")),
+        |line| line.stored.trace_attributes.tags.clone().into(),
+    ),
+    Column::new(
+        ("release", "Release"),
+        CellLayout::Plain,
+        |line, _| Cell::text(line.release().unwrap_or_default()),
+        |line| line.release().into(),
+    ),
+    Column::new(
+        ("version", "Version"),
+        CellLayout::Plain,
+        |line, _| Cell::text(line.observation().version.as_deref().unwrap_or_default()),
+        |line| line.observation().version.clone().into(),
+    ),
+    Column::new(
+        ("statusMessage", "Status message"),
+        CellLayout::Plain,
+        |line, _| Cell::text(shortened(line.observation().status_message.as_deref())),
+        |line| line.observation().status_message.clone().into(),
+    ),
+];
