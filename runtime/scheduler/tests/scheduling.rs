@@ -12,6 +12,7 @@ mod fairness;
 mod held;
 mod kills;
 mod leases;
+mod linked;
 mod loops;
 mod memory;
 mod model;
