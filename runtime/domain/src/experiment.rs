@@ -99,7 +99,8 @@ pub struct RunScore {
 pub struct RunResults {
     /// The run.
     pub run: ExperimentRun,
-    /// The active items of the dataset in the version that the run used; absent if the items are the client's own.
+    /// The active items of the dataset in the version that the run used, or those that the server was started for;
+    /// absent if the items are the client's own or the dataset is deleted.
     pub expected_items: Option<Vec<String>>,
     /// The results, by start.
     pub items: Vec<ItemResult>,

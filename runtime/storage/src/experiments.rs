@@ -44,7 +44,12 @@ impl Store {
             item.expected_output = by_id.get(item.item_id.as_str()).copied().flatten();
         }
         if results.run.dataset_name.is_some() {
-            results.expected_items = Some(expected.into_iter().map(|(id, _)| id).collect());
+            // A run that the server executes may use a part of the items.
+            let started = self.ledger.server_run_items(project, run_id).await?;
+            results.expected_items = Some(match started.is_empty() {
+                true => expected.into_iter().map(|(id, _)| id).collect(),
+                false => started,
+            });
         }
         Ok(Some(results))
     }

@@ -5,6 +5,7 @@
 //! - **An answer is stored before it is used.** An item whose answer is stored is not asked again.
 
 mod drive;
+mod expected;
 mod progress;
 
 use perpend_db::{Sized, Tx, query, to_json, value_rows};

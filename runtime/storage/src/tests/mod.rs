@@ -6,6 +6,7 @@ mod experiments;
 mod marks;
 mod replies;
 mod retention;
+mod run_results;
 mod statements;
 
 use std::collections::BTreeSet;
