@@ -73,6 +73,8 @@ mod response_cache;
 mod rest;
 mod rule_preview;
 mod scores;
+mod server_run_kills;
+mod server_runs;
 mod session_rules;
 mod skills;
 mod slow_senders;

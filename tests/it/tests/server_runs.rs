@@ -1,0 +1,379 @@
+//! Experiments that the server executes: over prompts and models, and over an endpoint of an application.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "the routes of a test application need no guard")]
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use perpend_db::DatabaseUrl;
+use perpend_domain::server_run::run_trace_id;
+use perpend_it::{TestApp, count};
+use perpend_storage::testing::TempDatabase;
+use serde_json::{Value, json};
+
+use crate::judge_kills::PRIVATE;
+use crate::judges::{call, connect};
+
+pub(crate) const EXPERIMENTS: &str = "/api/v1/experiments";
+const SECRET: &str = "a secret of the application";
+
+/// Creates a dataset with items of these ids and inputs.
+pub(crate) async fn dataset(app: &TestApp, name: &str, items: &[(String, Value)]) {
+    let body = json!({ "name": name });
+    let (status, made) = call(app, Method::POST, "/api/public/v2/datasets", body).await;
+    assert_eq!(status, 200, "{made}");
+    for (id, input) in items {
+        let body = json!({
+            "datasetName": name, "id": id, "input": input, "expectedOutput": "Paris",
+            "metadata": { "group": if id.ends_with('1') { "odd" } else { "even" } },
+        });
+        let (status, made) = call(app, Method::POST, "/api/public/dataset-items", body).await;
+        assert_eq!(status, 200, "{made}");
+    }
+}
+
+/// Items with a question each.
+pub(crate) fn questions(n: usize) -> Vec<(String, Value)> {
+    (0..n).map(|n| (format!("item-{n}"), json!({ "question": format!("Number {n}?") }))).collect()
+}
+
+pub(crate) async fn prompt(app: &TestApp, name: &str, text: &str) {
+    let body = json!({ "name": name, "prompt": text, "labels": ["production"] });
+    let (status, made) = call(app, Method::POST, "/api/public/v2/prompts", body).await;
+    assert_eq!(status, 200, "{made}");
+}
+
+/// Starts an experiment; its runs by id.
+pub(crate) async fn start(app: &TestApp, body: Value) -> Vec<String> {
+    let (status, started) = call(app, Method::POST, EXPERIMENTS, body).await;
+    assert_eq!(status, 201, "{started}");
+    assert!(started["experimentId"].is_string(), "{started}");
+    let runs = started["runs"].as_array().unwrap().iter();
+    runs.map(|run| run["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The status of a run once it has this state.
+pub(crate) async fn status(app: &TestApp, run: &str, state: &str) -> Value {
+    let path = format!("{EXPERIMENTS}/{run}/status");
+    app.wait_for(&path, |status| status["state"] == state).await.unwrap()
+}
+
+fn model(name: &str) -> Value {
+    json!({ "provider": "main", "model": name })
+}
+
+/// Runs a test on each database.
+async fn on_each(test: impl AsyncFn(TestApp)) {
+    for database in TempDatabase::each_migrated().await {
+        let url = match database.url() {
+            DatabaseUrl::Sqlite(_) => None,
+            DatabaseUrl::Postgres(url) => Some(url.clone()),
+        };
+        let mut settings = vec![PRIVATE];
+        settings.extend(url.as_deref().map(|url| ("database.url", url)));
+        test(TestApp::with(&settings).await.unwrap()).await;
+    }
+}
+
+async fn trace(app: &TestApp, run: &str, item: &str) -> Value {
+    let id = run_trace_id(run, item, 0, 0);
+    let answer = app.client.get(&format!("/api/public/traces/{id}")).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+#[tokio::test]
+async fn each_item_gets_a_result_per_model_and_rules_of_experiments_score_it() {
+    on_each(async |app| {
+        let replies = json!([
+            { "contains": "Number 2", "reply": "Rome", "usage": { "input": 10, "output": 2 } },
+            { "reply": "Paris", "usage": { "input": 10, "output": 2 } },
+        ]);
+        connect(&app, "main", replies).await;
+        let evaluator =
+            app.evaluator("perpend/text", "contains-any", json!({ "terms": ["Paris"] }));
+        let evaluator = evaluator.await.unwrap();
+        app.rule(&evaluator, json!({ "target": "experiment" })).await.unwrap();
+        let mut items = questions(3);
+        items.push(("lacking".to_owned(), json!({ "text": "no question" })));
+        dataset(&app, "capitals", &items).await;
+        prompt(&app, "answer", "Answer {{question}} in a word.").await;
+        let runs = start(
+            &app,
+            json!({
+                "dataset": "capitals", "prompts": [{ "name": "answer" }],
+                "models": [model("gpt-4o-mini"), model("gpt-4o")], "params": { "temperature": 0 },
+                "concurrency": 3, "runName": "first",
+            }),
+        );
+        let runs = runs.await;
+        assert_eq!(runs.len(), 2);
+        for run in &runs {
+            let status = status(&app, run, "completed").await;
+            assert_eq!((&status["completedCount"], &status["failedCount"]), (&json!(3), &json!(1)));
+            let failed = &status["failedItems"][0];
+            assert_eq!(
+                (&failed["itemId"], &failed["errorClass"]),
+                (&json!("lacking"), &json!("invalid_input"))
+            );
+            assert!(failed["errorMessage"].as_str().unwrap().contains("`question`"), "{failed}");
+            assert!(0.0 < status["costUsd"].as_f64().unwrap(), "{status}");
+        }
+        // Two of three answers of each run.
+        let path = "/api/public/v3/scores?fields=details,subject&limit=100";
+        let is_true =
+            |score: &&Value| score["value"] == true || score["value"].as_f64() == Some(1.0);
+        let n_true =
+            |scores: &Value| scores["data"].as_array().unwrap().iter().filter(is_true).count();
+        app.wait_for(path, |scores| n_true(scores) == 4 && 6 <= count(scores)).await.unwrap();
+        check_trace(&app, &runs[0]).await;
+        let links = "/api/public/experiment-items?fromStartTime=2020-01-01T00:00:00Z&limit=100";
+        let listed = app.client.get(links).await.unwrap().json();
+        assert_eq!(count(&listed), 8, "{listed}");
+        app.stop().await.unwrap();
+    })
+    .await;
+}
+
+/// The trace of an item has the root of the experiment and the call of the model.
+async fn check_trace(app: &TestApp, run: &str) {
+    let trace = trace(app, run, "item-2").await;
+    assert_eq!(trace["environment"], "perpend-prompt-experiment", "{trace}");
+    assert_eq!(trace["output"], "Rome", "{trace}");
+    let observations = trace["observations"].as_array().unwrap();
+    assert_eq!(observations.len(), 2, "{trace}");
+    let of_kind = |kind: &str| observations.iter().find(|own| own["type"] == kind).unwrap();
+    let (root, generation) = (of_kind("SPAN"), of_kind("GENERATION"));
+    assert_eq!(root["input"], json!({ "question": "Number 2?" }), "{root}");
+    assert_eq!(generation["parentObservationId"], root["id"]);
+    assert_eq!(generation["promptName"], "answer", "{generation}");
+    assert_eq!(generation["usageDetails"]["input"], 10, "{generation}");
+    assert_eq!(generation["modelParameters"]["temperature"], json!(0.0), "{generation}");
+}
+
+#[tokio::test]
+async fn an_estimate_names_items_that_lack_a_variable_and_starts_nothing() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", json!([{ "reply": "Paris" }])).await;
+    let mut items = questions(4);
+    items.push(("lacking".to_owned(), json!({ "question": null })));
+    dataset(&app, "capitals", &items).await;
+    prompt(&app, "answer", "Answer {{question}}").await;
+    let body = json!({
+        "dataset": "capitals", "prompts": [{ "name": "answer" }], "models": [model("gpt-4o-mini"), model("unpriced")],
+        "repetitions": 2, "dryRun": true,
+    });
+    let (status, estimate) = call(&app, Method::POST, EXPERIMENTS, body.clone()).await;
+    assert_eq!(status, 200, "{estimate}");
+    assert_eq!((&estimate["itemCount"], &estimate["callCount"]), (&json!(5), &json!(16)));
+    assert_eq!(estimate["estimatedCostUsd"], Value::Null, "the price of a model is unknown");
+    let run = &estimate["runs"][0];
+    assert!(0.0 < run["estimatedCostUsd"].as_f64().unwrap(), "{run}");
+    assert_eq!(run["unfilledItems"][0]["itemId"], "lacking", "{run}");
+    let id = run["id"].as_str().unwrap();
+    let missing = app.client.get(&format!("{EXPERIMENTS}/{id}/status")).await.unwrap();
+    assert_eq!(missing.status, 404);
+    let mut filtered = body;
+    filtered["itemFilter"] = json!([
+        { "type": "stringObject", "column": "metadata", "key": "group", "operator": "=", "value": "odd" },
+    ]);
+    let (_, estimate) = call(&app, Method::POST, EXPERIMENTS, filtered).await;
+    assert_eq!(estimate["itemCount"], 1, "{estimate}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_start_names_its_field() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", json!([{ "reply": "Paris" }])).await;
+    dataset(&app, "capitals", &questions(1)).await;
+    dataset(&app, "empty", &[]).await;
+    prompt(&app, "answer", "Answer {{question}}").await;
+    let good = json!({
+        "dataset": "capitals", "prompts": [{ "name": "answer" }], "models": [model("gpt-4o-mini")], "runName": "one",
+    });
+    let with = |change: Value| {
+        let mut body = good.clone();
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        body
+    };
+    for (change, expected, part) in [
+        (json!({ "dataset": "other" }), 404, "dataset"),
+        (json!({ "dataset": "empty" }), 400, "no active item"),
+        (json!({ "prompts": [] }), 400, "prompts"),
+        (json!({ "models": [] }), 400, "models"),
+        (json!({ "prompts": [{ "name": "other" }] }), 404, "other"),
+        (json!({ "prompts": [{ "name": "answer", "version": 9 }] }), 404, "version 9"),
+        (json!({ "models": [{ "provider": "other", "model": "m" }] }), 422, "other"),
+        (json!({ "models": [model("unpriced")], "maxUsd": 1 }), 422, "no price"),
+        (json!({ "maxUsd": 0 }), 400, "maxUsd"),
+        (json!({ "repetitions": 0 }), 400, "repetitions"),
+        (json!({ "concurrency": 201 }), 400, "concurrency"),
+        (json!({ "timeoutMs": 1 }), 400, "timeoutMs"),
+        (json!({ "itemIds": ["none"] }), 400, "itemIds[0]"),
+        (json!({ "itemIds": ["item-0", "item-0"] }), 400, "itemIds[1]"),
+        (json!({ "itemFilter": [{ "column": "color" }] }), 400, "itemFilter"),
+        (json!({ "endpoint": { "url": "http://example.com" } }), 400, "prompts"),
+        (json!({ "unknown": 1 }), 400, "unknown"),
+    ] {
+        let (status, answer) = call(&app, Method::POST, EXPERIMENTS, with(change)).await;
+        assert_eq!(status, expected, "{part}: {answer}");
+        assert!(answer.to_string().contains(part), "{part}: {answer}");
+    }
+    let url = json!({ "dataset": "capitals", "endpoint": { "url": "ftp://example.com" } });
+    let (status, answer) = call(&app, Method::POST, EXPERIMENTS, url).await;
+    assert!(status == 400 && answer.to_string().contains("scheme"), "{answer}");
+    let run = start(&app, good.clone()).await.remove(0);
+    let (status, answer) = call(&app, Method::POST, EXPERIMENTS, good).await;
+    assert_eq!((status, &answer["code"]), (409, &json!("name_conflict")), "{answer}");
+    crate::server_runs::status(&app, &run, "completed").await;
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_pauses_before_a_call_that_could_exceed_its_limit() {
+    on_each(async |app| {
+        // 0.15 US dollars per million tokens: 0.015 a call.
+        let usage = json!({ "input": 100_000, "output": 0 });
+        connect(&app, "main", json!([{ "reply": "Paris", "usage": usage }])).await;
+        dataset(&app, "capitals", &questions(8)).await;
+        prompt(&app, "answer", "Answer {{question}}").await;
+        let run = start(&app, json!({
+            "dataset": "capitals", "prompts": [{ "name": "answer" }], "models": [model("gpt-4o-mini")],
+            "maxUsd": 0.04, "concurrency": 1,
+        }));
+        let run = run.await.remove(0);
+        let paused = status(&app, &run, "paused").await;
+        assert_eq!(paused["pausedReason"], "MAX_USD_REACHED", "{paused}");
+        assert_eq!((&paused["completedCount"], &paused["failedCount"]), (&json!(2), &json!(0)));
+        assert!((paused["costUsd"].as_f64().unwrap() - 0.03).abs() < 1e-9, "{paused}");
+        let (code, cancelled) =
+            call(&app, Method::POST, &format!("{EXPERIMENTS}/{run}/cancel"), json!({})).await;
+        assert_eq!((code, &cancelled["state"]), (200, &json!("cancelled")), "{cancelled}");
+        let (code, refused) =
+            call(&app, Method::POST, &format!("{EXPERIMENTS}/{run}/resume"), json!({})).await;
+        assert_eq!(code, 409, "{refused}");
+        app.stop().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_run_waits_for_its_connection_and_continues_when_it_is_resumed() {
+    let app = TestApp::new().await.unwrap();
+    let unauthorized = json!([{ "error": { "status": 401 } }]);
+    connect(&app, "main", unauthorized).await;
+    dataset(&app, "capitals", &questions(5)).await;
+    prompt(&app, "answer", "Answer {{question}}").await;
+    let run = start(
+        &app,
+        json!({
+            "dataset": "capitals", "prompts": [{ "name": "answer" }], "models": [model("gpt-4o-mini")],
+        }),
+    );
+    let run = run.await.remove(0);
+    let paused = status(&app, &run, "paused").await;
+    assert_eq!(paused["pausedReason"], "LLM_CONNECTION_AUTH_INVALID", "{paused}");
+    connect(&app, "main", json!([{ "reply": "Paris" }])).await;
+    let (code, resumed) =
+        call(&app, Method::POST, &format!("{EXPERIMENTS}/{run}/resume"), json!({})).await;
+    assert_eq!(code, 200, "{resumed}");
+    let completed = status(&app, &run, "completed").await;
+    assert_eq!((&completed["completedCount"], &completed["failedCount"]), (&json!(5), &json!(0)));
+    app.stop().await.unwrap();
+}
+
+/// An application whose answers depend on the item; the ids of the items that it was called for.
+async fn application() -> (String, Arc<Mutex<Vec<String>>>) {
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&called);
+    let answer = async move |headers: HeaderMap, body: Bytes| -> Response {
+        let signature = headers["x-perpend-signature"].to_str().unwrap();
+        let seconds = signature.strip_prefix("t=").unwrap().split(',').next().unwrap();
+        let expected = perpend_http_client::signature(SECRET, seconds.parse().unwrap(), &body);
+        assert_eq!(signature, expected);
+        assert!(headers.contains_key("traceparent"));
+        let item: Value = serde_json::from_slice(&body).unwrap();
+        let id = item["itemId"].as_str().unwrap().to_owned();
+        noted.lock().unwrap().push(id.clone());
+        match id.as_str() {
+            "hangs" => std::future::pending().await,
+            "redirects" => (StatusCode::FOUND, [("location", "/other")], "").into_response(),
+            "large" => "x".repeat(30 << 20).into_response(),
+            "text" => "not JSON".into_response(),
+            "fails" => (StatusCode::INTERNAL_SERVER_ERROR, "broken").into_response(),
+            "wrong" => Json(json!({ "output": 1, "costUsd": "much" })).into_response(),
+            "plain" => Json(json!(["any", "JSON"])).into_response(),
+            _ => Json(json!({
+                "output": { "answer": item["input"]["question"] }, "traceId": "of-the-application",
+                "usage": { "input": 7, "output": 3 }, "costUsd": 0.25,
+            }))
+            .into_response(),
+        }
+    };
+    let router = Router::new().route("/answer", post(answer));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/answer", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (url, called)
+}
+
+#[tokio::test]
+async fn an_endpoint_answers_signed_items_and_its_faults_are_errors_of_items() {
+    on_each(async |app| {
+        let (url, called) = application().await;
+        let hostile = ["hangs", "redirects", "large", "text", "fails", "wrong"];
+        let mut items = questions(2);
+        items.extend(
+            hostile.iter().chain(&["plain"]).map(|id| ((*id).to_owned(), json!({ "question": "?" }))),
+        );
+        dataset(&app, "capitals", &items).await;
+        let endpoint = json!({ "url": url, "secret": SECRET });
+        let body = json!({ "dataset": "capitals", "endpoint": endpoint, "timeoutMs": 1000, "runName": "app" });
+        let run = start(&app, body).await.remove(0);
+        let status = status(&app, &run, "completed").await;
+        assert_eq!((&status["completedCount"], &status["failedCount"]), (&json!(3), &json!(6)), "{status}");
+        assert_eq!(status["costUsd"], json!(0.5), "{status}");
+        let failed = status["failedItems"].as_array().unwrap();
+        let failed_ids: BTreeSet<&str> =
+            failed.iter().map(|item| item["itemId"].as_str().unwrap()).collect();
+        assert_eq!(failed_ids, BTreeSet::from(hostile));
+        let message = |id: &str| {
+            let item = failed.iter().find(|item| item["itemId"] == id).unwrap();
+            item["errorMessage"].as_str().unwrap()
+        };
+        for (id, part) in [
+            ("hangs", "1000 ms"), ("redirects", "302"), ("large", "4 MiB"), ("text", "not JSON"),
+            ("fails", "500"), ("wrong", "costUsd"),
+        ] {
+            assert!(message(id).contains(part), "{id}: {}", message(id));
+        }
+        assert_eq!(called.lock().unwrap().len(), items.len(), "each item is posted once");
+        let answered = trace(&app, &run, "item-1").await;
+        assert_eq!(answered["output"], json!({ "answer": "Number 1?" }), "{answered}");
+        assert_eq!(answered["observations"].as_array().unwrap().len(), 2, "{answered}");
+        assert_eq!(trace(&app, &run, "plain").await["output"], json!(["any", "JSON"]));
+        let shown = app.client.get(&format!("{EXPERIMENTS}/{run}/status")).await.unwrap().text();
+        assert!(!shown.contains(SECRET));
+        app.stop().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_endpoint_at_a_private_address_that_is_not_allowed_pauses_the_run() {
+    let app = TestApp::new().await.unwrap();
+    dataset(&app, "capitals", &questions(2)).await;
+    let endpoint = json!({ "url": "http://127.0.0.1:9/" });
+    let run = start(&app, json!({ "dataset": "capitals", "endpoint": endpoint })).await.remove(0);
+    let paused = status(&app, &run, "paused").await;
+    assert_eq!(paused["pausedReason"], "ENDPOINT_UNREACHABLE", "{paused}");
+    assert_eq!(paused["pendingCount"], 2, "{paused}");
+    app.stop().await.unwrap();
+}
