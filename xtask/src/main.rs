@@ -13,6 +13,7 @@ mod pictures;
 mod plugins;
 mod program;
 mod progress;
+mod scratch;
 mod setup;
 mod shell;
 mod tests;

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::scratch::Scratch;
 use crate::setup::Variables;
 use crate::shell::{self, coloured};
 
@@ -29,12 +30,12 @@ const BUILD: &[&str] = &[
 ];
 /// Folders whose tests take longest, in this order: they start first, so that the last ones to end are short.
 const LONGEST: &[&str] = &[
-    "tests/it",
-    "tests/sdk",
-    "tests/guests",
-    "runtime/scheduler",
-    "runtime/worker-pool",
     "tests/browser",
+    "tests/it",
+    "runtime/scheduler",
+    "tests/guests",
+    "tests/sdk",
+    "runtime/worker-pool",
     "runtime/telemetry",
     "runtime/catalog",
     "runtime/storage",
@@ -50,6 +51,16 @@ struct Program {
     /// Folder and target, for messages.
     name: String,
     executable: PathBuf,
+}
+
+/// Files and variables that all programs share.
+struct RunContext<'v> {
+    perpend: PathBuf,
+    /// Folder of the output of each program.
+    logs: PathBuf,
+    /// Folder of temporary files, if it is in memory.
+    scratch: Option<Scratch>,
+    variables: &'v Variables,
 }
 
 /// The results of a build.
@@ -71,7 +82,8 @@ pub(crate) fn walk(variables: &Variables) -> anyhow::Result<bool> {
     let walk = walk.context("no program tests/browser walk was built")?;
     let logs = shell::target_dir()?.join("test-logs");
     std::fs::create_dir_all(&logs)?;
-    perform(walk, &perpend, &logs, variables)
+    let scratch = Scratch::new();
+    perform(walk, &RunContext { perpend, logs, scratch, variables })
 }
 
 /// Runs all test programs; `true` if all passed.
@@ -87,6 +99,7 @@ pub(crate) fn run(mut built: Built, variables: &Variables) -> anyhow::Result<boo
     let failed = Mutex::new(Vec::new());
     let logs = shell::target_dir()?.join("test-logs");
     std::fs::create_dir_all(&logs)?;
+    let context = RunContext { perpend, logs, scratch: Scratch::new(), variables };
     thread::scope(|scope| {
         let work = || -> anyhow::Result<()> {
             loop {
@@ -94,7 +107,7 @@ pub(crate) fn run(mut built: Built, variables: &Variables) -> anyhow::Result<boo
                 let Some(program) = next else {
                     return Ok(());
                 };
-                if !perform(&program, &perpend, &logs, variables)? {
+                if !perform(&program, &context)? {
                     lock(&failed).push(program.name);
                 }
             }
@@ -171,23 +184,22 @@ fn end(child: &mut Child) -> anyhow::Result<Option<ExitStatus>> {
 }
 
 /// Runs a test program as cargo does, from the folder of its package. Its output is shown if it failed.
-fn perform(
-    program: &Program,
-    perpend: &Path,
-    logs: &Path,
-    variables: &Variables,
-) -> anyhow::Result<bool> {
+fn perform(program: &Program, context: &RunContext<'_>) -> anyhow::Result<bool> {
     let started = Instant::now();
-    let log = logs.join(program.executable.file_name().unwrap_or_default());
+    let log = context.logs.join(program.executable.file_name().unwrap_or_default());
     let file = File::create(&log)?;
     // Most tests wait for a process or a limit.
     let n_threads = 2 * thread::available_parallelism().map_or(2, NonZeroUsize::get);
-    let mut child = Command::new(&program.executable)
+    let mut command = Command::new(&program.executable);
+    if let Some(scratch) = &context.scratch {
+        command.env("TMPDIR", scratch.path());
+    }
+    let mut child = command
         .arg(format!("--test-threads={n_threads}"))
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
-        .env("PERPEND_TEST_PROGRAM", perpend)
-        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .env("PERPEND_TEST_PROGRAM", &context.perpend)
+        .envs(context.variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
         .stderr(file)
