@@ -6,7 +6,7 @@ use crate::parse::{
     http_url, is_endpoint, name, number, public_key, request_headers, share, some_text,
 };
 use crate::setting::Setting;
-use crate::{Config, Confinement, Isolation, LogFormat};
+use crate::{Confinement, Isolation, LogFormat};
 
 /// A limit on one span.
 macro_rules! span_limit {
