@@ -37,7 +37,7 @@ use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
     self, DatasetRead, DatasetWrite, EvaluatorRead, EvaluatorWrite, ExperimentRead,
-    ExperimentWrite, ScoreRead, TraceMark, TraceRead,
+    ExperimentWrite, ScoreConfigWrite, ScoreRead, TraceMark, TraceRead,
 };
 use perpend_domain::telemetry::GroupKey;
 use perpend_http_kit::Web;
@@ -233,6 +233,13 @@ fn dataset_routes(routes: &mut Routes<App>) {
 fn experiment_routes(routes: &mut Routes<App>) {
     let all = PageRoute::get("/project/{project}/experiments", ExperimentRead);
     routes.page(BySession, all, experiments::list::list_page);
+    let compared = PageRoute::get("/project/{project}/experiments/compare", ExperimentRead);
+    routes.page(BySession, compared, experiments::compare::compare_page);
+    let item = "/project/{project}/experiments/compare/items/{item}";
+    let item = PageRoute::get(item, ExperimentRead);
+    routes.page(BySession, item, experiments::item::item_page);
+    let direction = PageRoute::post("/project/{project}/experiments/direction", ScoreConfigWrite);
+    routes.page(BySession, direction, experiments::direction::set_direction);
     let run = PageRoute::get("/project/{project}/experiments/{experiment}", ExperimentRead);
     routes.page(BySession, run, experiments::run::run_page);
     let run = PageRoute::get("/project/{project}/datasets/{dataset}/runs/{run}", ExperimentRead);

@@ -39,7 +39,8 @@ mod values;
 pub use askama::{Error, Template};
 
 pub use crate::format::{
-    TraceState, clock, cost, count, date, dollars, duration, number, plural, read_duration, size,
+    TraceState, clock, cost, count, date, dollars, duration, number, percent, plural,
+    read_duration, size,
 };
 pub use crate::markup::{
     Html, Text, decode_segment, encode, segment, with_query, without_volatile_parts,

@@ -15,7 +15,7 @@ use perpend_views::{
 };
 use serde::Deserialize;
 
-use crate::experiments::account::RunAccount;
+use crate::experiments::report::RunReport;
 use crate::request::cursor;
 use crate::request::query::Query;
 use crate::request::reply::page;
@@ -69,8 +69,8 @@ pub(crate) async fn list_page(
     let (after, _) = cursor::parse_position(&params.after, "", &mut notices);
     let is_later = after.is_some();
     let found = runs(&app, &viewer, &params, (after, PAGE)).await?;
-    let accounts = accounts(&app, &viewer, &found.items, &mut notices).await?;
-    let names = score_names(&accounts);
+    let reports = reports(&app, &viewer, &found.items, &mut notices).await?;
+    let names = score_names(&reports);
     let columns: Vec<&str> = names.iter().take(MAX_SCORES).map(String::as_str).collect();
     let base = viewer.base();
     let next = found.next.as_ref().map(|next| {
@@ -78,8 +78,8 @@ pub(crate) async fn list_page(
         ("Older", params.address(&base, &[("after", place.as_str())]))
     });
     let first = is_later.then(|| params.address(&base, &[]));
-    let lines = found.items.iter().zip(&accounts);
-    let lines = lines.map(|(run, account)| line(run, account.as_ref(), &columns, &base));
+    let lines = found.items.iter().zip(&reports);
+    let lines = lines.map(|(run, report)| line(run, report.as_ref(), &columns, &base));
     let datasets = datasets(&app, &viewer, &params.dataset).await?;
     let example = datasets.first().map_or("questions", |(_, name, _)| name.raw()).to_owned();
     let setup = match found.items.is_empty() {
@@ -95,7 +95,7 @@ pub(crate) async fn list_page(
         runs: lines.collect(),
         score_names: columns.iter().map(|name| Text::from(*name)).collect(),
         n_more_scores: names.len().saturating_sub(MAX_SCORES),
-        chart: chart(&found.items, &accounts, chart_name(&params.score, &names), &base),
+        chart: chart(&found.items, &reports, chart_name(&params.score, &names), &base),
         chart_links: names
             .iter()
             .map(|name| {
@@ -142,24 +142,26 @@ pub(super) async fn runs(
     Ok(found)
 }
 
-/// The account of each run; absent for runs beyond the limit of a page.
-async fn accounts(
+/// The report of each run; absent for runs beyond the limit of a page.
+async fn reports(
     app: &App,
     viewer: &Viewer,
     runs: &[RunSummary],
     notices: &mut Vec<Text>,
-) -> Result<Vec<Option<RunAccount>>, Problem> {
-    let mut accounts = Vec::with_capacity(runs.len());
+) -> Result<Vec<Option<RunReport>>, Problem> {
+    let mut reports = Vec::with_capacity(runs.len());
     let (mut n_results, mut n_left_out) = (0, 0_u64);
     for one in runs {
         n_results += one.totals.n_items;
-        if MAX_RESULTS < n_results && !accounts.is_empty() {
+        if MAX_RESULTS < n_results && !reports.is_empty() {
             n_left_out += 1;
-            accounts.push(None);
+            reports.push(None);
             continue;
         }
-        let results = app.store.run_results(&viewer.project, &one.run.id).await?;
-        accounts.push(results.map(|results| RunAccount::new(&results)));
+        reports.push(match app.store.run_results(&viewer.project, &one.run.id).await? {
+            Some(results) => Some(RunReport::of(app, &viewer.project, &results).await?),
+            None => None,
+        });
     }
     if 0 < n_left_out {
         notices.push(Text::from(format!(
@@ -167,14 +169,14 @@ async fn accounts(
             perpend_views::plural(n_left_out, "run")
         )));
     }
-    Ok(accounts)
+    Ok(reports)
 }
 
 /// Names of numeric scores, most frequent first.
-fn score_names(accounts: &[Option<RunAccount>]) -> Vec<String> {
+fn score_names(reports: &[Option<RunReport>]) -> Vec<String> {
     let mut n_by_name: BTreeMap<&str, usize> = BTreeMap::new();
-    for scores in accounts.iter().flatten().flat_map(|account| &account.scores) {
-        if !scores.values.is_empty() {
+    for scores in reports.iter().flatten().flat_map(|report| &report.scores) {
+        if scores.values.mean.is_some() {
             *n_by_name.entry(&scores.name).or_default() += 1;
         }
     }
@@ -191,7 +193,7 @@ fn chart_name<'n>(wanted: &str, names: &'n [String]) -> Option<&'n str> {
 
 fn line(
     one: &RunSummary,
-    account: Option<&RunAccount>,
+    report: Option<&RunReport>,
     columns: &[&str],
     base: &str,
 ) -> ExperimentLine {
@@ -200,11 +202,11 @@ fn line(
     if let Some(id) = &run.dataset_id {
         line = line.of_dataset((id, run.dataset_name.as_deref().unwrap_or(id)), base);
     }
-    let scores = columns.iter().map(|name| account?.score(name)?.estimate());
+    let scores = columns.iter().map(|name| report?.score(name));
     let scores = scores.collect();
-    let counts = account.map_or(
+    let counts = report.map_or(
         ItemCounts { n_seen: totals.n_items, n_failed: totals.n_errors, ..ItemCounts::default() },
-        |account| account.counts,
+        RunReport::counts,
     );
     line.with_items(counts, scores).with_figures(totals.cost_usd, totals.mean_latency_ms)
 }
@@ -212,15 +214,15 @@ fn line(
 /// The chart of a score over the runs of the page, oldest first; absent with fewer than two runs.
 fn chart(
     runs: &[RunSummary],
-    accounts: &[Option<RunAccount>],
+    reports: &[Option<RunReport>],
     name: Option<&str>,
     base: &str,
 ) -> Option<RunChart> {
     let name = name.filter(|_| 1 < runs.len())?;
-    let points = runs.iter().zip(accounts).rev().map(|(one, account)| RunPoint {
+    let points = runs.iter().zip(reports).rev().map(|(one, report)| RunPoint {
         name: Text::from(one.run.name.as_str()),
         href: run_href(base, &one.run.id),
-        estimate: account.as_ref().and_then(|account| account.score(name)?.estimate()),
+        estimate: report.as_ref().and_then(|report| report.score(name)),
     });
     Some(RunChart::new(name, &points.collect::<Vec<_>>()))
 }

@@ -1,10 +1,15 @@
 //! Experiments: runs, a run, comparisons of runs and gates.
 
-pub(crate) mod account;
+pub(crate) mod compare;
+mod comparison;
 mod contents;
 pub(crate) mod delete;
+pub(crate) mod direction;
+pub(crate) mod item;
 pub(crate) mod list;
+mod report;
 pub(crate) mod run;
+mod verdicts;
 
 use perpend_views::{PageLinks, count};
 

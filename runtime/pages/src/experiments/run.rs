@@ -10,6 +10,7 @@ use perpend_domain::experiment::{ItemResult, RunQuery, RunResults};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::time::Timestamp;
+use perpend_experiments::run_summary::ScoreSummary as SummaryOfScores;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
 use perpend_views::{
@@ -18,8 +19,8 @@ use perpend_views::{
 };
 use serde::Deserialize;
 
-use crate::experiments::account::RunAccount;
 use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
+use crate::experiments::report::{RunReport, item_values, score_estimate};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
@@ -96,7 +97,7 @@ pub(crate) async fn run_page(
     Query(params): Query<RunPageParams>,
 ) -> Result<Response, Problem> {
     let results = path.results(&app, &viewer).await?;
-    let account = RunAccount::new(&results);
+    let report = RunReport::of(&app, &viewer.project, &results).await?;
     let base = viewer.base();
     let href = run_href(&base, &results.run.id);
     let mut notices = Vec::new();
@@ -117,7 +118,8 @@ pub(crate) async fn run_page(
     };
     let run = &results.run;
     let is_live = app.web.clock.now().as_millis() - run.updated_at.as_millis() < LIVE_MS;
-    let news = format!("{base}/_/experiments/{}/news?n={}", segment(&run.id), account.n_results);
+    let news =
+        format!("{base}/_/experiments/{}/news?n={}", segment(&run.id), report.account.n_results);
     let view = RunPage {
         shell: viewer.shell(Section::Experiments),
         notices,
@@ -130,16 +132,16 @@ pub(crate) async fn run_page(
         }),
         created_at: run.created_at,
         updated_at: run.updated_at,
-        counts: account.counts,
-        n_results: account.n_results,
-        is_complete: account.is_complete,
-        cost_usd: account.cost_usd,
-        latency: account.latency,
+        counts: report.counts(),
+        n_results: report.account.n_results,
+        is_complete: report.account.is_complete,
+        cost_usd: report.figures.total_cost_usd,
+        latency: report.latency(),
         metadata: (!run.metadata.is_null()).then(|| {
             let pretty = serde_json::to_string_pretty(&run.metadata);
             Text::lines(pretty.unwrap_or_default())
         }),
-        scores: account.scores.iter().map(score_summary).collect(),
+        scores: report.scores.iter().map(|scores| score_summary(scores, &results)).collect(),
         run_scores: run_scores(&results),
         items,
         position: super::position(at, shown.len(), rows.len()),
@@ -157,13 +159,15 @@ pub(crate) async fn run_page(
     page(StatusCode::OK, &view)
 }
 
-fn score_summary(scores: &super::account::NamedScores) -> ScoreSummary {
-    let summary = ScoreSummary::new(&scores.name, [scores.n_scored, scores.n_missing]);
-    let summary = match scores.estimate() {
-        Some(estimate) => summary.with_mean(estimate, scores.stderr(), &scores.values),
+fn score_summary(scores: &SummaryOfScores, results: &RunResults) -> ScoreSummary {
+    let values = &scores.values;
+    let summary = ScoreSummary::new(&scores.name, [values.n, values.n_missing]);
+    let summary = match score_estimate(scores) {
+        Some(estimate) => summary.with_mean(estimate, values.stderr, &item_values(results, scores)),
         None => summary,
     };
-    summary.with_categories(&scores.categories)
+    let categories = scores.categories.iter().map(|one| (one.category.clone(), one.n));
+    summary.with_categories(&categories.collect::<Vec<_>>())
 }
 
 fn run_scores(results: &RunResults) -> Vec<RunScoreLine> {

@@ -71,6 +71,8 @@ pub struct DirectionForm {
     pub name: Text,
     /// The percent-encoded name.
     pub encoded: String,
+    /// The type of the scores.
+    pub data_type: &'static str,
 }
 
 /// An item of the comparison.

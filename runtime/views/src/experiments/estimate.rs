@@ -42,7 +42,19 @@ impl Unit {
         }
     }
 
+    /// The absolute value of a difference; shares in percentage points.
+    #[must_use]
+    pub fn amount(self, value: f64) -> String {
+        self.signed(value.abs()).trim_start_matches(['+', '±']).to_owned()
+    }
+
     /// A difference with its sign; shares in percentage points.
+    #[must_use]
+    pub fn signed(self, value: f64) -> String {
+        self.difference(value, value)
+    }
+
+    /// A difference with its sign, rounded like `mean`; shares in percentage points.
     pub(crate) fn difference(self, value: f64, mean: f64) -> String {
         let sign = match value {
             more if 0.0 < more => "+",

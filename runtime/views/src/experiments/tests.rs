@@ -200,7 +200,11 @@ fn a_comparison_is_inert_and_never_says_that_there_is_no_difference() {
         warnings: vec![text(HOSTILE)],
         level: "95 %".to_owned(),
         metrics: verdicts(),
-        undirected: vec![DirectionForm { name: text(HOSTILE), encoded: encode(HOSTILE) }],
+        undirected: vec![DirectionForm {
+            name: text(HOSTILE),
+            encoded: encode(HOSTILE),
+            data_type: "NUMERIC",
+        }],
         may_set_direction: true,
         segment_links: vec![(text(HOSTILE), typed(), true)],
         segments: vec![SegmentVerdicts {

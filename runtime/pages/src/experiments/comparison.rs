@@ -1,0 +1,275 @@
+//! Parameters and data of the pages that compare runs.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use perpend_domain::dataset::DatasetItem;
+use perpend_domain::experiment::RunResults;
+use perpend_domain::score_config::ScoreConfig;
+use perpend_experiments::compare;
+use perpend_experiments::comparison::{Comparison, DirectionSource, ItemComparison};
+use perpend_experiments::options::{CompareError, CompareOptions, ItemGroups, ScoreDefinition};
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading::apart;
+use perpend_views::{ItemSelection, OutputDiff, RunsQuery, Text};
+use serde_json::Value;
+
+use crate::request::reply::on_blocking_thread;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+/// Items of a dataset whose metadata keys are offered as segments.
+const SAMPLED_ITEMS: usize = 50;
+/// Offered metadata keys.
+const MAX_KEYS: usize = 12;
+
+/// Parsed query parameters of a comparison.
+#[derive(Debug, Default)]
+pub(super) struct ComparisonParams {
+    pub(super) query: RunsQuery,
+    /// Whether the runs were selected with a form, so that the URL is not that of the comparison.
+    pub(super) is_of_form: bool,
+    pub(super) notices: Vec<Text>,
+}
+
+impl ComparisonParams {
+    pub(super) fn new(raw: Option<&str>) -> Self {
+        let mut params = Self::default();
+        let mut selected = Vec::new();
+        let mut baseline = None;
+        for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
+            let text = value.trim();
+            let query = &mut params.query;
+            let mut fault = |expected: &str| {
+                let got: String = text.chars().take(100).collect();
+                let fault = format!("`{name}` must be one of {expected}; got `{got}`.");
+                params.notices.push(Text::from(fault));
+            };
+            match name.as_ref() {
+                "runs" => query.runs = RunsQuery::parse_runs(text),
+                "run" => selected.extend(RunsQuery::parse_runs(text)),
+                "baseline" => baseline = RunsQuery::parse_runs(text).into_iter().next(),
+                "base" if !text.is_empty() => query.base = Some(text.to_owned()),
+                "show" => match ItemSelection::parse(text) {
+                    Some(show) => query.show = show,
+                    None => {
+                        fault(
+                            "`regressed`, `improved`, `changed`, `errors`, `missing`, `disagree`",
+                        );
+                    }
+                },
+                "diff" => match OutputDiff::parse(text) {
+                    Some(diff) => query.diff = diff,
+                    None => fault("`expected`, `off`"),
+                },
+                "segment" if !text.is_empty() => query.segment = Some(text.to_owned()),
+                "at" => query.at = text.parse().unwrap_or_default(),
+                _ => {}
+            }
+        }
+        params.is_of_form = !selected.is_empty();
+        if params.is_of_form {
+            // Lists are sorted from new to old; the oldest run is the baseline.
+            params.query.runs = baseline.into_iter().chain(selected.into_iter().rev()).collect();
+        }
+        params
+    }
+}
+
+/// The compared runs and their comparison.
+#[derive(Debug)]
+pub(super) struct ComparedRuns {
+    pub(super) results: Vec<RunResults>,
+    pub(super) comparison: Comparison,
+}
+
+impl ComparedRuns {
+    /// Reads and compares the runs of a query; the inner error is a reason why they cannot be compared.
+    pub(super) async fn read(
+        app: &App,
+        viewer: &Viewer,
+        query: &RunsQuery,
+    ) -> Result<Result<Self, Text>, Problem> {
+        let n = query.runs.len();
+        if n < 2 || perpend_views::MAX_COMPARED < n {
+            return Ok(Err(Text::from(CompareError::NumberOfRuns { n }.to_string())));
+        }
+        let reads = query.runs.iter().map(|id| apart(app.store.run_results(&viewer.project, id)));
+        let mut results = Vec::with_capacity(n);
+        for (found, id) in futures_util::future::join_all(reads).await.into_iter().zip(&query.runs)
+        {
+            match found? {
+                Some(found) => results.push(found),
+                None => return Ok(Err(Text::from(format!("unknown run `{id}`")))),
+            }
+        }
+        let options = options(app, viewer, query, &results).await?;
+        let compared = on_blocking_thread(move || {
+            compare(&results, &options).map(|comparison| Self { results, comparison })
+        });
+        Ok(compared.await?.map_err(|error| Text::from(error.to_string())))
+    }
+
+    /// The items of a selection, largest regression first, or largest improvement first.
+    pub(super) fn selected(&self, show: ItemSelection) -> Vec<&ItemComparison> {
+        let items = self.comparison.items.iter().filter(|item| is_selected(item, show));
+        match show {
+            ItemSelection::Improved => items.rev().collect(),
+            _ => items.collect(),
+        }
+    }
+
+    /// The dataset of the runs.
+    pub(super) fn dataset(&self) -> Option<&str> {
+        self.results.first()?.run.dataset_id.as_deref()
+    }
+
+    /// The index of the baseline.
+    pub(super) fn base(&self) -> usize {
+        self.comparison.runs.iter().position(|run| run.is_base).unwrap_or_default()
+    }
+}
+
+/// Whether an item is part of a selection.
+pub(super) fn is_selected(item: &ItemComparison, show: ItemSelection) -> bool {
+    match show {
+        ItemSelection::All => true,
+        ItemSelection::Regressed => item.is_regressed,
+        ItemSelection::Improved => item.is_improved,
+        ItemSelection::Changed => item.is_changed,
+        ItemSelection::Errors => item.has_error,
+        ItemSelection::Missing => item.is_missing,
+        ItemSelection::Disagree => item.disagrees,
+    }
+}
+
+async fn options(
+    app: &App,
+    viewer: &Viewer,
+    query: &RunsQuery,
+    results: &[RunResults],
+) -> Result<CompareOptions, Problem> {
+    let scores = score_definitions(app, viewer, results).await?;
+    let mut options =
+        CompareOptions { base: query.base.clone(), scores, ..CompareOptions::default() };
+    if let Some(key) = &query.segment {
+        options.segments = Some(segments(app, viewer, key, results).await?);
+    }
+    Ok(options)
+}
+
+/// The definitions of the scores of the runs in their newest score configs.
+async fn score_definitions(
+    app: &App,
+    viewer: &Viewer,
+    results: &[RunResults],
+) -> Result<BTreeMap<String, ScoreDefinition>, Problem> {
+    let items = results.iter().flat_map(|run| &run.items);
+    let names: BTreeSet<&str> =
+        items.flat_map(|item| &item.scores).map(|score| score.name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let mut configs = app.store.catalog.score_configs_by_name(&viewer.project, &names).await?;
+    // Newest first: later ones replace earlier ones.
+    configs.reverse();
+    Ok(configs.into_iter().map(|config| (config.name.clone(), definition(config))).collect())
+}
+
+fn definition(config: ScoreConfig) -> ScoreDefinition {
+    let categories = config.categories.into_iter().flatten();
+    ScoreDefinition {
+        direction: config.direction.map(|direction| (direction, DirectionSource::ScoreConfig)),
+        categories: categories.map(|category| (category.label, category.value)).collect(),
+    }
+}
+
+/// The values of a metadata key by item.
+async fn segments(
+    app: &App,
+    viewer: &Viewer,
+    key: &str,
+    results: &[RunResults],
+) -> Result<ItemGroups, Problem> {
+    let ids: BTreeSet<&str> =
+        results.iter().flat_map(|run| &run.items).map(|item| item.item_id.as_str()).collect();
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let found = items(app, viewer, results, &ids).await?;
+    let values = found.iter().filter_map(|item| {
+        let value = scalar(item.metadata.as_object()?.get(key)?)?;
+        Some((item.id.clone(), value))
+    });
+    let values: HashMap<String, String> = values.collect();
+    Ok(ItemGroups { key: key.to_owned(), values })
+}
+
+/// The items of the dataset among these ids.
+async fn items(
+    app: &App,
+    viewer: &Viewer,
+    results: &[RunResults],
+    ids: &[&str],
+) -> Result<Vec<DatasetItem>, Problem> {
+    let Some(dataset) = results.first().and_then(|run| run.run.dataset_id.as_deref()) else {
+        return Ok(Vec::new());
+    };
+    let mut found = app.store.catalog.dataset_items_by_id(&viewer.project, ids).await?;
+    found.retain(|item| item.dataset_id == dataset);
+    Ok(found)
+}
+
+/// A text, number or truth value as text.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Metadata keys of the first items, most frequent first.
+pub(super) async fn metadata_keys(
+    app: &App,
+    viewer: &Viewer,
+    runs: &ComparedRuns,
+) -> Result<Vec<String>, Problem> {
+    let first = runs.comparison.items.iter().take(SAMPLED_ITEMS);
+    let ids: Vec<&str> = first.map(|item| item.item_id.as_str()).collect();
+    let mut n_by_key: BTreeMap<String, usize> = BTreeMap::new();
+    for item in items(app, viewer, &runs.results, &ids).await? {
+        for (key, value) in item.metadata.as_object().into_iter().flatten() {
+            if scalar(value).is_some() {
+                *n_by_key.entry(key.clone()).or_default() += 1;
+            }
+        }
+    }
+    let mut keys: Vec<(String, usize)> = n_by_key.into_iter().collect();
+    // The sort is stable: equally frequent keys stay sorted by name.
+    keys.sort_by(|a, b| b.1.cmp(&a.1));
+    Ok(keys.into_iter().take(MAX_KEYS).map(|(key, _)| key).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_selected_run_or_the_selected_baseline_comes_first() {
+        let params = ComparisonParams::new(Some("run=new&run=a%252Cb"));
+        assert_eq!(params.query.runs, ["a,b", "new"]);
+        assert!(params.is_of_form);
+        let params = ComparisonParams::new(Some("run=new&baseline=old"));
+        assert_eq!(params.query.runs, ["old", "new"]);
+        let params = ComparisonParams::new(Some("runs=a%252Cb,new&base=new&show=improved&at=25"));
+        assert_eq!(params.query.runs, ["a,b", "new"]);
+        assert_eq!(params.query.baseline(), Some("new"));
+        assert_eq!((params.query.show, params.query.at), (ItemSelection::Improved, 25));
+        assert!(!params.is_of_form && params.notices.is_empty());
+    }
+
+    #[test]
+    fn an_invalid_choice_adds_a_notice() {
+        let params = ComparisonParams::new(Some("runs=a,b&show=odd&diff=odd&at=x"));
+        let notices: Vec<&str> = params.notices.iter().map(Text::raw).collect();
+        assert!(notices[0].starts_with("`show` must be one of `regressed`"), "{notices:?}");
+        assert!(notices[1].starts_with("`diff` must be one of"), "{notices:?}");
+        assert_eq!((params.query.at, notices.len()), (0, 2));
+    }
+}
