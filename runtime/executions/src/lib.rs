@@ -34,7 +34,7 @@ pub use counts::RuleCount;
 pub use exchanges::{AttemptKey, CallKey, KeptResponse, NewExchange};
 pub use finish::{EndReport, LeaseEnd, count, end};
 pub use latest::LatestMeans;
-pub use list::{ExecutionFilter, ExecutionList};
+pub use list::ExecutionFilter;
 pub use matches::{MatchBatch, NewWatch, PlannedExecution, Watch, make};
 pub use outcome::{ExecutionEnd, Outcome};
 pub use queue::ExecutionQueue;

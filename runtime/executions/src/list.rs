@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use perpend_db::{Sized, query, value_list};
 use perpend_domain::evaluation::{EndReason, Execution, ExecutionState};
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
-use perpend_domain::list::Cursor;
+use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
 use perpend_domain::time::Timestamp;
 
 use super::row::{COLUMNS, ExecutionRow, id_bytes, id_of, state_code};
@@ -45,19 +45,6 @@ impl ExecutionFilter {
     }
 }
 
-/// A page of the list.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ExecutionList {
-    /// Newest first.
-    pub items: Vec<Execution>,
-    /// The cursor of the first execution, if newer ones match.
-    pub newer: Option<Cursor>,
-    /// The cursor of the last execution, if older ones match.
-    pub older: Option<Cursor>,
-    /// The position at which the search continues, if it stopped before the page was full.
-    pub stopped: Option<Cursor>,
-}
-
 fn cursor(execution: &Execution) -> Cursor {
     Cursor { at: execution.created_at, id: execution.made.id.to_string() }
 }
@@ -72,13 +59,14 @@ struct ListPart {
 }
 
 impl ListPart {
-    fn new(filter: &ExecutionFilter, position: Option<&Cursor>, is_backwards: bool) -> Self {
-        let start = if is_backwards { i64::MIN } else { i64::MAX };
-        let id = position.and_then(|cursor| ExecutionId::new(&cursor.id).ok());
+    fn new(filter: &ExecutionFilter, position: &ListPosition) -> Self {
+        let ListPosition { cursor, is_backwards } = position;
+        let start = if *is_backwards { i64::MIN } else { i64::MAX };
+        let id = cursor.as_ref().and_then(|cursor| ExecutionId::new(&cursor.id).ok());
         Self {
             is_failed: filter.state == Some(ExecutionState::Failed),
-            is_backwards,
-            at: position.map_or(start, |cursor| cursor.at.as_micros()),
+            is_backwards: *is_backwards,
+            at: cursor.as_ref().map_or(start, |cursor| cursor.at.as_micros()),
             id: id.and_then(|id| id_bytes(&id)).unwrap_or_default().to_vec(),
         }
     }
@@ -117,8 +105,7 @@ impl Ledger {
     /// Executions tested for one page if no index covers the filter.
     pub const MAX_TESTED: u32 = 10_000;
 
-    /// A page of at most `limit` executions after the position, or before it if `is_backwards`. Without a
-    /// position it is the first page, or the last one.
+    /// A page of at most `limit` executions.
     ///
     /// # Errors
     /// When the database fails.
@@ -126,10 +113,10 @@ impl Ledger {
         &self,
         project: &ProjectId,
         filter: &ExecutionFilter,
-        (position, is_backwards): (Option<&Cursor>, bool),
+        position: &ListPosition,
         limit: u32,
-    ) -> Result<ExecutionList, Error> {
-        let part = ListPart::new(filter, position, is_backwards);
+    ) -> Result<BidirectionalPage<Execution>, Error> {
+        let part = ListPart::new(filter, position);
         let n_wanted = i64::from(limit) + 1;
         let is_covered = filter.is_covered();
         let n_tested = if is_covered { n_wanted } else { i64::from(Self::MAX_TESTED) };
@@ -153,21 +140,8 @@ impl Ledger {
             true => None,
             false => self.last_tested(project, &part).await?,
         };
-        if is_backwards {
-            items.reverse();
-        }
-        let (first, last) = (items.first().map(cursor), items.last().map(cursor));
-        // The position is next to a page that was read before.
-        let (has_newer, has_older) = match is_backwards {
-            true => (has_more, position.is_some()),
-            false => (position.is_some(), has_more),
-        };
-        Ok(ExecutionList {
-            newer: first.filter(|_| has_newer),
-            older: last.filter(|_| has_older),
-            stopped,
-            items,
-        })
+        let page = BidirectionalPage::read(items, position, has_more, cursor);
+        Ok(BidirectionalPage { stopped, ..page })
     }
 
     /// The position of the last tested execution, if there may be more.

@@ -47,6 +47,7 @@ use perpend_http_kit::reading;
 use perpend_http_kit::routes::{ApiDescription, PageRoute, Routes};
 use perpend_views::{OBSERVATION_LIST, SESSION_LIST, Section, TRACE_LIST, USER_LIST};
 
+use crate::executions::list::Executions;
 use crate::list::export::export_list;
 use crate::list::page::list_page;
 use crate::observations::Observations;
@@ -126,6 +127,8 @@ fn export_routes(routes: &mut Routes<App>) {
         };
         routes.page(BySession, PageRoute::get(path, TraceRead), send);
     }
+    let executions = PageRoute::get("/project/{project}/export/executions", EvaluatorRead);
+    routes.page(BySession, executions, export_list::<Executions>);
     let scores = PageRoute::get("/project/{project}/export/scores", ScoreRead);
     routes.page(BySession, scores, scores::export::export_scores);
 }
@@ -181,7 +184,7 @@ fn observation_routes(routes: &mut Routes<App>) {
 /// Executions of rules.
 fn execution_routes(routes: &mut Routes<App>) {
     let all = PageRoute::get("/project/{project}/executions", EvaluatorRead);
-    routes.page(BySession, all, executions::list::list_page);
+    routes.page(BySession, all, list_page::<Executions>);
     let one = PageRoute::get("/project/{project}/executions/{execution}", EvaluatorRead);
     routes.page(BySession, one, executions::one::execution_page);
     let requeue =

@@ -1,4 +1,4 @@
-//! The list of executions and the page of one execution.
+//! Executions: the fields of one, and its page.
 
 use askama::Template;
 use perpend_domain::evaluation::{Attempt, Execution, ExecutionState, Target};
@@ -9,60 +9,13 @@ use perpend_domain::time::Timestamp;
 
 use crate::format::{count, dollars, duration};
 use crate::layout::shell::{execution_href, href};
-use crate::lists::filter::StoppedSearch;
-use crate::lists::list::SelectFilter;
-use crate::lists::page_links::PageLinks;
 use crate::scores::score::{ResourceLink, ScoreView, Tone};
-use crate::urls::Parameter;
 use crate::{Html, Shell, Text, encode, segment};
 
 /// Maximum characters of a message in a row.
 const MESSAGE: usize = 160;
 /// Characters of a shortened id.
 const ID: usize = 8;
-
-/// The list of executions of a project, newest first.
-#[derive(Clone, Debug, Template)]
-#[template(path = "executions.html")]
-pub struct ExecutionsPage {
-    /// Page frame.
-    pub shell: Shell,
-    /// URL of the list.
-    pub path: String,
-    /// The filters.
-    pub filters: Vec<SelectFilter>,
-    /// Other query parameters of the list.
-    pub other_parameters: Vec<Parameter>,
-    /// Errors in the query string.
-    pub notices: Vec<Text>,
-    /// Rows of this page.
-    pub lines: Vec<ExecutionLine>,
-    /// Progress of the search, if it stopped before the end.
-    pub stopped: Option<StoppedSearch>,
-    /// Form that requeues the failed executions of the filter.
-    pub requeue: Option<RequeueForm>,
-    /// Links to other pages.
-    pub page_links: PageLinks,
-    /// Whether it is not the first page.
-    pub is_later: bool,
-}
-
-impl ExecutionsPage {
-    fn is_filtered(&self) -> bool {
-        self.filters.iter().any(SelectFilter::is_set)
-    }
-}
-
-/// A form that requeues failed executions.
-#[derive(Clone, Debug)]
-pub struct RequeueForm {
-    /// Action.
-    pub action: String,
-    /// Names and values of its fields.
-    pub fields: Vec<(&'static str, String)>,
-    /// Label of its button.
-    pub label: String,
-}
 
 /// One execution.
 #[derive(Clone, Debug)]

@@ -57,8 +57,7 @@ pub use datasets::dataset::{
 pub use datasets::editor::JsonEditor;
 pub use datasets::list::{DatasetLine, DatasetsPage, FolderLine};
 pub use executions::{
-    AttemptLine, CallLine, ExecutionLine, ExecutionNames, ExecutionPage, ExecutionsPage, LogEntry,
-    RequeueForm,
+    AttemptLine, CallLine, ExecutionLine, ExecutionNames, ExecutionPage, LogEntry,
 };
 pub use experiments::address::{ComparedRun, ItemSelection, MAX_COMPARED, OutputDiff, RunsQuery};
 pub use experiments::chart::{RunChart, RunPoint};
@@ -84,6 +83,7 @@ pub use layout::shell::{
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
 pub use lists::chips::{ScoreChip, score_chips};
 pub use lists::column::{Cell, CellContext, CellLayout, ExportedValue, ListColumn, ListTable};
+pub use lists::executions::{EXECUTION_ROWS, ExecutionRow};
 pub use lists::facets::{FacetsPage, FacetsView};
 pub use lists::filter::{
     EmptyListCounts, FilterView, MAX_EXPORTED, SearchProgress, StoppedSearch, TermChip,

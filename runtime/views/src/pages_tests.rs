@@ -279,35 +279,53 @@ fn execution_line(state: ExecutionState) -> ExecutionLine {
 
 #[test]
 fn a_list_of_executions_is_inert_and_only_failed_ones_have_a_form() {
-    let list = ExecutionsPage {
+    let list = &EXECUTION_ROWS;
+    let (columns, _) = list.choose("");
+    let row = |state| {
+        let names = ExecutionNames {
+            rule: ResourceLink::new(HOSTILE, HOSTILE),
+            evaluator: ResourceLink::deleted(HOSTILE),
+            version: Some(3),
+        };
+        ExecutionRow::new(execution(state), names, Some(None), ("/project/p", true))
+    };
+    let (forms, focus) = (forms(), Focus::default());
+    let context = CellContext { base: "/project/p", focus: &focus, forms: &forms };
+    let table = |rows: &[ExecutionRow]| ListTable::new("executions", &columns, rows, &context);
+    let view = ListView {
         shell: shell(),
-        path: "/project/p/executions".to_owned(),
-        filters: vec![SelectFilter {
+        texts: &list.texts,
+        focus: None,
+        filter: None,
+        selects: vec![SelectFilter {
             name: "rule",
             label: "Rule",
             options: vec![(typed(), text(HOSTILE), true)],
         }],
+        path: "/project/p/executions".to_owned(),
         other_parameters: vec![("env".into(), typed())],
         notices: vec![text(HOSTILE)],
-        lines: vec![
-            execution_line(ExecutionState::Failed),
-            execution_line(ExecutionState::Completed),
-        ],
         stopped: Some(StoppedSearch { n_tested: 10_000, n_found: 2, next_href: Some(typed()) }),
-        requeue: Some(RequeueForm {
+        action: Some(ListAction {
             action: typed(),
             fields: vec![("rule", typed())],
             label: "Requeue all".to_owned(),
         }),
+        table: table(&[row(ExecutionState::Failed), row(ExecutionState::Completed)]),
+        picker: list.picker("/project/p/executions", &[], (columns.as_slice(), 50)),
         page_links: PageLinks::default(),
+        position: String::new(),
         is_later: false,
+        has_news: false,
+        with_internal: None,
+        exports: [("Export CSV", typed()), ("Export JSONL", typed())],
     };
-    let html = checked(&list);
+    let html = checked(&view);
     assert_eq!(html.matches(">Requeue</button>").count(), 1, "{html}");
     assert!(html.contains("10,000 executions searched"), "{html}");
-    let none = ExecutionsPage { lines: Vec::new(), stopped: None, ..list };
+    let none = ListView { table: table(&[]), stopped: None, ..view };
     assert!(checked(&none).contains("No executions match"));
-    let empty = checked(&ExecutionsPage { filters: Vec::new(), ..none });
+    let empty = checked(&ListView { selects: Vec::new(), ..none });
     assert!(empty.contains("No executions yet"), "{empty}");
 }
 

@@ -218,3 +218,39 @@ async fn executions_of_another_project_are_not_found() {
     wait_for_attempts(&app, &id, 1).await;
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_list_of_executions_is_exported_with_its_filter_and_columns() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let Scoring { rule, evaluator } = score_traces(&app, 2, "long").await;
+    let export = async |query: &str| {
+        let path = format!("{}/export/executions?{query}", visitor.base);
+        visitor.client.get(&path).await.unwrap()
+    };
+    let answer = export("format=jsonl&state=failed").await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let text = answer.text();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 2, "{text}");
+    for row in &rows {
+        assert_eq!((&row["state"], &row["rule"]), (&json!("failed"), &json!("long")), "{row}");
+        assert_eq!((&row["ruleId"], &row["evaluatorId"]), (&json!(rule), &json!(evaluator)));
+        assert_eq!(row["target"], "observation", "{row}");
+        assert!(row["errorClass"].is_string() && row["traceId"].is_string(), "{row}");
+        assert!(row["attempts"].as_u64() > Some(0) && row["finished"].is_string(), "{row}");
+    }
+    let narrow = export("format=jsonl&cols=attempts").await.text();
+    let first: Value = serde_json::from_str(narrow.lines().next().unwrap()).unwrap();
+    let names: Vec<&String> = first.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["id", "attempts"]);
+    let table = export("format=csv").await.text();
+    assert_eq!(table.lines().count(), 5, "headings and rows: {table}");
+    for query in ["", "format=csv&state=odd", "format=csv&sort=x", "format=csv&cols=luck"] {
+        assert_eq!(export(query).await.status, 400, "{query}");
+    }
+    let page = visitor.page("/executions?state=failed").await;
+    let href = format!("{}/export/executions?format=csv&", visitor.base);
+    assert!(page.replace("&#38;", "&").contains(&href), "{page}");
+    app.stop().await.unwrap();
+}

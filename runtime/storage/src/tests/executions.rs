@@ -10,13 +10,13 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId, TraceId};
-use perpend_domain::list::Cursor;
+use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
 use perpend_domain::plugin::{FailureClass, LogLine};
 use perpend_domain::time::Timestamp;
 
 use perpend_executions::{
-    AttemptKey, CostReservation, ExecutionEnd, ExecutionFilter, ExecutionList, Lease, LeaseEnd,
-    MatchBatch, NewWatch, Outcome, PlannedExecution, QueueShare, Release, ResumeScope, Watch,
+    AttemptKey, CostReservation, ExecutionEnd, ExecutionFilter, Lease, LeaseEnd, MatchBatch,
+    NewWatch, Outcome, PlannedExecution, QueueShare, Release, ResumeScope, Watch,
 };
 
 use crate::testing::on_each_database;
@@ -248,12 +248,11 @@ async fn pages_of_the_list_have_each_matching_execution_once_in_both_directions(
         let ends: Vec<ExecutionEnd<'_>> = leased.iter().map(failed).collect();
         store.finish_executions(ending(41, at(1), at(2)), &ends).await.unwrap();
         let ledger = &store.ledger;
-        let read = async |filter: &ExecutionFilter, from: Option<&Cursor>, is_backwards| {
-            let project = project();
-            let page = ledger.executions_from(&project, filter, (from, is_backwards), 2);
-            page.await.unwrap()
+        let read = async |filter: &ExecutionFilter, cursor: Option<Cursor>, is_backwards| {
+            let (project, position) = (project(), ListPosition { cursor, is_backwards });
+            ledger.executions_from(&project, filter, &position, 2).await.unwrap()
         };
-        let ids = |page: &ExecutionList| -> Vec<String> {
+        let ids = |page: &BidirectionalPage<Execution>| -> Vec<String> {
             page.items.iter().map(|each| each.made.id.to_string()).collect()
         };
         let all = |state| ExecutionFilter { state, ..ExecutionFilter::default() };
@@ -274,11 +273,11 @@ async fn pages_of_the_list_have_each_matching_execution_once_in_both_directions(
         ] {
             let mut older = vec![read(&filter, None, false).await];
             while let Some(next) = older[older.len() - 1].older.clone() {
-                older.push(read(&filter, Some(&next), false).await);
+                older.push(read(&filter, Some(next), false).await);
             }
             let mut newer = vec![read(&filter, None, true).await];
             while let Some(next) = newer[newer.len() - 1].newer.clone() {
-                newer.push(read(&filter, Some(&next), true).await);
+                newer.push(read(&filter, Some(next), true).await);
             }
             let forwards: Vec<String> = older.iter().flat_map(ids).collect();
             let backwards: Vec<String> = newer.iter().rev().flat_map(ids).collect();
@@ -287,8 +286,9 @@ async fn pages_of_the_list_have_each_matching_execution_once_in_both_directions(
             assert!(older.iter().all(|page| page.stopped.is_none()));
         }
         let stranger: ProjectId = "p2".parse().unwrap();
-        let theirs = ledger.executions_from(&stranger, &all(None), (None, false), 2).await;
-        assert_eq!(theirs.unwrap(), ExecutionList::default());
+        let theirs =
+            ledger.executions_from(&stranger, &all(None), &ListPosition::default(), 2).await;
+        assert_eq!(theirs.unwrap(), BidirectionalPage::default());
         let costs = ledger.execution_costs(&project(), &[leased[0].made.id.clone()]).await;
         assert!(costs.unwrap().is_empty(), "no model was called");
     })

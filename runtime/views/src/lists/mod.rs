@@ -2,6 +2,7 @@
 
 pub(crate) mod chips;
 pub(crate) mod column;
+pub(crate) mod executions;
 pub(crate) mod facets;
 pub(crate) mod filter;
 pub(crate) mod focus;
