@@ -3,6 +3,7 @@
 mod large;
 mod more;
 mod rules;
+mod runs;
 mod sample;
 mod table;
 mod wire;
@@ -132,6 +133,8 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
                 "Sending a conversation of 30 turns and an agent run of 401 observations ...",
             );
             send(&client, more::requests(&RandomIds, SystemClock.now())).await?;
+            print_line("Sending a dataset of 60 tickets and four runs over it ...");
+            runs::send_runs(&client, &RandomIds, SystemClock.now()).await?;
             if args.large {
                 for (description, requests) in large::all(&RandomIds, SystemClock.now()) {
                     print_line(&format!("Sending {description} ..."));

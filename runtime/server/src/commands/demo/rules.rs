@@ -90,6 +90,23 @@ fn judge() -> SampleEvaluator {
     )
 }
 
+/// An evaluator of the items of experiments.
+pub(super) fn of_experiments() -> SampleEvaluator {
+    SampleEvaluator {
+        evaluator: json!({
+            "name": "right intent",
+            "plugin": "perpend/text",
+            "evaluator": "exact-match",
+            "variableMapping": [
+                { "variable": "output", "source": "output" },
+                { "variable": "expected_output", "source": "expected_output" },
+            ],
+        }),
+        target: "experiment",
+        filter: json!([]),
+    }
+}
+
 /// All evaluators.
 pub(super) fn all() -> Vec<SampleEvaluator> {
     vec![

@@ -1,0 +1,259 @@
+//! A dataset of tickets and runs of a scripted application over it. Against the baseline, one run has a regression, one differs
+//! within the noise, and one has too few items for a verdict. The baseline answers each ticket twice, which shows the noise.
+
+use axum::http::Method;
+use perpend_domain::ids::IdSource;
+use perpend_domain::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::more::model;
+use super::sample::{Timing, TraceBuilder, request};
+use super::wire::text;
+use super::{rules, send};
+use crate::client::Client;
+
+const DATASET: &str = "support/tickets";
+/// The score that the application sends.
+const SCORE: &str = "helpfulness";
+const N_ITEMS: usize = 60;
+const SECOND: u64 = 1_000_000_000;
+
+const LANGUAGES: [&str; 3] = ["de", "en", "fr"];
+const PRODUCTS: [&str; 12] = [
+    "blue mug",
+    "white mug",
+    "green mug",
+    "desk lamp",
+    "floor lamp",
+    "teapot",
+    "sugar bowl",
+    "milk jug",
+    "candle holder",
+    "night light",
+    "lamp shade",
+    "tea strainer",
+];
+/// The kinds of tickets with a question about a product.
+const INTENTS: [(&str, &str); 5] = [
+    ("delivery", "Where is my {product}? It should have arrived on Monday."),
+    ("refund", "The {product} is broken. I want my money back."),
+    ("billing", "I paid twice for the {product}. Why?"),
+    ("product", "Is the {product} safe in the dishwasher?"),
+    ("account", "I ordered a {product} with the wrong address. How do I change it?"),
+];
+
+/// A run of the application.
+struct SampleRun {
+    name: &'static str,
+    description: &'static str,
+    n_items: usize,
+    n_repetitions: usize,
+    /// Whether the intent of an item is classified correctly in a repetition.
+    is_right: fn(usize, usize) -> bool,
+    helpfulness: fn(usize, usize) -> f64,
+    latency_ms: u64,
+    input_tokens: i64,
+}
+
+/// The result of one call of the application.
+struct SampleResult {
+    item: usize,
+    repetition: usize,
+    trace_id: String,
+    observation_id: String,
+}
+
+/// A value from -1 to 1 that depends on the arguments alone; its mean over the items is about 0.
+fn wave(item: usize, salt: usize) -> f64 {
+    ((item * 37 + salt * 101) % 21) as f64 / 10.0 - 1.0
+}
+
+/// The helpfulness of the baseline without noise.
+fn level(item: usize) -> f64 {
+    0.5 + 0.03 * ((item * 7) % 10) as f64
+}
+
+fn is_hard(item: usize) -> bool {
+    item % 10 == 3
+}
+
+fn runs() -> [SampleRun; 4] {
+    [
+        SampleRun {
+            name: "baseline",
+            description: "The prompt in use. Each ticket is answered twice.",
+            n_items: N_ITEMS,
+            n_repetitions: 2,
+            is_right: |item, repetition| match repetition {
+                0 => !is_hard(item),
+                _ => !(is_hard(item) && item != 3 || item == 5 || item == 17),
+            },
+            helpfulness: |item, repetition| level(item) + 0.2 * wave(item, repetition),
+            latency_ms: 1_200,
+            input_tokens: 640,
+        },
+        SampleRun {
+            name: "short prompt",
+            description: "The prompt without its examples.",
+            n_items: N_ITEMS,
+            n_repetitions: 1,
+            // Tickets in the first language need the examples.
+            is_right: |item, _| !(is_hard(item) || item.is_multiple_of(LANGUAGES.len())),
+            helpfulness: |item, _| level(item) - 0.22 + 0.05 * wave(item, 2),
+            latency_ms: 900,
+            input_tokens: 210,
+        },
+        SampleRun {
+            name: "friendlier wording",
+            description: "The prompt asks for a greeting.",
+            n_items: N_ITEMS,
+            n_repetitions: 1,
+            is_right: |item, _| !(is_hard(item) && item != 13 || item == 20),
+            helpfulness: |item, _| level(item) - 0.05 + 0.03 * wave(item, 3),
+            latency_ms: 1_210,
+            input_tokens: 655,
+        },
+        SampleRun {
+            name: "larger model, first tickets",
+            description: "Eight tickets answered by a larger model.",
+            n_items: 8,
+            n_repetitions: 1,
+            is_right: |item, _| item != 3 && item != 6,
+            helpfulness: |item, _| level(item) - 0.06 + 0.15 * wave(item, 5),
+            latency_ms: 1_900,
+            input_tokens: 640,
+        },
+    ]
+}
+
+fn item_id(item: usize) -> String {
+    format!("ticket-{:02}", item + 1)
+}
+
+fn question(item: usize) -> String {
+    let (_, question) = INTENTS[item % INTENTS.len()];
+    question.replace("{product}", PRODUCTS[item / INTENTS.len() % PRODUCTS.len()])
+}
+
+fn hex(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Sends the dataset, the evaluator and the runs.
+pub(super) async fn send_runs(
+    client: &Client,
+    ids: &dyn IdSource,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    create_dataset(client).await?;
+    rules::of_experiments().create(client).await?;
+    let now = u64::try_from(now.as_micros()).unwrap_or(0) * 1_000;
+    let runs = runs();
+    for (at, run) in runs.iter().enumerate() {
+        // One run per hour; the last one is the newest.
+        let start = now.saturating_sub((runs.len() - at) as u64 * 3_600 * SECOND);
+        send_run(client, ids, run, start).await?;
+    }
+    Ok(())
+}
+
+async fn post(client: &Client, path: &str, body: &Value) -> anyhow::Result<()> {
+    let response = client.json(Method::POST, path, body).await?;
+    anyhow::ensure!(response.status.is_success(), "{path}: {}", response.text());
+    Ok(())
+}
+
+async fn create_dataset(client: &Client) -> anyhow::Result<()> {
+    let dataset = json!({
+        "name": DATASET, "description": "Questions of customers with the intent that a person found.",
+    });
+    post(client, "/api/public/v2/datasets", &dataset).await?;
+    for item in 0..N_ITEMS {
+        let body = json!({
+            "datasetName": DATASET,
+            "id": item_id(item),
+            "input": question(item),
+            "expectedOutput": INTENTS[item % INTENTS.len()].0,
+            "metadata": { "language": LANGUAGES[item % LANGUAGES.len()] },
+        });
+        post(client, "/api/public/dataset-items", &body).await?;
+    }
+    let config = json!({
+        "name": SCORE, "dataType": "NUMERIC", "minValue": 0, "maxValue": 1, "direction": "higher_is_better",
+    });
+    post(client, "/api/public/score-configs", &config).await
+}
+
+async fn send_run(
+    client: &Client,
+    ids: &dyn IdSource,
+    run: &SampleRun,
+    start: u64,
+) -> anyhow::Result<()> {
+    let (mut results, mut spans) = (Vec::new(), Vec::new());
+    let calls = (0..run.n_items * run.n_repetitions)
+        .map(|call| (call / run.n_repetitions, call % run.n_repetitions));
+    for (at, (item, repetition)) in calls.enumerate() {
+        let trace_id = ids.uuid().as_bytes().to_vec();
+        let start = start + at as u64 * 20 * SECOND;
+        let mut builder = TraceBuilder { ids, trace_id, start, spans: Vec::new() };
+        let root = answer(&mut builder, run, (item, repetition));
+        results.push(SampleResult {
+            item,
+            repetition,
+            trace_id: hex(&builder.trace_id),
+            observation_id: hex(&root),
+        });
+        spans.append(&mut builder.spans);
+    }
+    send(client, [request(spans)]).await?;
+    let mut scores = Vec::new();
+    for result in &results {
+        let link = json!({
+            "runName": run.name,
+            "runDescription": run.description,
+            "datasetItemId": item_id(result.item),
+            "traceId": result.trace_id,
+            "observationId": result.observation_id,
+        });
+        post(client, "/api/public/dataset-run-items", &link).await?;
+        let helpfulness = (run.helpfulness)(result.item, result.repetition).clamp(0.0, 1.0);
+        scores.push(json!({
+            "traceId": result.trace_id,
+            "observationId": result.observation_id,
+            "name": SCORE,
+            "value": (helpfulness * 1e3).round() / 1e3,
+            "dataType": "NUMERIC",
+        }));
+    }
+    post(client, "/api/public/scores", &Value::Array(scores)).await
+}
+
+/// Adds the spans of one call of the application and returns the id of the root.
+fn answer(
+    builder: &mut TraceBuilder<'_>,
+    run: &SampleRun,
+    (item, repetition): (usize, usize),
+) -> Vec<u8> {
+    let shift = usize::from(!(run.is_right)(item, repetition));
+    let (intent, _) = INTENTS[(item + shift) % INTENTS.len()];
+    let question = question(item);
+    let jitter = (item * 13 % 7) as u64 * 40;
+    let root = builder.span(
+        &[],
+        "classify ticket",
+        &Timing(0, run.latency_ms + jitter),
+        vec![
+            text("perpend.observation.type", "agent"),
+            text("perpend.observation.input", question.clone()),
+            text("perpend.observation.output", intent),
+            text("perpend.environment", "experiments"),
+        ],
+    );
+    let tokens = (run.input_tokens + question.len() as i64 / 4, 6);
+    let messages = json!([{ "role": "user", "content": question }]);
+    let mut attributes = model("gpt-4o-mini", &messages, intent, tokens);
+    attributes.push(text("perpend.environment", "experiments"));
+    builder.span(&root, "choose intent", &Timing(20, run.latency_ms - 60 + jitter), attributes);
+    root
+}
