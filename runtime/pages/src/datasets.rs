@@ -2,9 +2,16 @@
 //!
 //! Invariant: **a form does what the API does.** Every change is a call of an operation (`request::operations`).
 
+mod check;
 pub(super) mod dataset;
+pub(super) mod edit;
 mod examples;
+pub(super) mod from_trace;
+pub(super) mod item;
+pub(super) mod item_form;
+pub(super) mod item_raw;
 pub(super) mod items;
 mod links;
 pub(super) mod list;
 pub(super) mod schemas;
+pub(super) mod versions;

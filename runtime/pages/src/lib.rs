@@ -230,6 +230,15 @@ fn dataset_routes(routes: &mut Routes<App>) {
     routes.page(BySession, schemas, datasets::schemas::change_schemas);
     let bulk = PageRoute::post("/project/{project}/datasets/{dataset}/bulk", DatasetWrite);
     routes.page(BySession, bulk, datasets::items::change_selected);
+    item_routes(routes);
+    let restore = PageRoute::post("/project/{project}/datasets/{dataset}/restore", DatasetWrite);
+    routes.page(BySession, restore, datasets::versions::restore);
+    let edit = PageRoute::get("/project/{project}/datasets/{dataset}/edit", DatasetWrite);
+    routes.page(BySession, edit, datasets::edit::edit_page);
+    let change = PageRoute::post("/project/{project}/datasets/{dataset}/edit", DatasetWrite);
+    routes.page(BySession, change, datasets::edit::change_dataset);
+    let delete = PageRoute::post("/project/{project}/datasets/{dataset}/delete", DatasetWrite);
+    routes.page(BySession, delete, datasets::edit::delete_dataset);
 }
 
 /// Runs of experiments.
@@ -256,6 +265,33 @@ fn experiment_routes(routes: &mut Routes<App>) {
     routes.page(BySession, delete, experiments::delete::delete_run);
 }
 
+/// Items of datasets.
+fn item_routes(routes: &mut Routes<App>) {
+    let new = PageRoute::get("/project/{project}/datasets/{dataset}/new-item", DatasetWrite);
+    routes.page(BySession, new, datasets::item::new_item_page);
+    let create = PageRoute::post("/project/{project}/datasets/{dataset}/items", DatasetWrite);
+    routes.page(BySession, create, datasets::item::create_item);
+    let item = PageRoute::get("/project/{project}/datasets/{dataset}/items/{item}", DatasetRead);
+    routes.page(BySession, item, datasets::item::item_page);
+    let change =
+        PageRoute::post("/project/{project}/datasets/{dataset}/items/{item}", DatasetWrite);
+    routes.page(BySession, change, datasets::item::change_item);
+    let check = PageRoute::post("/project/{project}/_/datasets/{dataset}/check", DatasetWrite);
+    routes.page(BySession, check, datasets::item_form::check_fragment);
+    let raw = PageRoute::get(
+        "/project/{project}/datasets/{dataset}/items/{item}/versions/{version}/raw/{part}",
+        DatasetRead,
+    );
+    routes.page(BySession, raw, datasets::item_raw::item_value);
+    let medium = PageRoute::get(
+        "/project/{project}/datasets/{dataset}/items/{item}/versions/{version}/raw/{part}/media/{number}",
+        DatasetRead,
+    );
+    routes.page(BySession, medium, datasets::item_raw::item_medium);
+    let from_trace = PageRoute::get("/project/{project}/dataset-items/new", DatasetWrite);
+    routes.page(BySession, from_trace, datasets::from_trace::from_trace_page);
+}
+
 /// Redirects of URLs without a project.
 fn redirect_routes(routes: &mut Routes<App>) {
     for short in [
@@ -277,6 +313,7 @@ fn redirect_routes(routes: &mut Routes<App>) {
         ("/scores", ScoreRead),
         ("/datasets", DatasetRead),
         ("/datasets/{dataset}", DatasetRead),
+        ("/datasets/{dataset}/items/{item}", DatasetRead),
         ("/datasets/{dataset}/runs/{run}", ExperimentRead),
         ("/experiments", ExperimentRead),
         ("/experiments/{experiment}", ExperimentRead),

@@ -51,10 +51,14 @@ pub use crate::urls::{
     TracesQuery, USER_LIST, UnknownParameters,
 };
 pub use datasets::dataset::{
-    DatasetHead, DatasetItemsPage, DatasetRunsPage, DatasetSchemasPage, DatasetUsePage,
-    ItemFilterView, ItemLine, SchemaImpactView, ValiditySummary,
+    ChangeLine, DatasetEditPage, DatasetHead, DatasetItemsPage, DatasetRunsPage,
+    DatasetSchemasPage, DatasetUsePage, DatasetVersionsPage, ItemFilterView, ItemLine,
+    SchemaImpactView, ValiditySummary, VersionDifference,
 };
 pub use datasets::editor::JsonEditor;
+pub use datasets::item::{
+    ItemPage, ItemProblemsFragment, ItemRunLine, ItemSourceView, ItemVersionLine, StoredItemView,
+};
 pub use datasets::list::{DatasetLine, DatasetsPage, FolderLine};
 pub use executions::{
     AttemptLine, CallLine, ExecutionLine, ExecutionNames, ExecutionPage, LogEntry,

@@ -217,6 +217,7 @@ pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) 
     let of_step = selected.map(|row| (Some(outline.rows()[row].id().to_owned()), 2));
     let view = outline.view(&shown.folds, selected);
     let input = DetailInput {
+        may_write_datasets: true,
         base: "/project/p".to_owned(),
         form_context: forms(),
         scores: vec![score(HOSTILE).id(HOSTILE)],

@@ -15,7 +15,7 @@ use perpend_views::{
 use serde::Deserialize;
 
 use super::links::{dataset_href, folder_crumbs, folder_href};
-use super::{examples, items, schemas};
+use super::{examples, items, schemas, versions};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
@@ -48,6 +48,12 @@ pub(crate) struct DatasetParams {
     pub(super) status: Option<String>,
     /// Instant of the shown items.
     pub(super) asof: Option<String>,
+    /// Present to check the items against the schemas.
+    pub(super) check: Option<String>,
+    /// The first of two compared instants.
+    pub(super) a: Option<String>,
+    /// The second one.
+    pub(super) b: Option<String>,
 }
 
 impl DatasetParams {
@@ -195,6 +201,10 @@ pub(crate) async fn dataset_page(
             let view = schemas::stored_view(&context);
             page(StatusCode::OK, &view)
         }
+        "versions" => {
+            let view = versions::view(&app, &context, &params).await?;
+            page(StatusCode::OK, &view)
+        }
         "experiments" => {
             let view = runs_view(&app, &context).await?;
             page(StatusCode::OK, &view)
@@ -211,7 +221,7 @@ pub(crate) async fn dataset_page(
         tab => {
             let mut faults = Vec::new();
             if tab != "items" {
-                let tabs = "one of `items`, `schemas`, `experiments`, `use`";
+                let tabs = "one of `items`, `schemas`, `versions`, `experiments`, `use`";
                 faults.push(fault("tab", tabs, tab));
             }
             let view = Box::pin(items::view(&app, &context, &params, faults)).await?;

@@ -4,17 +4,18 @@ use axum::extract::{Path, State};
 use axum::http::Method;
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
-use perpend_catalog::datasets::{ItemSearch, ItemVersion};
+use perpend_catalog::datasets::ItemSearch;
 use perpend_domain::dataset::{DatasetItem, ItemStatus};
 use perpend_domain::list::Paging;
 use perpend_domain::payload::Payload;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     ApiRequest, DatasetItemsPage, ItemFilterView, ItemLine, Preview, RejectedForm, Text, Undo,
-    count, encode, plural, segment,
+    count, encode, plural, segment, with_query,
 };
 use serde_json::{Value, json};
 
+use super::check::SchemaImpact;
 use super::dataset::{DatasetContext, DatasetParams, DatasetPath, fault, instant, numbered_links};
 use super::links::item_href;
 use crate::request::forms::SubmittedForm;
@@ -97,11 +98,22 @@ pub(super) async fn view(
         let one = Paging { page: 1, limit: 1 };
         0 < catalog.search_dataset_items(project, &any, one).await?.n_total
     };
+    let dataset = &context.stored.dataset;
+    let has_schema = dataset.input_schema.is_some() || dataset.expected_output_schema.is_some();
+    let impact = match has_schema && params.check.is_some() && search.at.is_none() {
+        true => Some(SchemaImpact::of(app, context, &json!({})).await?),
+        false => None,
+    };
+    let by_item = impact.as_ref().and_then(SchemaImpact::by_item);
     let (href, pairs) = (context.href(), params.filter_pairs());
-    let lines = found.items.iter();
-    let lines = lines
-        .map(|version| line(context, version, (search.at.is_some(), filter.text.as_str()), None));
+    let lines = found.items.iter().map(|version| {
+        let item = &version.item;
+        let checked = by_item.as_ref().filter(|_| item.status == ItemStatus::Active);
+        let n_problems = checked.map(|counts| counts.get(item.id.as_str()).copied().unwrap_or(0));
+        line(context, item, (search.at.is_some(), filter.text.as_str()), n_problems)
+    });
     let lines: Vec<ItemLine> = lines.collect();
+    let checked_pairs = [pairs.clone(), vec![("check", "1".to_owned())]].concat();
     let api = ApiRequest::new(&context.viewer.origin, "/api/public/dataset-items")
         .with("datasetName", context.name());
     let api = match search.at {
@@ -115,8 +127,9 @@ pub(super) async fn view(
         as_of_text: params.asof.clone().unwrap_or_default(),
         shown: shown(paging, lines.len(), found.n_total),
         has_any,
-        validity: None,
-        check_href: None,
+        validity: impact.as_ref().map(SchemaImpact::validity),
+        check_href: (has_schema && has_any && search.at.is_none())
+            .then(|| with_query(&href, &checked_pairs)),
         page_links: numbered_links(&href, &pairs, (number, paging.limit, found.n_total)),
         filter,
         lines,
@@ -155,7 +168,7 @@ pub(super) fn source_href(base: &str, item: &DatasetItem) -> Option<String> {
 
 fn line(
     context: &DatasetContext,
-    ItemVersion { item, .. }: &ItemVersion,
+    item: &DatasetItem,
     (is_past, text): (bool, &str),
     n_problems: Option<usize>,
 ) -> ItemLine {
@@ -239,7 +252,7 @@ pub(crate) async fn change_selected(
         change_items(&app, &context, &ids, act).await?;
         let outcome =
             SubmissionOutcome::new(format!("{} {done}.", plural(ids.len() as u64, "item")));
-        let Some(back) = undone_by else { return Ok(outcome) };
+        let Some(back) = undone_by else { return Ok::<_, Problem>(outcome) };
         let fields = ids.iter().map(|id| ("item", encode(id)));
         Ok(outcome.with_undo(Undo {
             action: format!("{}/bulk", context.href()),

@@ -7,6 +7,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_views::{DatasetSchemasPage, JsonEditor, RejectedForm, SchemaImpactView, Text, plural};
 use serde_json::{Value, json};
 
+use super::check::{SchemaImpact, inferred};
 use super::dataset::{DatasetContext, DatasetPath};
 use super::links::item_href;
 use crate::request::forms::ContentForm;
@@ -90,7 +91,7 @@ fn typed_schemas(form: &ContentForm) -> Result<Value, Vec<(&'static str, Text)>>
     }
 }
 
-/// `POST P/datasets/{dataset}/schemas`: fields `input_schema` and `expected_schema`.
+/// `POST P/datasets/{dataset}/schemas`: fields `input_schema` and `expected_schema`; `act` is `save`, `impact` or `infer`.
 pub(crate) async fn change_schemas(
     State(app): State<App>,
     viewer: Viewer,
@@ -98,18 +99,22 @@ pub(crate) async fn change_schemas(
     form: ContentForm,
 ) -> Result<Response, Problem> {
     let context = DatasetContext::of_path(&app, viewer, &path).await?;
-    let mut body = match typed_schemas(&form) {
+    let body = match typed_schemas(&form) {
         Ok(body) => body,
         Err(problems) => {
             return page(StatusCode::UNPROCESSABLE_ENTITY, &typed_view(&context, &form, problems));
         }
     };
-    body["name"] = context.name().into();
+    match form.fields.text("act") {
+        Some("infer") => return inferred_page(&app, &context, &form).await,
+        Some("impact") => return impact_page(&app, &context, &form, &body).await,
+        _ => {}
+    }
     let act = async {
-        let path = "/api/public/v2/datasets";
-        call(&app, &context.viewer, (Method::POST, path), &body).await?;
+        let path = context.operation("");
+        call(&app, &context.viewer, (Method::PATCH, &path), &body).await?;
         let location = format!("{}?tab=schemas", context.href());
-        Ok(SubmissionOutcome::new("Schemas saved.").at(location))
+        Ok::<_, Problem>(SubmissionOutcome::new("Schemas saved.").at(location))
     };
     match Box::pin(form.run_once(&app, act)).await {
         Err(problem) if is_about_input(&problem) => {
@@ -118,6 +123,54 @@ pub(crate) async fn change_schemas(
         }
         outcome => outcome,
     }
+}
+
+/// The tab with the items that the typed schemas would break; nothing is saved.
+async fn impact_page(
+    app: &App,
+    context: &DatasetContext,
+    form: &ContentForm,
+    body: &Value,
+) -> Result<Response, Problem> {
+    match SchemaImpact::of(app, context, body).await {
+        Ok(impact) => {
+            let (violations, n) = (&impact.violations, impact.n_failing);
+            let summary = Text::from(format!("{} Nothing was saved.", impact.summary()));
+            let view = DatasetSchemasPage {
+                impact: Some(impact_view(context, summary, violations, n)),
+                ..typed_view(context, form, Vec::new())
+            };
+            page(StatusCode::OK, &view)
+        }
+        Err(problem) if is_about_input(&problem) => {
+            page(StatusCode::UNPROCESSABLE_ENTITY, &rejected_view(context, form, &problem))
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// The tab with schemas that the newest items match; nothing is saved. Without items, the typed texts stay.
+async fn inferred_page(
+    app: &App,
+    context: &DatasetContext,
+    form: &ContentForm,
+) -> Result<Response, Problem> {
+    let (found, n_items) = inferred(app, context).await?;
+    if n_items == 0 {
+        let note = Text::from("There are no active items from which schemas can be inferred.");
+        let view = DatasetSchemasPage { note: Some(note), ..typed_view(context, form, Vec::new()) };
+        return page(StatusCode::OK, &view);
+    }
+    let editors = SCHEMAS
+        .into_iter()
+        .map(|(field, member, label)| JsonEditor::of_value((field, label), &found[member]));
+    let note = format!("Inferred from {}. Nothing was saved.", plural(n_items, "item"));
+    let view = DatasetSchemasPage {
+        editors: editors.collect(),
+        note: Some(Text::from(note)),
+        ..stored_view(context)
+    };
+    page(StatusCode::OK, &view)
 }
 
 /// The tab with typed schemas that were not saved.

@@ -74,7 +74,8 @@ pub(crate) async fn observation_medium(
     embedded_medium(raw::value(content, &part), &params, (&part, &number), &headers)
 }
 
-fn embedded_medium(
+/// The medium with this number in a value.
+pub(crate) fn embedded_medium(
     value: Option<Payload>,
     params: &RawParams,
     (part, number): (&str, &str),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use perpend_domain::access::Permission;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, RuleId, TraceId};
 use perpend_domain::outline::Outline;
@@ -351,6 +352,7 @@ pub(crate) async fn detail_input(
     Ok(DetailInput {
         base: viewer.base(),
         form_context: viewer.form_context().clone(),
+        may_write_datasets: viewer.may(Permission::DatasetWrite),
         scores: score_views(app, viewer, &about).await?,
         outcomes: outcomes.all,
         rules: outcomes.range,

@@ -107,7 +107,8 @@ pub(crate) async fn content_of_observation(
     Ok(found.ok_or_else(unknown)?.content)
 }
 
-fn text(content: Content, part: &str, params: RawParams) -> Result<Response, Problem> {
+/// The selected node of a value as plain text.
+pub(crate) fn text(content: Content, part: &str, params: RawParams) -> Result<Response, Problem> {
     let value = value(content, part).ok_or_else(unknown)?;
     let value = params.node(value)?;
     let kind = match &value {

@@ -5,6 +5,7 @@
 //! - **Deleted runs stay deleted.** Spans that were recorded for a run before its deletion are not shown.
 
 mod gates;
+mod item_runs;
 mod items;
 mod linked;
 mod list;
@@ -13,6 +14,7 @@ mod row;
 mod runs;
 mod spans;
 
+pub use item_runs::RunOfItem;
 pub use runs::{delete_runs_of_dataset, insert_dataset_run};
 
 pub use perpend_domain::telemetry::NewLink;

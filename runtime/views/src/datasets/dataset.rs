@@ -9,7 +9,7 @@ use crate::values::preview::Preview;
 use crate::{RejectedForm, Shell, Text};
 
 /// The tabs of a dataset: parameter and label.
-const TABS: [(&str, &str); 4] =
+const TABS: [(&str, &str); 5] =
     [("items", "Items"), ("schemas", "Schemas"), ("experiments", "Experiments"), ("use", "Use")];
 
 /// What the tabs of a dataset have in common.
@@ -171,6 +171,50 @@ pub struct SchemaImpactView {
     pub more: Option<Text>,
 }
 
+/// The log of changes of a dataset, and the differences of two instants.
+#[derive(Clone, Debug, Template)]
+#[template(path = "dataset_versions.html")]
+pub struct DatasetVersionsPage {
+    /// Page frame.
+    pub shell: Shell,
+    /// The dataset.
+    pub head: DatasetHead,
+    /// Changes, newest first.
+    pub changes: Vec<ChangeLine>,
+    /// Compared instants as sent: `a` and `b`.
+    pub instants: [String; 2],
+    /// Differences of the instants.
+    pub difference: Option<VersionDifference>,
+    /// Links to other pages.
+    pub page_links: PageLinks,
+}
+
+/// Changes of a dataset within a minute.
+#[derive(Clone, Debug)]
+pub struct ChangeLine {
+    /// Time of the last change.
+    pub at: Timestamp,
+    /// Such as `3 items added, schemas or description changed`.
+    pub summary: String,
+    /// URL of the items as of this time.
+    pub as_of_href: String,
+    /// URL of the differences to the state before; absent for the oldest change.
+    pub diff_href: Option<String>,
+}
+
+/// Differences of two instants.
+#[derive(Clone, Debug)]
+pub struct VersionDifference {
+    /// Numbers of added, changed and removed items.
+    pub summary: String,
+    /// Fields of the dataset that differ, such as `input schema`.
+    pub settings: Vec<&'static str>,
+    /// `added`, `changed` or `removed`, CSS class, id and URL of each item.
+    pub items: Vec<(&'static str, &'static str, Text, String)>,
+    /// Links to other pages of items.
+    pub page_links: PageLinks,
+}
+
 /// The runs of a dataset.
 #[derive(Clone, Debug, Template)]
 #[template(path = "dataset_runs.html")]
@@ -183,6 +227,22 @@ pub struct DatasetRunsPage {
     pub runs: Vec<(Text, String)>,
     /// URL of the experiments of this dataset.
     pub experiments_href: String,
+}
+
+/// The name and the description of a dataset, and its deletion.
+#[derive(Clone, Debug, Template)]
+#[template(path = "dataset_edit.html")]
+pub struct DatasetEditPage {
+    /// Page frame.
+    pub shell: Shell,
+    /// The dataset.
+    pub head: DatasetHead,
+    /// Value of the field with the name.
+    pub name: String,
+    /// Value of the field with the description.
+    pub description: String,
+    /// Such as `340 items` and `3 runs`, which a deletion includes.
+    pub deleted: String,
 }
 
 /// Code that uses a dataset.

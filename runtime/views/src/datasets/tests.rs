@@ -1,5 +1,6 @@
 //! Renders the pages of datasets with hostile text.
 
+use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
 use serde_json::json;
 
@@ -134,4 +135,119 @@ fn the_tabs_of_a_dataset_are_inert() {
         examples: vec![("python", "Python", Text::lines(HOSTILE))],
         exports: vec![("CSV", "/p/datasets/d/export?format=csv".to_owned())],
     });
+}
+
+fn difference() -> VersionDifference {
+    VersionDifference {
+        summary: "1 item added, 0 changed, 0 removed".to_owned(),
+        settings: vec!["description", "metadata"],
+        items: vec![("added", "good", text(HOSTILE), "/p/datasets/d/items/i".to_owned())],
+        page_links: PageLinks::default(),
+    }
+}
+
+#[test]
+fn the_versions_and_the_settings_of_a_dataset_are_inert() {
+    let log = DatasetVersionsPage {
+        shell: shell(),
+        head: dataset_head("versions"),
+        changes: vec![ChangeLine {
+            at: Timestamp::from_millis(0),
+            summary: "3 items added".to_owned(),
+            as_of_href: "/p/datasets/d?asof=x".to_owned(),
+            diff_href: Some("/p/datasets/d?tab=versions&a=x&b=y".to_owned()),
+        }],
+        instants: [typed(), typed()],
+        difference: None,
+        page_links: PageLinks::default(),
+    };
+    checked(&log);
+    checked(&DatasetVersionsPage { difference: Some(difference()), ..log });
+    checked(&DatasetEditPage {
+        shell: shell(),
+        head: dataset_head("edit"),
+        name: typed(),
+        description: typed(),
+        deleted: "2 items and 1 run".to_owned(),
+    });
+}
+
+fn stored_item() -> StoredItemView {
+    let before = Payload::from_value(json!({ "a": HOSTILE }));
+    let after = Payload::from_value(json!({ "a": 1 }));
+    let diff = Diff::new(Some(&before), Some(&after), DiffChoice::default(), 1_000);
+    let picture = "@@@langfuseMedia:type=image/png|id=abc|source=bytes@@@";
+    let part = json!({ "type": "text", "text": picture });
+    let value =
+        json!([{ "role": "user", "content": [part] }, { "role": "user", "content": HOSTILE }]);
+    StoredItemView {
+        id: text(HOSTILE),
+        version: "2026-01-31T12:00:00.000000Z".to_owned(),
+        is_past: false,
+        is_archived: true,
+        is_deleted: false,
+        source: Some("/p/traces/t".to_owned()),
+        next: Some("/p/datasets/d/items/j".to_owned()),
+        values: StoredItemView::blocks(
+            "",
+            "/p/datasets/d/items/i/versions/v",
+            [
+                ("Input", "input", &value),
+                ("Expected output", "output", &json!(HOSTILE)),
+                ("Metadata", "metadata", &json!(null)),
+            ],
+        ),
+        versions: vec![ItemVersionLine {
+            at: Timestamp::from_millis(0),
+            href: "/p/datasets/d/items/i?version=v".to_owned(),
+            change: "changed",
+            is_current: true,
+            diff_href: Some("/p/datasets/d/items/i?version=v&compare=u".to_owned()),
+        }],
+        comparison: Some((Timestamp::from_millis(0), vec![("Input", diff)])),
+        runs: vec![ItemRunLine {
+            name: text(HOSTILE),
+            href: "/p/datasets/d/runs/r".to_owned(),
+            trace_href: "/p/traces/t".to_owned(),
+            at: Timestamp::from_millis(0),
+        }],
+    }
+}
+
+#[test]
+fn an_item_is_inert_and_an_earlier_version_can_only_be_restored() {
+    let page = |stored: Option<StoredItemView>| ItemPage {
+        shell: shell(),
+        crumbs: vec![(text(HOSTILE), "/p/datasets".to_owned())],
+        dataset_href: "/p/datasets/d".to_owned(),
+        action: "/p/datasets/d/items/i".to_owned(),
+        check_href: "/p/_/datasets/d/check".to_owned(),
+        may_write: true,
+        editors: vec![editor()],
+        rejected_form: rejected_form(),
+        stored,
+        hidden_fields: vec![("trace", typed())],
+        source: None,
+        notices: vec![text(HOSTILE)],
+    };
+    let html = checked(&page(Some(stored_item())));
+    assert!(html.contains("value=\"save\"") && html.contains("value=\"activate\""));
+    assert!(html.contains("/media/abc"), "a reference to a medium is shown: {html}");
+    let past = StoredItemView { is_past: true, comparison: None, ..stored_item() };
+    let html = checked(&page(Some(past)));
+    assert!(html.contains("value=\"restore\"") && !html.contains("value=\"save\""));
+    let new = page(None);
+    assert!(checked(&new).contains("Add item"));
+    let source = ItemSourceView {
+        action: "/p/dataset-items/new".to_owned(),
+        hidden_fields: vec![("trace", typed())],
+        origin: text(HOSTILE),
+        origin_href: "/p/traces/t".to_owned(),
+        datasets: vec![("d".to_owned(), text(HOSTILE), true)],
+        paths: vec![("input", "Input", typed(), Some(text(HOSTILE)))],
+        is_chosen: false,
+    };
+    let unchosen = ItemPage { source: Some(source), ..new };
+    assert!(!checked(&unchosen).contains("<textarea"), "a dataset is chosen first");
+    checked(&ItemProblemsFragment { editors: vec![editor()] });
 }

@@ -36,6 +36,7 @@ const STYLE: &str = concat!(
     include_str!("../../assets/style/lists.css"),
     include_str!("../../assets/style/trace.css"),
     include_str!("../../assets/style/pages.css"),
+    include_str!("../../assets/style/datasets.css"),
     include_str!("../../assets/style/print.css"),
 );
 
@@ -59,6 +60,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         asset("app.css", "text/css; charset=utf-8", STYLE.as_bytes()),
         asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
         asset("experiments.js", SCRIPT, include_bytes!("../../assets/experiments.js")),
+        asset("datasets.js", SCRIPT, include_bytes!("../../assets/datasets.js")),
         asset("find.js", SCRIPT, include_bytes!("../../assets/find.js")),
         asset("follow.js", SCRIPT, include_bytes!("../../assets/follow.js")),
         asset("forms.js", SCRIPT, include_bytes!("../../assets/forms.js")),

@@ -46,7 +46,7 @@ pub(crate) fn groups() -> [(&'static str, &'static [Shortcut]); 2] {
     [("This page", &PAGE_SHORTCUTS), ("Everywhere", &GLOBAL_SHORTCUTS)]
 }
 
-static PAGE_SHORTCUTS: [Shortcut; 31] = [
+static PAGE_SHORTCUTS: [Shortcut; 32] = [
     activates(&["/"], "[data-filter]", "Filter"),
     activates(&["t"], "[data-hot=t]", "Set the time range"),
     with_shift("E", &["Shift", "E"], "[data-hot=E]", "Set the environments"),
@@ -86,6 +86,7 @@ static PAGE_SHORTCUTS: [Shortcut; 31] = [
     scripted(&["←", "→"], "[role=treegrid]", "Collapse and expand the row"),
     scripted(&["e", "E"], "[role=treegrid]", "Next and previous error"),
     scripted(&["n", "N"], "#sought", "Next and previous match"),
+    activates(&["d"], "[data-hot=d]", "Add the observation or trace to a dataset"),
     activates(&["w"], "[data-hot=w]", "Scores of the observation and rules without a score"),
     scripted(&["m"], ".split [role=separator]", "Widen or reset the detail pane"),
     with_shift("C", &["Shift", "C"], "[data-compare]", "Compare with another trace"),

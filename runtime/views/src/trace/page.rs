@@ -53,6 +53,8 @@ pub struct DetailInput {
     pub base: String,
     /// Values for its forms.
     pub form_context: FormContext,
+    /// Whether the viewer may create items of datasets.
+    pub may_write_datasets: bool,
     /// Scores of the selection.
     pub scores: Vec<ScoreView>,
     /// Outcome of each rule that did not score it.
@@ -70,6 +72,15 @@ pub struct DetailInput {
 }
 
 impl DetailInput {
+    /// URL of the page that creates an item of a dataset from the selection; absent without the permission.
+    fn dataset_href(&self, trace: &str, observation: Option<&str>) -> Option<String> {
+        let observation = observation.map(|id| format!("&observation={}", encode(id)));
+        self.may_write_datasets.then(|| {
+            let observation = observation.unwrap_or_default();
+            format!("{}/dataset-items/new?trace={}{observation}", self.base, encode(trace))
+        })
+    }
+
     fn address(&self, observation: Option<&str>) -> String {
         match observation {
             _ if !self.address.is_empty() => self.address.clone(),
@@ -115,6 +126,8 @@ pub struct DetailPage {
 struct Detail {
     base: String,
     form_context: FormContext,
+    /// URL of the page that creates an item of a dataset.
+    dataset_href: Option<String>,
     /// URL of this fragment.
     from: String,
     kind: &'static str,
@@ -276,6 +289,7 @@ impl Detail {
                 segment(trace.id.as_str()),
                 input.rules.query()
             ),
+            dataset_href: input.dataset_href(id, None),
             base: input.base,
             form_context: input.form_context,
             scores: input.scores,
@@ -339,6 +353,7 @@ impl Detail {
                 encode(observation.id.as_str()),
                 input.rules.query()
             ),
+            dataset_href: input.dataset_href(observation.trace_id.as_str(), Some(id)),
             base: input.base,
             form_context: input.form_context,
             scores: input.scores,

@@ -49,6 +49,12 @@ impl Addresses {
         }
     }
 
+    /// URLs of a value of a dataset item. `raw` is the path of the raw value; there is no page of the value.
+    #[must_use]
+    pub fn of_item(base: &str, raw: &str) -> Self {
+        Self { base: base.to_owned(), raw: raw.to_owned(), ..Self::default() }
+    }
+
     /// URLs of the node at a normalized path.
     #[must_use]
     pub fn at(&self, path: &str) -> Self {
@@ -68,7 +74,12 @@ impl Addresses {
 
     /// The page of the value with the additional parameters `more`. The fragment of the page has the same URL below `_` of
     /// the project.
+    ///
+    /// The raw value if there is no page.
     pub(crate) fn page(&self, more: &str) -> String {
+        if self.value.is_empty() {
+            return self.raw();
+        }
         let path = match self.path.as_str() {
             "" => String::new(),
             path => format!("&path={}", encode(path)),
