@@ -28,6 +28,20 @@ pub(crate) const MAX_SEGMENTS: usize = 50;
 /// [`CompareError`] for runs that have nothing to compare and for options out of their range. A single metric that
 /// cannot be compared has the verdict [`Verdict::NotComparable`] with the reason.
 pub fn compare(runs: &[RunResults], options: &CompareOptions) -> Result<Comparison, CompareError> {
+    if runs.len() < 2 {
+        return Err(CompareError::NumberOfRuns { n: runs.len() });
+    }
+    summarize(runs, options)
+}
+
+/// As [`compare`], also of a single run, which has no differences.
+///
+/// # Errors
+/// As [`compare`].
+pub fn summarize(
+    runs: &[RunResults],
+    options: &CompareOptions,
+) -> Result<Comparison, CompareError> {
     let base = check(runs, options)?;
     let grid = Grid::new(runs, &options.noise_runs);
     let metrics = columns::metrics(&grid, options);
@@ -61,7 +75,7 @@ pub fn compare(runs: &[RunResults], options: &CompareOptions) -> Result<Comparis
 
 /// The number of the baseline.
 fn check(runs: &[RunResults], options: &CompareOptions) -> Result<usize, CompareError> {
-    if runs.len() < 2 || MAX_RUNS < runs.len() {
+    if runs.is_empty() || MAX_RUNS < runs.len() {
         return Err(CompareError::NumberOfRuns { n: runs.len() });
     }
     let mut ids = HashSet::new();

@@ -11,18 +11,24 @@
 mod columns;
 mod compare;
 pub mod comparison;
+pub mod gate;
+pub mod gate_config;
 mod grid;
 mod items;
 mod matching;
 mod noise;
 mod number;
 pub mod options;
+pub mod report;
+pub mod run_file;
 pub mod run_summary;
 mod tested;
 mod verdict;
 mod warnings;
 
-pub use compare::compare;
+pub use compare::{compare, summarize};
 pub use comparison::Comparison;
+pub use gate::{GateReport, gate};
+pub use gate_config::GateConfig;
 pub use number::{number, signed};
 pub use options::{CompareError, CompareOptions};

@@ -4,4 +4,5 @@
 
 mod comparisons;
 mod fixtures;
+mod gates;
 mod simulated;

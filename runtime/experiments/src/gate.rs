@@ -1,0 +1,393 @@
+//! The gate: may this run ship?
+
+use perpend_domain::experiment::RunResults;
+use perpend_stats::multiple::Correction;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::summarize;
+use crate::comparison::{
+    ComparedRun, Comparison, DirectionSource, ItemComparison, MetricComparison, MetricKind,
+    Verdict, WarningKind,
+};
+use crate::gate_config::{Confidence, Effect, GateConfig, GateCorrection, Requirement};
+use crate::number::{number, signed};
+use crate::options::{CompareError, CompareOptions};
+
+/// The largest number of items in a report.
+const MAX_ITEMS: usize = 10;
+
+/// The outcome of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum GateOutcome {
+    /// All requirements hold.
+    Passed,
+    /// A requirement does not hold.
+    Failed,
+    /// Too few items, no baseline or an inconclusive comparison.
+    Undecided,
+    /// The run cost more than allowed.
+    OverBudget,
+}
+
+impl GateOutcome {
+    /// The name of the wire value.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Undecided => "undecided",
+            Self::OverBudget => "over_budget",
+        }
+    }
+
+    /// The exit code of the command. 3 is an error of configuration or connection.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Passed => 0,
+            Self::Failed => 1,
+            Self::Undecided => 2,
+            Self::OverBudget => 4,
+        }
+    }
+}
+
+/// The result of a gate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct GateReport {
+    /// The outcome.
+    pub outcome: GateOutcome,
+    /// The run.
+    pub run: ComparedRun,
+    /// The baseline; `null` without one.
+    pub baseline: Option<ComparedRun>,
+    /// All requirements with their results.
+    pub checks: Vec<GateCheck>,
+    /// The checks that did not pass.
+    pub failures: Vec<GateCheck>,
+    /// The metrics of the requirements, of the baseline first.
+    pub metrics: Vec<MetricComparison>,
+    /// Circumstances that limit the comparison, as sentences.
+    pub warnings: Vec<String>,
+    /// The ten items that became worse by most.
+    pub worst_items: Vec<ItemComparison>,
+}
+
+/// A requirement with its result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct GateCheck {
+    /// The condition of the requirement, such as `mean_at_least`, or the limit.
+    pub rule: String,
+    /// The metric; `null` for limits of the run.
+    pub metric: Option<String>,
+    /// The result.
+    pub status: CheckStatus,
+    /// The number that was compared; `null` if there is none.
+    pub value: Option<f64>,
+    /// The threshold, or the margin of a comparison.
+    pub threshold: f64,
+    /// The verdict of a comparison with the baseline; `null` for other conditions.
+    pub verdict: Option<Verdict>,
+    /// A sentence with the numbers.
+    pub message: String,
+}
+
+/// The result of a requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum CheckStatus {
+    /// It holds.
+    Passed,
+    /// It does not hold.
+    Failed,
+    /// It cannot be decided.
+    Undecided,
+    /// The run cost more than allowed.
+    OverBudget,
+}
+
+/// The runs of a gate.
+#[derive(Clone, Debug)]
+pub struct GateRuns {
+    /// The run.
+    pub run: RunResults,
+    /// The baseline.
+    pub baseline: Option<RunResults>,
+}
+
+/// Checks a run. `options` supply definitions of scores, clusters and further runs of the baseline; the file of the gate
+/// decides the rest.
+///
+/// # Errors
+/// [`CompareError`] if the runs cannot be compared at all.
+pub fn gate(
+    config: &GateConfig,
+    runs: GateRuns,
+    options: &CompareOptions,
+) -> Result<GateReport, CompareError> {
+    let GateRuns { run, baseline } = runs;
+    let has_baseline = baseline.is_some();
+    let total_cost = run.items.iter().filter_map(|item| item.cost_usd).reduce(|a, b| a + b);
+    let compared: Vec<RunResults> = baseline.into_iter().chain([run]).collect();
+    let comparison = summarize(&compared, &compare_options(config, options))?;
+    let at = compared.len() - 1;
+    let mut checks = limits(config, &comparison.runs[at], total_cost);
+    for requirement in &config.require {
+        checks.extend(requirement_checks(config, requirement, &comparison, has_baseline));
+    }
+    let failures: Vec<GateCheck> =
+        checks.iter().filter(|check| check.status != CheckStatus::Passed).cloned().collect();
+    Ok(report(comparison, has_baseline, checks, failures))
+}
+
+fn report(
+    comparison: Comparison,
+    has_baseline: bool,
+    checks: Vec<GateCheck>,
+    failures: Vec<GateCheck>,
+) -> GateReport {
+    let has = |status| failures.iter().any(|check| check.status == status);
+    let outcome = if has(CheckStatus::OverBudget) {
+        GateOutcome::OverBudget
+    } else if has(CheckStatus::Failed) {
+        GateOutcome::Failed
+    } else if has(CheckStatus::Undecided) {
+        GateOutcome::Undecided
+    } else {
+        GateOutcome::Passed
+    };
+    let mut runs = comparison.runs;
+    let is_worse = |item: &ItemComparison| item.is_regressed && item.change < 0.0;
+    let worst = comparison.items.into_iter().filter(is_worse).take(MAX_ITEMS);
+    let warnings = comparison.warnings.into_iter();
+    // Requirements report them.
+    let warnings = warnings.filter(|warning| warning.kind != WarningKind::Direction);
+    GateReport {
+        outcome,
+        baseline: has_baseline.then(|| runs.remove(0)),
+        run: runs.remove(0),
+        checks,
+        failures,
+        metrics: comparison.metrics,
+        warnings: warnings.map(|warning| warning.message).collect(),
+        worst_items: if has_baseline { worst.collect() } else { Vec::new() },
+    }
+}
+
+fn compare_options(config: &GateConfig, options: &CompareOptions) -> CompareOptions {
+    let mut options = options.clone();
+    options.base = None;
+    options.alpha = config.stats.alpha;
+    options.correction = match config.stats.correction {
+        GateCorrection::Holm => Correction::Holm,
+        GateCorrection::Bh => Correction::BenjaminiHochberg,
+        GateCorrection::Bonferroni => Correction::Bonferroni,
+    };
+    options.metrics = config.require.iter().map(|each| each.metric.clone()).collect();
+    options.segments = None;
+    for requirement in &config.require {
+        if let Some(margin) = requirement.margin() {
+            options.margins.insert(requirement.metric.clone(), margin);
+        }
+    }
+    for (score, direction) in &config.directions {
+        let definition = options.scores.entry(score.clone()).or_default();
+        definition.direction = Some((*direction, DirectionSource::Request));
+    }
+    options
+}
+
+fn limits(config: &GateConfig, run: &ComparedRun, total_cost: Option<f64>) -> Vec<GateCheck> {
+    let limits = &config.limits;
+    let few = run.n_items < limits.min_items;
+    let at_most = |rule: &str, n: u64, most: u64, what: &str| {
+        let status = if n <= most { CheckStatus::Passed } else { CheckStatus::Failed };
+        check(
+            rule,
+            status,
+            Some(n as f64),
+            most as f64,
+            format!("{n} {what}, at most {most} allowed"),
+        )
+    };
+    let mut checks = vec![
+        check(
+            "min_items",
+            if few { CheckStatus::Undecided } else { CheckStatus::Passed },
+            Some(run.n_items as f64),
+            limits.min_items as f64,
+            format!("{} items, at least {} required", run.n_items, limits.min_items),
+        ),
+        at_most("max_failed_items", run.n_failed_items, limits.max_failed_items, "failed items"),
+        at_most(
+            "max_missing_items",
+            run.n_missing_items.unwrap_or_default(),
+            limits.max_missing_items,
+            "missing items",
+        ),
+        at_most(
+            "max_duplicate_items",
+            run.n_duplicate_items,
+            limits.max_duplicate_items,
+            "duplicate items",
+        ),
+    ];
+    if let Some(most) = limits.max_usd {
+        let cost = total_cost.unwrap_or_default();
+        let status = if cost <= most { CheckStatus::Passed } else { CheckStatus::OverBudget };
+        let message = format!("{} USD, at most {} allowed", number(cost), number(most));
+        checks.push(check("max_usd", status, Some(cost), most, message));
+    }
+    checks
+}
+
+fn check(
+    rule: &str,
+    status: CheckStatus,
+    value: Option<f64>,
+    threshold: f64,
+    message: String,
+) -> GateCheck {
+    let rule = rule.to_owned();
+    GateCheck { rule, metric: None, status, value, threshold, verdict: None, message }
+}
+
+fn requirement_checks(
+    config: &GateConfig,
+    requirement: &Requirement,
+    comparison: &Comparison,
+    has_baseline: bool,
+) -> Vec<GateCheck> {
+    let name = &requirement.metric;
+    let mut checks = Vec::new();
+    match comparison.metric(name) {
+        None => {
+            for (rule, threshold) in requirement.conditions() {
+                let message = format!("the run has no values of `{name}`");
+                checks.push(check(rule, CheckStatus::Failed, None, threshold, message));
+            }
+        }
+        Some(metric) => {
+            checks.extend(missing_scores(config, metric));
+            for (rule, threshold) in requirement.conditions() {
+                checks.push(match rule {
+                    "not_worse_than_baseline" | "better_than_baseline" => {
+                        against_baseline(config, metric, rule, threshold, has_baseline)
+                    }
+                    _ => threshold_check(config, metric, rule, threshold),
+                });
+            }
+        }
+    }
+    for check in &mut checks {
+        check.metric = Some(name.clone());
+    }
+    checks
+}
+
+/// Failed results have no latency; they are counted as failed.
+fn missing_scores(config: &GateConfig, metric: &MetricComparison) -> Option<GateCheck> {
+    let summary = &metric.runs.last()?.summary;
+    if metric.kind == MetricKind::Latency {
+        return None;
+    }
+    let n = summary.n + summary.n_missing;
+    let share = summary.n_missing as f64 / n.max(1) as f64;
+    let most = config.limits.max_missing_scores;
+    let status = if share <= most { CheckStatus::Passed } else { CheckStatus::Failed };
+    let message = format!(
+        "{} of {n} items have no value ({} %), at most {} % allowed",
+        summary.n_missing,
+        number(share * 100.0),
+        number(most * 100.0)
+    );
+    Some(check("max_missing_scores", status, Some(share), most, message))
+}
+
+fn threshold_check(
+    config: &GateConfig,
+    metric: &MetricComparison,
+    rule: &str,
+    threshold: f64,
+) -> GateCheck {
+    let Some(run) = metric.runs.last() else {
+        return check(rule, CheckStatus::Undecided, None, threshold, "no run".to_owned());
+    };
+    let summary = &run.summary;
+    let is_bound = config.stats.confidence == Confidence::LowerBound;
+    let (value, what) = match rule {
+        "mean_at_least" if is_bound => {
+            (summary.interval.map(|interval| interval.lower), "lower end of the mean")
+        }
+        "mean_at_most" if is_bound => {
+            (summary.interval.map(|interval| interval.upper), "upper end of the mean")
+        }
+        "mean_at_least" | "mean_at_most" => (summary.mean, "mean"),
+        "min_at_least" => (summary.min, "smallest value"),
+        "max_at_most" => (summary.max, "largest value"),
+        _ => (summary.p95, "quantile 0.95"),
+    };
+    let is_least = rule.ends_with("at_least");
+    let relation = if is_least { "at least" } else { "at most" };
+    let Some(value) = value else {
+        let message = match summary.n {
+            0 => "the values cannot be read as numbers of one type".to_owned(),
+            n => format!("{n} values are too few for an interval"),
+        };
+        return check(rule, CheckStatus::Undecided, None, threshold, message);
+    };
+    let holds = if is_least { threshold <= value } else { value <= threshold };
+    let status = if holds { CheckStatus::Passed } else { CheckStatus::Failed };
+    let message = format!("{what} {}, {relation} {} required", number(value), number(threshold));
+    check(rule, status, Some(value), threshold, message)
+}
+
+fn against_baseline(
+    config: &GateConfig,
+    metric: &MetricComparison,
+    rule: &str,
+    margin: f64,
+    has_baseline: bool,
+) -> GateCheck {
+    let effect = |effect| match effect {
+        Effect::Pass => CheckStatus::Passed,
+        Effect::Fail => CheckStatus::Undecided,
+    };
+    let difference = metric.runs.last().and_then(|run| run.difference.as_ref());
+    let Some(difference) = difference.filter(|_| has_baseline) else {
+        let status = effect(config.stats.on_missing_baseline);
+        return check(rule, status, None, margin, "there is no baseline".to_owned());
+    };
+    let must_be_better = rule == "better_than_baseline";
+    let status = match difference.verdict {
+        Verdict::Better => CheckStatus::Passed,
+        Verdict::Worse => CheckStatus::Failed,
+        Verdict::Equivalent if must_be_better => CheckStatus::Failed,
+        Verdict::Equivalent => CheckStatus::Passed,
+        Verdict::Inconclusive if must_be_better => CheckStatus::Undecided,
+        Verdict::Inconclusive => effect(config.stats.on_inconclusive),
+        Verdict::NotComparable => CheckStatus::Undecided,
+    };
+    let mut message = difference.verdict.as_str().to_owned();
+    if let Some(mean) = difference.mean {
+        message.push_str(&format!(": difference {}", signed(mean)));
+    }
+    if let Some(interval) = difference.interval {
+        let ends = (signed(interval.lower), signed(interval.upper));
+        message.push_str(&format!(" ({} to {})", ends.0, ends.1));
+    }
+    if let Some(reason) = &difference.reason {
+        message.push_str(&format!("; {reason}"));
+    }
+    let mut check = check(rule, status, difference.mean, margin, message);
+    check.verdict = Some(difference.verdict);
+    check
+}

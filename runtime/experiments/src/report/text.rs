@@ -1,0 +1,155 @@
+//! Reports for a terminal.
+
+use crate::comparison::Comparison;
+use crate::gate::{CheckStatus, GateReport};
+use crate::number::number;
+
+use super::{Table, change, optional, title};
+
+/// A comparison: the runs, the metrics with verdicts, segments, and warnings.
+#[must_use]
+pub fn comparison_text(comparison: &Comparison) -> String {
+    let mut runs = Table::new(["run", "id", "items", "failed", "missing", "matched"]);
+    for run in &comparison.runs {
+        let name = if run.is_base { format!("{} (baseline)", run.name) } else { run.name.clone() };
+        runs.push([
+            name,
+            run.id.clone(),
+            run.n_items.to_string(),
+            run.n_failed_items.to_string(),
+            run.n_missing_items.map_or_else(|| "–".to_owned(), |n| n.to_string()),
+            run.n_matched_items.to_string(),
+        ]);
+    }
+    let mut text = runs.text();
+    text.push('\n');
+    text.push_str(&metrics(comparison).text());
+    for segment in &comparison.segments {
+        let value = segment.value.as_deref().unwrap_or("(none)");
+        text.push_str(&format!("\n{} = {value} ({} items)\n", segment.key, segment.n_items));
+        let part = Comparison { metrics: segment.metrics.clone(), ..comparison.clone() };
+        text.push_str(&metrics(&part).text());
+    }
+    let reasons = reasons(comparison);
+    if !reasons.is_empty() || !comparison.warnings.is_empty() {
+        text.push('\n');
+    }
+    for reason in reasons {
+        text.push_str(&format!("{reason}\n"));
+    }
+    for warning in &comparison.warnings {
+        text.push_str(&format!("warning: {}\n", warning.message));
+    }
+    text
+}
+
+fn metrics(comparison: &Comparison) -> Table {
+    let mut table = Table::new([
+        "metric",
+        "run",
+        "mean",
+        "difference",
+        "p",
+        "wins",
+        "ties",
+        "losses",
+        "noise",
+        "verdict",
+    ]);
+    for metric in &comparison.metrics {
+        for (run, about) in metric.runs.iter().zip(&comparison.runs) {
+            let mean = optional(run.summary.mean);
+            let noise = metric.noise.as_ref().map(|noise| noise.floor);
+            let name = about.name.clone();
+            match &run.difference {
+                None => table.push([
+                    title(metric),
+                    name,
+                    mean,
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    "baseline".to_owned(),
+                ]),
+                Some(difference) => table.push([
+                    title(metric),
+                    name,
+                    mean,
+                    change(difference),
+                    optional(difference.p_adjusted.or(difference.p)),
+                    difference.wins.to_string(),
+                    difference.ties.to_string(),
+                    difference.losses.to_string(),
+                    optional(noise),
+                    difference.verdict.as_str().to_owned(),
+                ]),
+            }
+        }
+    }
+    table
+}
+
+fn reasons(comparison: &Comparison) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for metric in &comparison.metrics {
+        for (run, about) in metric.runs.iter().zip(&comparison.runs) {
+            let difference = run.difference.as_ref();
+            if let Some(reason) = difference.and_then(|difference| difference.reason.as_ref()) {
+                reasons.push(format!("{} of {}: {reason}", title(metric), about.name));
+            }
+        }
+    }
+    reasons
+}
+
+/// A gate: its outcome, the requirements, the metrics, warnings, and the worst items.
+#[must_use]
+pub fn gate_text(report: &GateReport) -> String {
+    let mut text = format!("{}: {}\n", report.run.name, outcome(report));
+    if let Some(baseline) = &report.baseline {
+        text.push_str(&format!("baseline: {}\n", baseline.name));
+    }
+    let mut checks = Table::new(["", "metric", "requirement", "result"]);
+    for check in &report.checks {
+        let mark = match check.status {
+            CheckStatus::Passed => "ok",
+            CheckStatus::Failed => "FAILED",
+            CheckStatus::Undecided => "UNDECIDED",
+            CheckStatus::OverBudget => "OVER BUDGET",
+        };
+        checks.push([
+            mark.to_owned(),
+            check.metric.clone().unwrap_or_default(),
+            check.rule.clone(),
+            check.message.clone(),
+        ]);
+    }
+    text.push('\n');
+    text.push_str(&checks.text());
+    if !report.worst_items.is_empty() {
+        let mut items = Table::new(["item", "change"]);
+        for item in &report.worst_items {
+            items.push([item.item_id.clone(), number(item.change)]);
+        }
+        text.push('\n');
+        text.push_str(&items.text());
+    }
+    for warning in &report.warnings {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
+    text
+}
+
+/// The outcome in words.
+pub(super) fn outcome(report: &GateReport) -> &'static str {
+    use crate::gate::GateOutcome;
+    match report.outcome {
+        GateOutcome::Passed => "passed",
+        GateOutcome::Failed => "failed",
+        GateOutcome::Undecided => "undecided",
+        GateOutcome::OverBudget => "over budget",
+    }
+}

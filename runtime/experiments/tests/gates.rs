@@ -1,0 +1,176 @@
+//! Gates: outcomes, configuration, reports, files of results.
+
+use perpend_experiments::comparison::Verdict;
+use perpend_experiments::gate::{CheckStatus, GateOutcome, GateRuns};
+use perpend_experiments::report::{Links, MARKER, gate_junit, gate_markdown, gate_text};
+use perpend_experiments::run_file::RunFile;
+use perpend_experiments::{CompareOptions, GateConfig, GateReport, gate};
+
+use crate::fixtures::{options, passes};
+
+const NOT_WORSE: &str = "[[require]]\nmetric = \"accuracy\"\nnot_worse_than_baseline = 0.02\n";
+
+fn checked(toml: &str, base: Option<usize>, n_passed: usize) -> GateReport {
+    let config = GateConfig::from_toml(toml).unwrap();
+    let made = |id: &str, n_passed: usize| passes(id, (0..100).map(|at| at < n_passed));
+    let runs = GateRuns { run: made("b", n_passed), baseline: base.map(|n| made("a", n)) };
+    gate(&config, runs, &options()).unwrap()
+}
+
+#[test]
+fn a_run_that_is_worse_than_the_baseline_fails() {
+    let report = checked(NOT_WORSE, Some(90), 70);
+    assert_eq!((report.outcome, report.outcome.exit_code()), (GateOutcome::Failed, 1));
+    assert_eq!(report.failures.len(), 1);
+    let failure = &report.failures[0];
+    assert_eq!(
+        (failure.rule.as_str(), failure.verdict),
+        ("not_worse_than_baseline", Some(Verdict::Worse))
+    );
+    assert_eq!(report.worst_items.len(), 10);
+    let report = checked(NOT_WORSE, Some(90), 90);
+    assert_eq!(report.outcome.exit_code(), 0);
+    assert!(report.failures.is_empty() && report.worst_items.is_empty());
+}
+
+#[test]
+fn an_inconclusive_comparison_passes_unless_the_file_says_otherwise() {
+    assert_eq!(checked(NOT_WORSE, Some(90), 87).outcome, GateOutcome::Passed);
+    let strict = format!("{NOT_WORSE}[stats]\non_inconclusive = \"fail\"\n");
+    let report = checked(&strict, Some(90), 87);
+    assert_eq!((report.outcome, report.outcome.exit_code()), (GateOutcome::Undecided, 2));
+}
+
+#[test]
+fn a_requirement_against_a_missing_baseline_is_undecided_unless_the_file_says_otherwise() {
+    assert_eq!(checked(NOT_WORSE, None, 90).outcome, GateOutcome::Undecided);
+    let lenient = format!("{NOT_WORSE}[stats]\non_missing_baseline = \"pass\"\n");
+    assert_eq!(checked(&lenient, None, 90).outcome, GateOutcome::Passed);
+}
+
+#[test]
+fn a_run_has_to_be_better_where_the_file_requires_it() {
+    let better = "[[require]]\nmetric = \"accuracy\"\nbetter_than_baseline = 0.02\n";
+    assert_eq!(checked(better, Some(70), 90).outcome, GateOutcome::Passed);
+    assert_eq!(checked(better, Some(90), 70).outcome, GateOutcome::Failed);
+    assert_eq!(checked(better, Some(90), 88).outcome, GateOutcome::Undecided);
+}
+
+#[test]
+fn thresholds_compare_the_mean_or_the_end_of_its_interval() {
+    let least = "[[require]]\nmetric = \"accuracy\"\nmean_at_least = 0.85\n";
+    assert_eq!(checked(least, None, 90).outcome, GateOutcome::Passed);
+    assert_eq!(checked(least, None, 80).outcome, GateOutcome::Failed);
+    let bound = format!("{least}[stats]\nconfidence = \"lower_bound\"\n");
+    assert_eq!(checked(&bound, None, 90).outcome, GateOutcome::Failed);
+    assert_eq!(checked(&bound, None, 97).outcome, GateOutcome::Passed);
+    let most = "[[require]]\nmetric = \"accuracy\"\nmax_at_most = 0.5\n";
+    assert_eq!(checked(most, None, 0).outcome, GateOutcome::Passed);
+    assert_eq!(checked(most, None, 1).outcome, GateOutcome::Failed);
+    let unknown = "[[require]]\nmetric = \"tone\"\nmean_at_least = 0.5\n";
+    assert_eq!(checked(unknown, None, 90).outcome, GateOutcome::Failed);
+}
+
+#[test]
+fn incomplete_runs_fail_by_default() {
+    let config = "[[require]]\nmetric = \"accuracy\"\nmean_at_least = 0.5\n";
+    let outcome = |change: &dyn Fn(&mut perpend_domain::experiment::RunResults), toml: &str| {
+        let mut run = passes("b", vec![true; 50]);
+        change(&mut run);
+        let config = GateConfig::from_toml(toml).unwrap();
+        gate(&config, GateRuns { run, baseline: None }, &options()).unwrap().outcome
+    };
+    assert_eq!(outcome(&|_| (), config), GateOutcome::Passed);
+    assert_eq!(outcome(&|run| run.items[0].is_error = true, config), GateOutcome::Failed);
+    assert_eq!(outcome(&|run| run.items[0].scores.clear(), config), GateOutcome::Failed);
+    let expects_more = |run: &mut perpend_domain::experiment::RunResults| {
+        run.expected_items = Some((0..51).map(|at| format!("i{at}")).collect());
+    };
+    assert_eq!(outcome(&expects_more, config), GateOutcome::Failed);
+    let repeats = |run: &mut perpend_domain::experiment::RunResults| {
+        let copy = run.items[0].clone();
+        run.items.push(copy);
+    };
+    assert_eq!(outcome(&repeats, config), GateOutcome::Failed);
+    let lenient = format!("{config}[limits]\nmax_missing_items = 1\n");
+    assert_eq!(outcome(&expects_more, &lenient), GateOutcome::Passed);
+    let many = format!("{config}[limits]\nmin_items = 60\n");
+    assert_eq!(outcome(&|_| (), &many), GateOutcome::Undecided);
+    let costs = |run: &mut perpend_domain::experiment::RunResults| {
+        run.items[0].cost_usd = Some(6.0);
+    };
+    let cheap = format!("{config}[limits]\nmax_usd = 5\n");
+    assert_eq!(outcome(&costs, &cheap).exit_code(), 4);
+}
+
+#[test]
+fn an_unknown_key_or_a_wrong_value_of_the_file_is_an_error_that_names_it() {
+    let error = |toml: &str| GateConfig::from_toml(toml).unwrap_err().to_string();
+    let require = "[[require]]\nmetric = \"accuracy\"\nmean_at_least = 0.5\n";
+    assert!(error(&format!("{require}mean_atleast = 1.0\n")).contains("mean_atleast"));
+    assert!(error(&format!("{require}[limit]\nmin_items = 1\n")).contains("limit"));
+    assert!(error(&format!("{require}[stats]\nalpha = 2.0\n")).contains("stats.alpha"));
+    assert!(error("[[require]]\nmetric = \"accuracy\"\n").contains("require[0]"));
+    assert!(error("require = []\n").contains("require"));
+    let negative = "[[require]]\nmetric = \"a\"\nnot_worse_than_baseline = -0.1\n";
+    assert!(error(negative).contains("not_worse_than_baseline"));
+}
+
+#[test]
+fn a_file_of_results_has_the_results_of_the_run() {
+    let mut run = passes("a", [true, false]);
+    run.items[1].is_error = true;
+    run.items[1].cost_usd = Some(0.25);
+    let file = RunFile::of(&run);
+    let text = serde_json::to_string(&file).unwrap();
+    let read = RunFile::from_json(&text).unwrap();
+    assert_eq!(read, file);
+    let results = read.results().unwrap();
+    assert_eq!(results.items, run.items);
+    let by_hand = r#"{"format": "perpend-run/1", "id": "r", "items": [
+        {"itemId": "a", "scores": [{"name": "accuracy", "value": 0.5}]},
+        {"itemId": "b", "scores": [{"name": "tone", "value": "good"}]}]}"#;
+    assert_eq!(RunFile::from_json(by_hand).unwrap().results().unwrap().items.len(), 2);
+    let error = |text: &str| RunFile::from_json(text).unwrap_err().to_string();
+    assert!(error(r#"{"format": "other", "id": "r", "items": []}"#).contains("format"));
+    assert!(error(r#"{"format": "perpend-run/1", "id": "r", "item": []}"#).contains("item"));
+}
+
+#[test]
+fn reports_have_the_verdict_and_escape_names() {
+    let config = GateConfig::from_toml(NOT_WORSE).unwrap();
+    let made = |id: &str, n: usize| passes(id, (0..100).map(|at| at < n));
+    let mut run = made("b", 70);
+    run.run.name = "new | <b>&\"".to_owned();
+    let runs = GateRuns { run, baseline: Some(made("a", 90)) };
+    let report = gate(&config, runs, &options()).unwrap();
+    let links = Links { project: "http://h/project/p".to_owned() };
+    let markdown = gate_markdown(&report, Some(&links));
+    assert!(markdown.starts_with(MARKER));
+    assert!(markdown.contains("worse") && !markdown.contains("<b>"));
+    assert!(markdown.contains("http://h/project/p/traces/a-i70-0"));
+    assert!(markdown.contains("http://h/project/p/traces/b-i70-0"));
+    let junit = gate_junit(&report);
+    assert!(junit.contains("name=\"new | &lt;b&gt;&amp;&quot;\""));
+    assert_eq!(junit.matches("<testcase").count(), report.checks.len());
+    assert_eq!(junit.matches("<failure").count(), 1);
+    let text = gate_text(&report);
+    assert!(text.contains("failed") && text.contains("not_worse_than_baseline"));
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["failures"][0]["metric"], "accuracy");
+    assert_eq!(serde_json::from_value::<GateReport>(json).unwrap(), report);
+}
+
+#[test]
+fn a_direction_in_the_file_replaces_an_unknown_one() {
+    let config = format!("{NOT_WORSE}[directions]\naccuracy = \"lower_is_better\"\n");
+    let config = GateConfig::from_toml(&config).unwrap();
+    let made = |id: &str, n: usize| passes(id, (0..100).map(|at| at < n));
+    let runs = || GateRuns { run: made("b", 90), baseline: Some(made("a", 70)) };
+    let report = gate(&config, runs(), &CompareOptions::default()).unwrap();
+    assert_eq!(report.outcome, GateOutcome::Failed);
+    let unknown = GateConfig::from_toml(NOT_WORSE).unwrap();
+    let report = gate(&unknown, runs(), &CompareOptions::default()).unwrap();
+    assert_eq!(report.outcome, GateOutcome::Undecided);
+    assert_eq!(report.failures[0].status, CheckStatus::Undecided);
+}
