@@ -51,6 +51,7 @@ mod pages_compare;
 mod pages_costs;
 mod pages_datasets;
 mod pages_executions;
+mod pages_experiments;
 mod pages_exports;
 mod pages_forms;
 mod pages_groups;
