@@ -4,6 +4,7 @@ mod backup;
 mod common;
 mod demo;
 mod docs;
+mod experiment;
 mod judge;
 mod log;
 mod organization_key;
@@ -66,6 +67,8 @@ enum Command {
     Plugin(plugin::PluginArgs),
     /// Check evaluators against human labels
     Judge(judge::JudgeArgs),
+    /// Run experiments over datasets
+    Experiment(experiment::ExperimentArgs),
     /// Inspect OTLP payloads
     Otlp {
         #[command(subcommand)]
@@ -136,6 +139,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::Restore(args) => backup::restore(&args),
         Command::Plugin(args) => plugin::plugin(args, bundle),
         Command::Judge(args) => judge::judge(args),
+        Command::Experiment(args) => experiment::experiment(args),
         Command::Docs { page } => docs::print(page),
     };
     match outcome {

@@ -1,0 +1,192 @@
+//! `perpend experiment run`: starts runs that the server executes and waits for them.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use perpend_api_types::server_run::{RunStatus, StartedExperiment};
+use perpend_domain::server_run::{BUDGET_REACHED, MAX_USD_REACHED, RunState};
+use perpend_plugin_cli::{Remote as _, RemoteResponse};
+use serde_json::{Value, json};
+
+use super::super::plugin_remote::{Access, ServerRemote};
+use super::config;
+
+/// Timeout of a request: the estimate reads all items.
+const TIMEOUT: Duration = Duration::from_secs(180);
+/// Interval of requests for the progress.
+const POLL: Duration = Duration::from_millis(500);
+/// Exit status of a run that ended without all of its results.
+const FAILED: u8 = 1;
+/// Exit status for a configuration or a connection that cannot be used.
+const UNUSABLE: u8 = 3;
+/// Exit status of a run that reached its limit or a budget.
+const OVER_BUDGET: u8 = 4;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  \
+    perpend experiment run --config evals/support.toml\n\n\
+    Exit status: 0 all results are there (results may be errors), 1 cancelled, 3 configuration or connection, 4 limit or budget")]
+pub(super) struct RunArgs {
+    /// A TOML file with `dataset`, and `prompts` and `models` or `task = "http:URL"`
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Check and estimate only
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not wait for the results
+    #[arg(long, conflicts_with = "dry_run")]
+    no_wait: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    access: Access,
+}
+
+pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    match run_experiment(args) {
+        Ok(code) => Ok(code),
+        Err(error) => {
+            eprintln!("perpend: {error:#}");
+            Ok(ExitCode::from(UNUSABLE))
+        }
+    }
+}
+
+fn run_experiment(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let mut input = config::read(&args.config, |name| std::env::var(name).ok())?;
+    input.dry_run = args.dry_run;
+    let remote = ServerRemote::new(&args.access, TIMEOUT)?;
+    let body = serde_json::to_vec(&input)?;
+    let answer = remote.send("POST", "/api/v1/experiments", Some(("application/json", body)));
+    let answer = succeeded(answer.map_err(anyhow::Error::msg)?)?;
+    let mut out = std::io::stdout().lock();
+    if args.dry_run || args.no_wait {
+        match args.json {
+            true => writeln!(out, "{answer:#}")?,
+            false => write!(out, "{}", estimate_text(&serde_json::from_value(answer)?))?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let started: StartedExperiment = serde_json::from_value(answer)?;
+    let statuses = wait(&remote, &started)?;
+    match args.json {
+        true => {
+            let result = json!({ "experimentId": started.experiment_id, "runs": statuses });
+            writeln!(out, "{result:#}")?;
+        }
+        false => {
+            let project = project(&remote);
+            for status in &statuses {
+                write!(out, "{}", status_text(status, remote.address(), project.as_deref()))?;
+            }
+        }
+    }
+    Ok(exit_code(&statuses))
+}
+
+fn succeeded(answer: RemoteResponse) -> anyhow::Result<Value> {
+    if matches!(answer.status, 200 | 201) {
+        return Ok(answer.body);
+    }
+    let message = answer.body["detail"].as_str().unwrap_or_default();
+    anyhow::bail!("the server returned {}: {message}", answer.status)
+}
+
+fn status(remote: &ServerRemote, id: &str) -> anyhow::Result<RunStatus> {
+    let path = format!("/api/v1/experiments/{id}/status");
+    let answer = remote.send("GET", &path, None).map_err(anyhow::Error::msg)?;
+    Ok(serde_json::from_value(succeeded(answer)?)?)
+}
+
+/// The id of the project of the key, for links.
+fn project(remote: &ServerRemote) -> Option<String> {
+    let answer = remote.send("GET", "/api/public/projects", None).ok()?;
+    answer.body["data"][0]["id"].as_str().map(str::to_owned)
+}
+
+/// Waits until no run is running. The bar is on a terminal only.
+fn wait(remote: &ServerRemote, started: &StartedExperiment) -> anyhow::Result<Vec<RunStatus>> {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}")?);
+    loop {
+        let statuses: anyhow::Result<Vec<RunStatus>> =
+            started.runs.iter().map(|run| status(remote, &run.id)).collect();
+        let statuses = statuses?;
+        let sum = |count: fn(&RunStatus) -> u64| statuses.iter().map(count).sum::<u64>();
+        let n_failed = sum(|run| run.failed_count);
+        bar.set_length(sum(|run| run.result_count));
+        bar.set_position(sum(|run| run.completed_count) + n_failed);
+        let cost: f64 = statuses.iter().map(|run| run.cost_usd).sum();
+        bar.set_message(format!("{n_failed} failed, ${cost:.4}"));
+        if statuses.iter().all(|run| run.state != RunState::Running) {
+            bar.finish_and_clear();
+            return Ok(statuses);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn estimate_text(estimate: &StartedExperiment) -> String {
+    let cost = |usd: Option<f64>| usd.map_or("unknown".to_owned(), |usd| format!("${usd:.4}"));
+    let mut text = format!(
+        "{} items, {} calls, estimated cost {}\n",
+        estimate.item_count,
+        estimate.call_count,
+        cost(estimate.estimated_cost_usd)
+    );
+    for run in &estimate.runs {
+        let usd = cost(run.estimated_cost_usd);
+        text.push_str(&format!("{}  {}: {} calls, {usd}\n", run.id, run.name, run.call_count));
+        if 0 < run.unfilled_count {
+            text.push_str(&format!("  {} items do not fill the prompt:\n", run.unfilled_count));
+        }
+        for item in &run.unfilled_items {
+            text.push_str(&format!("    {}: {}\n", item.item_id, item.message));
+        }
+    }
+    text
+}
+
+fn status_text(status: &RunStatus, address: &str, project: Option<&str>) -> String {
+    let mut text = format!(
+        "{}: {}, {} of {} results, {} failed, ${:.4}\n",
+        status.name,
+        status.state,
+        status.completed_count + status.failed_count,
+        status.result_count,
+        status.failed_count,
+        status.cost_usd
+    );
+    if let Some(message) = &status.paused_message {
+        text.push_str(&format!("  {message}\n"));
+    }
+    for item in &status.failed_items {
+        text.push_str(&format!("  {}: {}\n", item.item_id, item.error_message));
+    }
+    if let Some(project) = project {
+        text.push_str(&format!("  {address}/project/{project}/experiments/{}\n", status.id));
+    }
+    text
+}
+
+fn exit_code(statuses: &[RunStatus]) -> ExitCode {
+    let is_over = |status: &RunStatus| {
+        let reason = status.paused_reason.as_deref();
+        reason.is_some_and(|reason| [BUDGET_REACHED, MAX_USD_REACHED].contains(&reason))
+    };
+    if statuses.iter().any(is_over) {
+        return ExitCode::from(OVER_BUDGET);
+    }
+    if statuses.iter().any(|status| status.state == RunState::Paused) {
+        return ExitCode::from(UNUSABLE);
+    }
+    match statuses.iter().all(|status| status.state == RunState::Completed) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(FAILED),
+    }
+}
