@@ -20,6 +20,7 @@ mod credentials;
 mod dashboards;
 mod datasets;
 mod evaluation;
+mod experiment_runs;
 mod grants;
 mod http;
 mod ingestion;
