@@ -42,6 +42,7 @@ use perpend_http_kit::routes::ApiDescription;
 
 use state::Routes;
 
+pub use datasets::import::DatasetImports;
 pub use state::{App, NewApp};
 
 /// Every endpoint and its description.

@@ -136,8 +136,12 @@ static INSERT_REJECTS: Sized = Sized::new(|n| {
 const RUNNING: &str = "
     SELECT project_id, id FROM dataset_imports WHERE state IN ('checking', 'importing')
      ORDER BY updated_at, project_id, id LIMIT 1000";
+const ABANDONED: &str = "
+    SELECT project_id, id FROM dataset_imports WHERE state IN ('uploaded', 'checked') AND updated_at < $1
+     ORDER BY updated_at, project_id, id LIMIT 1000";
 const OLD: &str = "
-    SELECT project_id, id FROM dataset_imports WHERE updated_at < $1 AND state NOT IN ('checking', 'importing')
+    SELECT project_id, id FROM dataset_imports
+     WHERE state IN ('completed', 'failed', 'cancelled') AND updated_at < $1
      ORDER BY updated_at, project_id, id LIMIT 1000";
 const DELETE: &str = "DELETE FROM dataset_imports WHERE project_id = $1 AND id = $2";
 
@@ -341,8 +345,18 @@ impl Catalog {
         running.map(|(project, id)| Ok((checked("project", &project)?, id))).collect()
     }
 
-    /// Imports without a running stage that have not changed since a time, at most a thousand. Crosses tenants: for
-    /// the job.
+    /// Imports that wait for their user since a time, at most a thousand. Crosses tenants: for the job.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn abandoned_dataset_imports(
+        &self,
+        until: Timestamp,
+    ) -> Result<Vec<(ProjectId, String)>, Error> {
+        self.imports_until(ABANDONED, until).await
+    }
+
+    /// Imports that ended before a time, at most a thousand. Crosses tenants: for the job.
     ///
     /// # Errors
     /// When the database fails.
@@ -350,10 +364,18 @@ impl Catalog {
         &self,
         until: Timestamp,
     ) -> Result<Vec<(ProjectId, String)>, Error> {
+        self.imports_until(OLD, until).await
+    }
+
+    async fn imports_until(
+        &self,
+        sql: &str,
+        until: Timestamp,
+    ) -> Result<Vec<(ProjectId, String)>, Error> {
         let rows: Vec<(String, String)> =
-            self.pool.select(OLD, &[until.as_micros().into()]).await?;
-        let old = rows.into_iter();
-        old.map(|(project, id)| Ok((checked("project", &project)?, id))).collect()
+            self.pool.select(sql, &[until.as_micros().into()]).await?;
+        let found = rows.into_iter();
+        found.map(|(project, id)| Ok((checked("project", &project)?, id))).collect()
     }
 
     /// Deletes an import and its rejected rows; imported items are kept.

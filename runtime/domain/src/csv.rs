@@ -13,6 +13,17 @@ pub fn push_line<'v>(out: &mut String, cells: impl IntoIterator<Item = &'v Value
     out.push_str("\r\n");
 }
 
+/// Appends a line of texts with another delimiter than a comma.
+pub fn push_texts<'t>(out: &mut String, delimiter: char, cells: impl IntoIterator<Item = &'t str>) {
+    for (at, cell) in cells.into_iter().enumerate() {
+        if 0 < at {
+            out.push(delimiter);
+        }
+        push_text(out, delimiter, cell);
+    }
+    out.push_str("\r\n");
+}
+
 fn push_cell(out: &mut String, cell: &Value) {
     let json;
     let text = match cell {
@@ -23,7 +34,11 @@ fn push_cell(out: &mut String, cell: &Value) {
             &json
         }
     };
-    if text.contains(['"', ',', '\n', '\r']) {
+    push_text(out, ',', text);
+}
+
+fn push_text(out: &mut String, delimiter: char, text: &str) {
+    if text.contains(['"', delimiter, '\n', '\r']) {
         out.push('"');
         out.push_str(&text.replace('"', "\"\""));
         out.push('"');

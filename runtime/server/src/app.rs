@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use perpend_api::DatasetImports;
 use perpend_api::ingress::Decoders;
 use perpend_broker::server_runs::RunEngine;
 use perpend_broker::{ComponentFolder, Engine, Models};
@@ -104,7 +105,9 @@ impl App {
             scheduler: scheduler.clone(),
             clock: Arc::clone(&web.clock),
         };
-        let jobs = jobs(&web, store, &exports, runs);
+        let imports =
+            DatasetImports::new(store.clone(), Arc::clone(&new.engine), web.clone());
+        let jobs = jobs(&web, store, &exports, runs, imports);
         let outlines = Arc::default();
         let admin = perpend_api::admin::App::new(perpend_api::admin::NewApp {
             web: web.clone(),
@@ -166,7 +169,13 @@ impl App {
 }
 
 /// The background jobs of a server, one line each.
-fn jobs(web: &Web, store: &Store, exports: &exports::App, runs: RunEngine) -> Jobs {
+fn jobs(
+    web: &Web,
+    store: &Store,
+    exports: &exports::App,
+    runs: RunEngine,
+    imports: DatasetImports,
+) -> Jobs {
     let (store, clock) = (store.clone(), Arc::clone(&web.clock));
     let evaluation = web.config.evaluation;
     let gauges = Gauges { web: web.clone(), store: store.clone(), clock: Arc::clone(&clock) };
@@ -181,6 +190,7 @@ fn jobs(web: &Web, store: &Store, exports: &exports::App, runs: RunEngine) -> Jo
         Box::new(KeyUses(web.clone())),
         Box::new(Exports(exports.clone())),
         Box::new(ServerRuns(runs)),
+        Box::new(imports),
     ];
     if web.config.metrics.token.is_some() {
         jobs.push(Box::new(gauges));

@@ -14,7 +14,9 @@ async fn each_job_reports_its_last_run_in_the_list_and_in_health() {
     for jobs in [&list["data"], &health["jobs"]] {
         let names = jobs.as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap());
         let names: Vec<&str> = names.collect();
-        assert_eq!(names, ["retention", "expiry", "key_uses", "exports"]);
+        let expected =
+            ["retention", "expiry", "key_uses", "exports", "server_runs", "dataset_imports"];
+        assert_eq!(names, expected);
         for job in jobs.as_array().unwrap() {
             assert!(job["runs"].as_u64().unwrap() > 0, "{job}");
             assert_eq!((&job["lastError"], &job["failures"]), (&Value::Null, &0.into()), "{job}");

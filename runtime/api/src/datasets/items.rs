@@ -222,6 +222,7 @@ async fn list_items(
         source_trace_id: text("sourceTraceId"),
         source_observation_id: text("sourceObservationId"),
         at,
+        with_archived: false,
     };
     let (catalog, project) = (&app.store.catalog, caller.project);
     let n_total = catalog.count_dataset_items(&project, &query).await?;

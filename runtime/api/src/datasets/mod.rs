@@ -1,8 +1,10 @@
 //! Datasets and their items.
 
 mod batch;
+mod export;
 pub(super) mod find;
 mod history;
+pub(crate) mod import;
 mod items;
 mod manage;
 mod schema;
@@ -82,6 +84,8 @@ pub(super) fn routes(routes: &mut Routes) {
     batch::routes(routes);
     manage::routes(routes);
     history::routes(routes);
+    import::routes(routes);
+    export::routes(routes);
 }
 
 async fn list_datasets(

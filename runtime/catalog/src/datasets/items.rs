@@ -33,6 +33,8 @@ pub struct ItemQuery {
     pub source_observation_id: Option<String>,
     /// As of this time; the current state if absent.
     pub at: Option<Timestamp>,
+    /// Archived items, too.
+    pub with_archived: bool,
 }
 
 pub(super) const COLUMNS: &str = "i.id, i.valid_from, i.is_deleted, i.dataset_id, d.name AS dataset_name, i.status,
@@ -43,6 +45,9 @@ pub(super) const FROM: &str = "
 const CHOSEN: &str = "
     FROM dataset_items i
    WHERE i.project_id = $1 AND i.is_deleted = 0 AND i.status = 'ACTIVE'";
+const CHOSEN_WITH_ARCHIVED: &str = "
+    FROM dataset_items i
+   WHERE i.project_id = $1 AND i.is_deleted = 0";
 /// Bytes of items that are read at a time. As JSON values they take several times as much memory.
 const PART_BYTES: usize = 1 << 20;
 /// Ids per statement.
@@ -61,9 +66,17 @@ fn page(chosen: &str, limit: u32, offset: u64) -> String {
     )
 }
 
+/// As [`page`], the oldest rows first.
+fn oldest(chosen: &str, limit: u32) -> String {
+    page(chosen, limit, 0).replace("created_at DESC, i.id DESC", "created_at, i.id")
+}
+
 /// Active items that meet the conditions: `FROM` and `WHERE` with their values.
 fn chosen<'q>(project: &'q ProjectId, query: &'q ItemQuery) -> (String, Vec<Arg<'q>>) {
-    let mut chosen = CHOSEN.to_owned();
+    let mut chosen = match query.with_archived {
+        true => CHOSEN_WITH_ARCHIVED.to_owned(),
+        false => CHOSEN.to_owned(),
+    };
     let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
     match query.at {
         Some(at) => {
@@ -194,6 +207,29 @@ impl Catalog {
             chosen.push_str(&format!(" AND (i.created_at, i.id) < (${}, ${})", n + 1, n + 2));
         }
         let sql = perpend_db::query(page(&chosen, limit, offset)).bind_all(&args);
+        let (rows, is_cut): (Vec<ItemRow>, bool) = sql.fetch_up_to(&self.pool, PART_BYTES).await?;
+        let items = rows.into_iter().map(ItemVersion::try_from);
+        Ok((items.collect::<Result<_, _>>()?, is_cut))
+    }
+
+    /// As [`Catalog::some_dataset_items`], the oldest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn oldest_dataset_items(
+        &self,
+        project: &ProjectId,
+        query: &ItemQuery,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<(Vec<ItemVersion>, bool), Error> {
+        let (mut chosen, mut args) = chosen(project, query);
+        if let Some(after) = after {
+            let n = args.len();
+            args.extend([after.at.as_micros().into(), after.id.as_str().into()]);
+            chosen.push_str(&format!(" AND (i.created_at, i.id) > (${}, ${})", n + 1, n + 2));
+        }
+        let sql = perpend_db::query(oldest(&chosen, limit)).bind_all(&args);
         let (rows, is_cut): (Vec<ItemRow>, bool) = sql.fetch_up_to(&self.pool, PART_BYTES).await?;
         let items = rows.into_iter().map(ItemVersion::try_from);
         Ok((items.collect::<Result<_, _>>()?, is_cut))

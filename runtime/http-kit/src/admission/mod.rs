@@ -20,7 +20,7 @@ use crate::Web;
 
 pub use account::{Account, AccountOwner, Admission};
 
-pub use read::{ChargedBody, read, read_encoded, too_large};
+pub use read::{BodyChunks, ChargedBody, read, read_encoded, too_large};
 
 /// Layer: gives each request an account, which is closed when the handler returns: data decoded from a body
 /// stays in memory until then.

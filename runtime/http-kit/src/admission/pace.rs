@@ -26,6 +26,13 @@ impl Pace {
         }
     }
 
+    /// As [`Pace::new`], for bodies whose size allows no common deadline.
+    pub(super) fn without_deadline(limits: &Ingest, now: Instant) -> Self {
+        /// Longer than any body at the minimum rate.
+        const LONG: Duration = Duration::from_secs(30 * 24 * 3_600);
+        Self { end: now + LONG, ..Self::new(limits, now) }
+    }
+
     /// When reading ends unless further bytes arrive.
     pub(super) fn next(&self) -> Instant {
         self.due.min(self.end)

@@ -1,6 +1,6 @@
 //! Reads a body from the wire within its memory and time limits.
 
-use axum::body::{Body, HttpBody as _};
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody as _};
 use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_ENCODING;
@@ -101,6 +101,59 @@ async fn read_body(
         pace.record(chunk.len(), Instant::now());
     }
     Ok(ChargedBody { bytes, account })
+}
+
+/// A body that is passed on in chunks and not held in memory. The rate of the sender is limited, the time is not.
+#[derive(Debug)]
+pub struct BodyChunks {
+    chunks: BodyDataStream,
+    limits: Ingest,
+    pace: Pace,
+    max_bytes: u64,
+    n_bytes: u64,
+}
+
+impl BodyChunks {
+    /// The body of a request, at most `max_bytes`.
+    ///
+    /// # Errors
+    /// 415 for a body with a content encoding; 413 when `Content-Length` exceeds the limit.
+    pub fn of(web: &Web, request: Request, max_bytes: u64) -> Result<Self, Problem> {
+        refuse_encoded(request.headers())?;
+        let body = request.into_body();
+        if max_bytes < body.size_hint().lower() {
+            return Err(too_large(usize::try_from(max_bytes).unwrap_or(usize::MAX)));
+        }
+        let limits = web.config.ingest.clone();
+        Ok(Self {
+            chunks: body.into_data_stream(),
+            pace: Pace::without_deadline(&limits, Instant::now()),
+            limits,
+            max_bytes,
+            n_bytes: 0,
+        })
+    }
+
+    /// The next chunk; `None` at the end.
+    ///
+    /// # Errors
+    /// 413 beyond the limit; 408 for a sender that is too slow; 400 when the body ends early.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+        let chunk = match tokio::time::timeout_at(self.pace.next(), self.chunks.next()).await {
+            Ok(Some(Ok(chunk))) => chunk,
+            Ok(Some(Err(_))) => {
+                return Err(Problem::new(Code::InvalidBody, "the request body ended early"));
+            }
+            Ok(None) => return Ok(None),
+            Err(_) => return Err(too_slow(&self.pace, &self.limits)),
+        };
+        self.n_bytes += chunk.len() as u64;
+        if self.max_bytes < self.n_bytes {
+            return Err(too_large(usize::try_from(self.max_bytes).unwrap_or(usize::MAX)));
+        }
+        self.pace.record(chunk.len(), Instant::now());
+        Ok(Some(chunk))
+    }
 }
 
 fn too_slow(pace: &Pace, limits: &Ingest) -> Problem {
