@@ -105,8 +105,7 @@ impl App {
             scheduler: scheduler.clone(),
             clock: Arc::clone(&web.clock),
         };
-        let imports =
-            DatasetImports::new(store.clone(), Arc::clone(&new.engine), web.clone());
+        let imports = DatasetImports::new(store.clone(), Arc::clone(&new.engine), web.clone());
         let jobs = jobs(&web, store, &exports, runs, imports);
         let outlines = Arc::default();
         let admin = perpend_api::admin::App::new(perpend_api::admin::NewApp {
