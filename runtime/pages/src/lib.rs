@@ -252,6 +252,8 @@ fn experiment_routes(routes: &mut Routes<App>) {
     routes.page(BySession, item, experiments::item::item_page);
     let direction = PageRoute::post("/project/{project}/experiments/direction", ScoreConfigWrite);
     routes.page(BySession, direction, experiments::direction::set_direction);
+    let by_client = PageRoute::get("/project/{project}/experiments/results", ExperimentRead);
+    routes.page(BySession, by_client, request::redirects::experiment_of_client);
     let run = PageRoute::get("/project/{project}/experiments/{experiment}", ExperimentRead);
     routes.page(BySession, run, experiments::run::run_page);
     let run = PageRoute::get("/project/{project}/datasets/{dataset}/runs/{run}", ExperimentRead);

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
-use perpend_it::TestApp;
+use perpend_it::{TestApp, Trace};
 use perpend_server::client::Answer;
 use serde_json::{Value, json};
 
@@ -172,5 +172,198 @@ async fn the_code_of_a_dataset_names_it() {
     let page = test.visitor.page(&format!("{path}?tab=use")).await;
     assert!(page.contains("get_dataset(&#34;a \\&#34;b\\&#34;&#34;"), "{page}");
     assert!(page.contains("runExperiment") && page.contains("version"), "{page}");
+    test.app.stop().await.unwrap();
+}
+
+const SCHEMA: &str = r#"{ "type": "object", "properties": { "q": { "type": "string" } } }"#;
+
+#[tokio::test]
+async fn an_invalid_item_is_not_saved_and_the_form_keeps_the_typed_text() {
+    let test = DatasetTest::new().await;
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let path = test.dataset(json!({ "name": "d", "inputSchema": schema })).await;
+    let (new, items) = (format!("{path}/new-item"), format!("{path}/items"));
+    let typed = [("id", "one"), ("input", "{\"q\": 1}"), ("expected", "\"a\""), ("metadata", "")];
+    let sent = test.send(&new, &items, &typed).await;
+    assert_eq!(sent.status, 422);
+    let refused = sent.text();
+    assert!(refused.contains("/q: ") && refused.contains("{&#34;q&#34;: 1}"), "{refused}");
+    assert!(refused.contains("value=\"one\""), "{refused}");
+    let check = format!("/_{path}/check");
+    let problems = test.send(&new, &check, &typed).await;
+    assert_eq!(problems.status, 200);
+    let problems = problems.text();
+    assert!(problems.contains("id=\"problems-input\"") && problems.contains("/q: "), "{problems}");
+    let sent = test.send(&new, &items, &[("input", "{"), ("metadata", "{}")]).await;
+    assert!(sent.status == 422 && sent.text().contains("must be JSON"));
+    let valid = [("id", "one"), ("input", "{\"q\": \"b\"}"), ("expected", "\"a\"")];
+    let sent = test.send(&new, &items, &valid).await;
+    let item = location(&test, &sent);
+    assert_eq!(item, format!("{items}/one"));
+    let again = test.send(&new, &items, &valid).await;
+    assert!(again.status == 422 && again.text().contains("must be unused"));
+    let page = test.visitor.page(&item).await;
+    assert!(page.contains("{\n  &#34;q&#34;: &#34;b&#34;\n}"), "{page}");
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_item_is_changed_compared_deleted_and_restored_from_its_versions() {
+    let test = DatasetTest::new().await;
+    let path = test.dataset(json!({ "name": "d" })).await;
+    let id = "a/b ü";
+    test.item(json!({ "datasetName": "d", "id": id, "input": "first" })).await;
+    let item = format!("{path}/items/{}", perpend_views::segment(id));
+    let version = async |id: &str| {
+        let path = format!("/api/public/dataset-items/{}", perpend_views::segment(id));
+        test.get(&path).await["version"].as_str().unwrap().to_owned()
+    };
+    let first = version(id).await;
+    let fields = |version: &str, input: &str, act: &str| {
+        [("version", version.to_owned()), ("input", input.to_owned()), ("act", act.to_owned())]
+    };
+    let send = async |fields: [(&'static str, String); 3]| {
+        let fields: Vec<(&str, &str)> =
+            fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        test.send(&item, &item, &fields).await
+    };
+    let saved = send(fields(&first, "\"second\"", "save")).await;
+    assert_eq!(location(&test, &saved), item);
+    let late = send(fields(&first, "\"third\"", "save")).await;
+    assert_eq!(late.status, 409);
+    let late = late.text();
+    assert!(late.contains("&#34;third&#34;") && late.contains("Changes since"), "{late}");
+    let second = version(id).await;
+    let page = test.visitor.page(&format!("{item}?version={second}&compare={first}")).await;
+    assert!(page.contains("Changes since") && page.contains("<del>"), "{page}");
+    let past = test.visitor.page(&format!("{item}?version={first}")).await;
+    assert!(past.contains("value=\"restore\"") && past.contains("&#34;first&#34;"), "{past}");
+    let raw = format!("{}{item}/versions/{first}/raw/input", test.visitor.base);
+    assert_eq!(test.visitor.client.get(&raw).await.unwrap().text(), "first");
+    let deleted = send(fields(&second, "", "delete")).await;
+    assert_eq!(deleted.status, 303);
+    let gone = test.visitor.page(&item).await;
+    assert!(gone.contains("deleted") && gone.contains("value=\"restore\""), "{gone}");
+    assert_eq!(rows(&test.visitor.page(&path).await), Vec::<String>::new());
+    let restored = send(fields(&first, "\"first\"", "restore")).await;
+    assert_eq!(location(&test, &restored), item);
+    let api = format!("/api/public/dataset-items/{}", perpend_views::segment(id));
+    assert_eq!(test.get(&api).await["input"], "first");
+    let faulty = test.visitor.page(&format!("{item}?version=1&compare=x")).await;
+    assert!(faulty.contains("`version`") && faulty.contains("`compare`"), "{faulty}");
+    let unknown = format!("{}{path}/items/none", test.visitor.base);
+    assert_eq!(test.visitor.client.get(&unknown).await.unwrap().status, 404);
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn changes_are_listed_compared_and_an_earlier_state_is_restored() {
+    let test = DatasetTest::new().await;
+    let path = test.dataset(json!({ "name": "d" })).await;
+    test.item(json!({ "datasetName": "d", "id": "one", "input": "before" })).await;
+    let item = test.get("/api/public/dataset-items/one").await;
+    let then = item["version"].as_str().unwrap();
+    // Both changes are in one minute.
+    test.app.clock.stop();
+    test.app.clock.advance(std::time::Duration::from_secs(120));
+    test.item(json!({ "datasetName": "d", "id": "one", "input": "after" })).await;
+    test.item(json!({ "datasetName": "d", "id": "two", "input": "later" })).await;
+    let log = test.visitor.page(&format!("{path}?tab=versions")).await;
+    assert!(log.contains("1 item added, 1 item changed"), "{log}");
+    let now = test.get("/api/public/dataset-items/two").await;
+    let now = now["version"].as_str().unwrap();
+    let diff = test.visitor.page(&format!("{path}?tab=versions&a={then}&b={now}")).await;
+    assert!(diff.contains("1 item added, 1 changed, 0 removed"), "{diff}");
+    assert_eq!(rows(&diff), ["one", "two"]);
+    let (page, action) = (format!("{path}?asof={then}"), format!("{path}/restore"));
+    let restored = test.send(&page, &action, &[("asof", then)]).await;
+    assert_eq!(location(&test, &restored), path);
+    assert_eq!(rows(&test.visitor.page(&path).await), ["one"]);
+    assert_eq!(test.get("/api/public/dataset-items/one").await["input"], "before");
+    let versions = test.get("/api/v1/dataset-items/one/versions").await;
+    assert_eq!(versions["data"].as_array().unwrap().len(), 3, "all versions are kept");
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_impact_of_schemas_is_shown_and_schemas_are_inferred_without_saving() {
+    let test = DatasetTest::new().await;
+    let path = test.dataset(json!({ "name": "d" })).await;
+    for n in 0..3 {
+        let id = format!("i{n}");
+        test.item(json!({ "datasetName": "d", "id": id, "input": { "q": n } })).await;
+    }
+    let (tab, action) = (format!("{path}?tab=schemas"), format!("{path}/schemas"));
+    let sent = test.send(&tab, &action, &[("input_schema", SCHEMA), ("act", "impact")]).await;
+    assert_eq!(sent.status, 200);
+    let impact = sent.text();
+    assert!(impact.contains("3 of 3 active items do not match"), "{impact}");
+    assert!(impact.contains(&format!("{path}/items/i0\"")), "{impact}");
+    let sent = test.send(&tab, &action, &[("input_schema", "5"), ("act", "impact")]).await;
+    assert_eq!(sent.status, 422, "{}", sent.text());
+    let sent = test.send(&tab, &action, &[("act", "infer")]).await;
+    assert_eq!(sent.status, 200);
+    let inferred = sent.text();
+    assert!(
+        inferred.contains("Inferred from 3 items") && inferred.contains("integer"),
+        "{inferred}"
+    );
+    let dataset = test.get("/api/public/v2/datasets/d").await;
+    assert_eq!(dataset["inputSchema"], Value::Null);
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dataset_is_moved_and_deleted_only_with_its_name() {
+    let test = DatasetTest::new().await;
+    let path = test.dataset(json!({ "name": "d", "description": "old" })).await;
+    test.dataset(json!({ "name": "used" })).await;
+    let edit = format!("{path}/edit");
+    let used = test.send(&edit, &edit, &[("name", "used"), ("description", "new")]).await;
+    assert!(used.status == 422 && used.text().contains("must be unused"));
+    let moved = test.send(&edit, &edit, &[("name", "a/d"), ("description", "")]).await;
+    assert_eq!(location(&test, &moved), path);
+    let dataset = test.get("/api/public/v2/datasets/a%2Fd").await;
+    assert_eq!(dataset["description"], Value::Null);
+    let delete = format!("{path}/delete");
+    let refused = test.send(&edit, &delete, &[("confirm", "d")]).await;
+    assert!(refused.status == 422 && refused.text().contains("must be the name"));
+    let deleted = test.send(&edit, &delete, &[("confirm", "a/d")]).await;
+    assert_eq!(location(&test, &deleted), "/datasets?folder=a");
+    let gone = format!("{}{path}", test.visitor.base);
+    assert_eq!(test.visitor.client.get(&gone).await.unwrap().status, 404);
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_observation_is_added_to_a_dataset_with_a_mapping_and_its_source() {
+    let test = DatasetTest::new().await;
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let path = test.dataset(json!({ "name": "d", "inputSchema": schema })).await;
+    let dataset = path.rsplit('/').next().unwrap();
+    let trace = Trace::new(1, "ticket").generation("answer", "Two days.");
+    test.app.ingest(&trace).await.unwrap();
+    let pane = test.visitor.page(&format!("/traces/{}?trace", trace.id)).await;
+    let link = format!("/dataset-items/new?trace={}", trace.id);
+    assert!(pane.contains(&link), "{pane}");
+    let choose = test.visitor.page(&link).await;
+    assert!(choose.contains("Choose a dataset") && !choose.contains("<textarea"), "{choose}");
+    let preview = format!("{link}&dataset={dataset}&input=$.output&expected=$.none");
+    let page = test.visitor.page(&preview).await;
+    assert!(page.contains("selects nothing") && page.contains("<textarea"), "{page}");
+    let fields =
+        [("trace", trace.id.as_str()), ("input", "{\"q\": \"Refund?\"}"), ("expected", "\"2\"")];
+    let sent = test.send(&preview, &format!("{path}/items"), &fields).await;
+    let item = location(&test, &sent);
+    let shown = test.visitor.page(&item).await;
+    assert!(shown.contains(&format!("/traces/{}\"", trace.id)), "{shown}");
+    let wrong = [("trace", trace.id.as_str()), ("input", "{\"q\": 1}")];
+    let refused = test.send(&preview, &format!("{path}/items"), &wrong).await;
+    assert_eq!(refused.status, 422);
+    let refused = refused.text();
+    let kept = format!("name=\"trace\" value=\"{}\"", trace.id);
+    assert!(refused.contains("/q: ") && refused.contains(&kept), "{refused}");
+    let missing = format!("{}/dataset-items/new?trace=none", test.visitor.base);
+    assert_eq!(test.visitor.client.get(&missing).await.unwrap().status, 404);
     test.app.stop().await.unwrap();
 }

@@ -1,7 +1,8 @@
 //! Redirects of URLs without a project to the viewer's project.
 
-use axum::extract::OriginalUri;
+use axum::extract::{OriginalUri, RawQuery};
 use axum::response::Redirect;
+use perpend_views::encode;
 
 use crate::request::viewer::Viewer;
 
@@ -15,4 +16,15 @@ pub(crate) async fn to_project(viewer: Viewer, OriginalUri(address): OriginalUri
 pub(crate) async fn trace_of_client(viewer: Viewer, OriginalUri(address): OriginalUri) -> Redirect {
     let trace = address.path().strip_prefix("/trace/").unwrap_or_default();
     Redirect::to(&format!("{}/traces/{trace}", viewer.base()))
+}
+
+/// `GET P/experiments/results?baseline=RUN`: the URL that the Python package `langfuse` 5 prints after an experiment.
+pub(crate) async fn experiment_of_client(viewer: Viewer, RawQuery(query): RawQuery) -> Redirect {
+    let query = query.unwrap_or_default();
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    let list = format!("{}/experiments", viewer.base());
+    Redirect::to(&match pairs.find(|(name, _)| name == "baseline") {
+        Some((_, run)) => format!("{list}/{}", encode(&run)),
+        None => list,
+    })
 }
