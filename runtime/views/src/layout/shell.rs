@@ -113,6 +113,8 @@ pub enum Section {
     Rules,
     /// Executions.
     Executions,
+    /// Datasets.
+    Datasets,
     /// Experiments.
     Experiments,
     /// API reference.
