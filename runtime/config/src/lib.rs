@@ -7,7 +7,6 @@
 //! The environment is passed as a map: nothing here reads the process.
 
 mod args;
-mod blank;
 mod load;
 mod parse;
 mod proxies;
@@ -78,6 +77,38 @@ pub struct Config {
     pub tracing: Tracing,
     /// Resources created at the first start.
     pub init: Init,
+}
+
+impl Config {
+    /// A tree without values, each of which the table of settings replaces.
+    fn unset() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            public_url: None,
+            max_connections: 0,
+            trusted_proxies: TrustedProxies::default(),
+            shutdown_grace: Duration::ZERO,
+            data_dir: PathBuf::new(),
+            plugin_cache: None,
+            database_url: None,
+            database_readers: 0,
+            database_wait: Duration::ZERO,
+            log_level: String::new(),
+            log_format: LogFormat::default(),
+            ingest: Ingest::default(),
+            answers: Answers::default(),
+            api_max_body_bytes: 0,
+            api_max_body_values: 0,
+            limits: RateLimits::default(),
+            evaluation: Evaluation::default(),
+            exports: Exports::default(),
+            secrets: Secrets::default(),
+            admin: Admin::default(),
+            metrics: Metrics::default(),
+            tracing: Tracing::default(),
+            init: Init::default(),
+        }
+    }
 }
 
 /// Settings of exports to buckets.
@@ -153,7 +184,7 @@ impl std::fmt::Debug for Secrets {
 }
 
 /// Limits of request bodies and spans.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Ingest {
     /// Largest body of the OTLP paths, on the wire and decoded, bytes.
     pub max_body_bytes: usize,
@@ -172,7 +203,7 @@ pub struct Ingest {
 }
 
 /// Limits of responses to read requests.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Answers {
     /// Memory for all responses and their rows, bytes.
     pub max_in_flight_bytes: usize,
@@ -200,7 +231,7 @@ pub struct RateLimits {
 }
 
 /// Settings of evaluations.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Evaluation {
     /// The isolation of guests.
     pub isolation: Isolation,
@@ -219,27 +250,30 @@ pub struct Evaluation {
 }
 
 /// The action if the platform lacks a sandbox layer for worker processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Confinement {
     /// No plug-in runs.
     Required,
     /// A warning at the start; plug-ins run in the available layers.
+    #[default]
     BestEffort,
 }
 
 /// The isolation of guests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// A component instance inside a child process.
+    #[default]
     Process,
     /// A component instance in the server process: for tests and single-user use.
     InProcess,
 }
 
 /// Format of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
+    #[default]
     Auto,
     /// Text.
     Text,

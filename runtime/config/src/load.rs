@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use perpend_db::DatabaseUrl;
 
 use crate::Config;
-use crate::blank::blank;
 use crate::setting::Setting;
 use crate::settings::SETTINGS;
 
@@ -81,7 +80,7 @@ impl Config {
     /// # Errors
     /// The first error, with the name of the key.
     pub fn load(sources: &Sources<'_>) -> Result<Self, Error> {
-        let mut config = blank();
+        let mut config = Self::unset();
         for setting in SETTINGS {
             apply(&mut config, setting, setting.default, "the built-in values")?;
         }

@@ -12,12 +12,10 @@ async fn each_job_reports_its_last_run_in_the_list_and_in_health() {
     let list = list.json();
     let health = app.anonymous().get("/api/public/health").await.unwrap().json();
     for jobs in [&list["data"], &health["jobs"]] {
-        let names = jobs.as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap());
-        let names: Vec<&str> = names.collect();
-        let expected =
-            ["retention", "expiry", "key_uses", "exports", "server_runs", "dataset_imports"];
-        assert_eq!(names, expected);
-        for job in jobs.as_array().unwrap() {
+        let jobs = jobs.as_array().unwrap();
+        assert!(jobs.iter().any(|job| job["name"] == "retention"), "{list}");
+        assert_eq!(jobs.len(), app.app.jobs.statuses().len(), "{list}");
+        for job in jobs {
             assert!(job["runs"].as_u64().unwrap() > 0, "{job}");
             assert_eq!((&job["lastError"], &job["failures"]), (&Value::Null, &0.into()), "{job}");
             assert!(job["lastSucceededAt"].is_string(), "{job}");
