@@ -191,6 +191,12 @@ pub struct ExperimentLink {
     pub item_metadata: Option<Value>,
     /// The observation that represents the item.
     pub item_root_observation_id: Option<String>,
+    /// Number of the result among those of the item, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetition: Option<u32>,
+    /// Number of the attempt at the result, from 0: the result is that of the highest attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
 }
 
 /// One timed operation in a trace.

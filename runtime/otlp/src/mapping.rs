@@ -440,6 +440,7 @@ fn experiment(source: &Source<'_>, notes: &mut Notes) -> Option<Box<ExperimentLi
     if let (Some(text), None) = (&version, item_version) {
         notes.ignored("experiment.item.version", text, "a time");
     }
+    let number = |suffix: &str| text(suffix).and_then(|text| text.parse().ok());
     let link = ExperimentLink {
         id: experiment_id,
         name,
@@ -453,6 +454,8 @@ fn experiment(source: &Source<'_>, notes: &mut Notes) -> Option<Box<ExperimentLi
             .map(|value| Payload::from_value(default_json(value))),
         item_metadata: metadata("experiment.item.metadata"),
         item_root_observation_id,
+        repetition: number("experiment.item.repetition"),
+        attempt: number("experiment.item.attempt"),
     };
     (link != ExperimentLink::default()).then(|| Box::new(link))
 }

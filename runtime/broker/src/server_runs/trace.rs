@@ -104,6 +104,8 @@ fn link(
         item_expected_output: data.and_then(|data| payload(&data.expected_output)),
         item_metadata: data.map(|data| data.metadata.clone()).filter(|value| !value.is_null()),
         item_root_observation_id: Some(root.to_string()),
+        repetition: Some(item.repetition),
+        attempt: Some(item.attempt),
         ..ExperimentLink::default()
     }
 }

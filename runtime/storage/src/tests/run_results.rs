@@ -186,6 +186,32 @@ async fn a_span_and_links_of_its_trace_are_one_result() {
 }
 
 #[tokio::test]
+async fn the_highest_attempt_at_a_repetition_is_its_result() {
+    on_each_database(|store| async move {
+        dataset(&store, &["a"]).await;
+        let span = |n, repetition, attempt, level| {
+            let mut span = item_span("run", n, "a");
+            span.level = level;
+            if let Some(link) = &mut span.experiment {
+                (link.repetition, link.attempt) = (Some(repetition), Some(attempt));
+            }
+            span
+        };
+        let spans = vec![
+            span(11, 0, 0, Level::Error),
+            span(12, 1, 0, Level::Default),
+            span(13, 0, 1, Level::Default),
+        ];
+        write(&store, spans).await;
+        let found = store.run_results(&home(), "run").await.unwrap().unwrap();
+        let traces: Vec<_> =
+            found.items.iter().map(|item| (item.trace_id.clone(), item.is_error)).collect();
+        assert_eq!(traces, [(trace(12), false), (trace(13), false)]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn failed_pending_deleted_and_foreign_items_are_accounted_for() {
     on_each_database(|store| async move {
         let dataset = dataset(&store, &["failed", "pending", "deleted", "missing"]).await;

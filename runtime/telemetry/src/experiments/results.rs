@@ -1,6 +1,7 @@
 //! The results of a run: its spans and its links, with figures of their traces and their scores.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use perpend_domain::experiment::{
     ExperimentRun, ItemResult, ItemScore, RunResults, RunScore, expected_output_digest,
@@ -109,6 +110,8 @@ impl FigureRow {
 #[derive(Default)]
 struct Collected {
     results: Vec<ItemResult>,
+    /// Attempt and place of the result of an item and repetition, if the span has them.
+    attempts: HashMap<(String, u32), (u32, usize)>,
     /// The roots of traces that are linked as a whole.
     roots: HashMap<String, String>,
     /// Start and attributes of the newest span.
@@ -138,19 +141,51 @@ impl Collected {
 
     fn add_span(&mut self, row: SpanResultRow) -> Result<(), Error> {
         let changed_at = row.figures.changed_at;
-        let result = {
+        let (result, repetition, attempt) = {
             let _scratch = Scratch::begin();
             let mut link = link_of(&row.detail)?;
             let item_id = link.item_id.take().or_else(|| row.figures.observation_id.clone());
             let mut result = row.figures.result(item_id.unwrap_or_default(), link.item_version)?;
             let expected = link.item_expected_output.take().map(|payload| payload.to_value());
             result.expected_output = expected.as_ref().and_then(expected_output_digest);
+            let (repetition, attempt) = (link.repetition, link.attempt);
             if self.newest.as_ref().is_none_or(|(start, _)| *start < result.start) {
                 self.newest = Some((result.start, link));
             }
-            result
+            (result, repetition, attempt)
         };
-        self.add(result, changed_at)
+        match (repetition, attempt) {
+            (None, None) => self.add(result, changed_at),
+            _ => self.add_attempt(
+                result,
+                (repetition.unwrap_or(0), attempt.unwrap_or(0)),
+                changed_at,
+            ),
+        }
+    }
+
+    /// Adds a result unless there is one of a higher attempt, and replaces one of a lower attempt.
+    fn add_attempt(
+        &mut self,
+        result: ItemResult,
+        (repetition, attempt): (u32, u32),
+        changed_at: i64,
+    ) -> Result<(), Error> {
+        match self.attempts.entry((result.item_id.clone(), repetition)) {
+            Entry::Vacant(first) => {
+                first.insert((attempt, self.results.len()));
+                self.add(result, changed_at)
+            }
+            Entry::Occupied(mut known) => {
+                let (latest, at) = *known.get();
+                // Of equal attempts the newest one counts: spans are read by start.
+                if latest <= attempt {
+                    known.insert((attempt, at));
+                    self.results[at] = result;
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Results of one trace share its cost and its tokens.
