@@ -260,6 +260,10 @@ fn experiment_routes(routes: &mut Routes<App>) {
     routes.page(BySession, run, experiments::run::dataset_run);
     let news = PageRoute::get("/project/{project}/_/experiments/{experiment}/news", ExperimentRead);
     routes.page(BySession, news, experiments::run::news_fragment);
+    let gate = "/project/{project}/experiments/{experiment}/gate";
+    routes.page(BySession, PageRoute::get(gate, ExperimentRead), experiments::gate::gate_page);
+    let evaluate = PageRoute::post(gate, ExperimentWrite);
+    routes.page(BySession, evaluate, experiments::gate::evaluate_gate);
     let delete = "/project/{project}/experiments/{experiment}/delete";
     let confirmation = PageRoute::get(delete, ExperimentWrite);
     routes.page(BySession, confirmation, experiments::delete::confirmation_page);

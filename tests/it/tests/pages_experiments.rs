@@ -258,3 +258,46 @@ async fn a_run_is_deleted_after_a_confirmation_and_its_traces_stay() {
     assert_eq!(traces["data"].as_array().map(Vec::len), Some(2), "{traces}");
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_gate_shows_the_outcome_of_each_requirement_and_earlier_outcomes() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let items = dataset(&app).await;
+    let first = run(&app, ("first version", 1), &items, 20).await;
+    let second = run(&app, ("second version", 2), &items, 6).await;
+    let gate = format!("{}/experiments/{second}/gate", visitor.base);
+    let page = visitor.page(&format!("/experiments/{second}/gate")).await;
+    assert!(page.contains("metric = &#34;accuracy&#34;") && page.contains("perpend gate --run"));
+    assert!(page.contains("was not evaluated yet"), "{page}");
+    let token = visitor.token(&gate).await;
+    let send = async |config: &str| {
+        let body = format!("form={token}&baseline={first}&config={}", encode(config));
+        visitor.send(&gate, body).await
+    };
+    let refused = send("[[require]]\nmetrics = \"typed\"\n").await;
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    assert!(refused.text().contains("metrics = &#34;typed&#34;"), "{}", refused.text());
+    let config = "[[require]]\nmetric = \"accuracy\"\nnot_worse_than_baseline = 0.02\n\
+                  [[require]]\nmetric = \"accuracy\"\nmean_at_least = 0.1\n\
+                  [directions]\naccuracy = \"higher_is_better\"\n";
+    let sent = send(config).await;
+    assert_eq!(sent.status, 303, "{}", sent.text());
+    let page = visitor.page(&format!("/experiments/{second}/gate")).await;
+    for part in [">failed</span>", "exit code 1", ">passed</span>", "-0.7", "| accuracy |"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert!(page.contains("<bdi>first version</bdi>"), "the history names the baseline: {page}");
+    // The comparison has the same table.
+    let path = format!("/experiments/compare?runs={first},{second}");
+    let direction = json!({ "direction": "higher_is_better" });
+    let set = app.client.json(Method::PUT, "/api/v1/score-directions/accuracy", &direction);
+    assert_eq!(set.await.unwrap().status, 200);
+    let comparison = visitor.page(&path).await;
+    let row = |page: &str| {
+        let (_, row) = page.split_once("| accuracy |").unwrap();
+        row.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(row(&comparison), row(&page));
+    app.stop().await.unwrap();
+}

@@ -20,7 +20,8 @@ use perpend_views::{
 
 use crate::experiments::comparison::{ComparedRuns, ComparisonParams, is_selected, metadata_keys};
 use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
-use crate::experiments::verdicts;
+use crate::experiments::markdown::comparison_markdown;
+use crate::experiments::{gate, verdicts};
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
@@ -100,7 +101,7 @@ async fn comparison(
         page_links: super::page_links(at, (shown.len(), rows.len()), PAGE, |at| {
             query.with(|query| query.at = at).address(&base)
         }),
-        markdown: Text::default(),
+        markdown: Text::lines(comparison_markdown(compared, &gate::links(viewer))),
         command: command(runs),
     };
     page(StatusCode::OK, &view)

@@ -158,7 +158,7 @@ async fn options(
 }
 
 /// The definitions of the scores of the runs in their newest score configs.
-async fn score_definitions(
+pub(super) async fn score_definitions(
     app: &App,
     viewer: &Viewer,
     results: &[RunResults],
@@ -182,7 +182,7 @@ fn definition(config: ScoreConfig) -> ScoreDefinition {
 }
 
 /// The values of a metadata key by item.
-async fn segments(
+pub(super) async fn segments(
     app: &App,
     viewer: &Viewer,
     key: &str,

@@ -275,7 +275,7 @@ async fn items(
 }
 
 /// Names and percent-encoded ids of other runs over the same dataset, those before this run first.
-async fn others(
+pub(super) async fn others(
     app: &App,
     viewer: &Viewer,
     results: &RunResults,

@@ -28,6 +28,8 @@ pub struct GatePage {
     pub command: String,
     /// Earlier outcomes, newest first.
     pub history: Vec<GateRecordLine>,
+    /// Whether the gate can be evaluated.
+    pub may_evaluate: bool,
 }
 
 /// The outcome of a gate.
@@ -83,6 +85,8 @@ pub struct GateRecordLine {
     pub exit_code: u8,
     /// The baseline; empty without one.
     pub baseline: Text,
+    /// URL of the outcome.
+    pub href: String,
 }
 
 impl GateRecordLine {

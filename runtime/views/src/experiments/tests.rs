@@ -296,7 +296,9 @@ fn a_gate_is_inert_and_shows_the_exit_code() {
             tone: Tone::Good,
             exit_code: 0,
             baseline: text(HOSTILE),
+            href: typed(),
         }],
+        may_evaluate: true,
     });
     assert!(html.contains("exit code 1"), "{html}");
 }
