@@ -3,6 +3,7 @@
 mod batch;
 mod export;
 pub(super) mod find;
+mod from_traces;
 mod history;
 pub(crate) mod import;
 mod items;
@@ -84,6 +85,7 @@ pub(super) fn routes(routes: &mut Routes) {
     batch::routes(routes);
     manage::routes(routes);
     history::routes(routes);
+    from_traces::routes(routes);
     import::routes(routes);
     export::routes(routes);
 }
