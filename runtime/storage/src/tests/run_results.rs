@@ -86,8 +86,8 @@ fn new_item(dataset: &Dataset, id: &str) -> ItemVersion {
 
 async fn put(store: &Store, version: &ItemVersion, before: Option<Timestamp>) {
     let stored = store.catalog.dataset_by_id(&home(), "d").await.unwrap().unwrap();
-    let put = store.put_dataset_item(&home(), version, before, stored.revisions.schema);
-    assert!(put.await.unwrap());
+    let schema = stored.revisions.schema;
+    assert!(store.put_dataset_item(&home(), version, before, schema).await.unwrap());
 }
 
 async fn link(store: &Store, dataset: &Dataset, item: &str, n: i64, observation: Option<i64>) {
