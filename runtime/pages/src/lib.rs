@@ -258,6 +258,13 @@ fn experiment_routes(routes: &mut Routes<App>) {
     routes.page(BySession, run, experiments::run::run_page);
     let run = PageRoute::get("/project/{project}/datasets/{dataset}/runs/{run}", ExperimentRead);
     routes.page(BySession, run, experiments::run::dataset_run);
+    let new = PageRoute::get("/project/{project}/experiments/new", ExperimentWrite);
+    routes.page(BySession, new, experiments::new::new_page);
+    let new = PageRoute::post("/project/{project}/experiments/new", ExperimentWrite);
+    routes.page(BySession, new, experiments::new::submit);
+    let state =
+        PageRoute::post("/project/{project}/experiments/{experiment}/state", ExperimentWrite);
+    routes.page(BySession, state, experiments::new::change_state);
     let news = PageRoute::get("/project/{project}/_/experiments/{experiment}/news", ExperimentRead);
     routes.page(BySession, news, experiments::run::news_fragment);
     let gate = "/project/{project}/experiments/{experiment}/gate";

@@ -377,3 +377,54 @@ async fn an_endpoint_at_a_private_address_that_is_not_allowed_pauses_the_run() {
     assert_eq!(paused["pendingCount"], 2, "{paused}");
     app.stop().await.unwrap();
 }
+
+/// Percent-encodes the fields of a form.
+fn form(token: &str, fields: &[(&str, &str)]) -> String {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.append_pair("form", token);
+    form.extend_pairs(fields);
+    form.finish()
+}
+
+#[tokio::test]
+async fn the_page_estimates_and_starts_an_experiment_without_script() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", json!([{ "reply": "Paris" }])).await;
+    let mut items = questions(3);
+    items.push(("lacking".to_owned(), json!({ "text": "no question" })));
+    dataset(&app, "capitals", &items).await;
+    prompt(&app, "answer", "Answer {{question}}").await;
+    let visitor = crate::pages::Visitor::of(&app).await;
+    let path = format!("{}/experiments/new", visitor.base);
+    let token = visitor.token(&path).await;
+    let fields = [
+        ("dataset", "capitals"),
+        ("prompts", "answer@1"),
+        ("models", "main/gpt-4o-mini"),
+        ("name", "by page"),
+    ];
+    let sent = |action: &'static str| {
+        let mut fields = fields.to_vec();
+        fields.push(("action", action));
+        form(&token, &fields)
+    };
+    let estimate = visitor.send(&path, sent("estimate")).await;
+    let text = estimate.text();
+    assert!(estimate.status == 200 && text.contains("3 calls"), "{text}");
+    assert!(text.contains("lacking") && text.contains("answer@1"), "{text}");
+    let wrong = form(&token, &[("dataset", "capitals"), ("models", "gpt"), ("action", "start")]);
+    let rejected = visitor.send(&path, wrong).await;
+    assert!(
+        rejected.status == 422 && rejected.text().contains("problem-models"),
+        "{}",
+        rejected.text()
+    );
+    let started = visitor.send(&path, sent("start")).await;
+    assert_eq!(started.status, 303, "{}", started.text());
+    let location = started.headers["location"].to_str().unwrap();
+    let run = location.rsplit('/').next().unwrap();
+    status(&app, run, "completed").await;
+    let page = visitor.page(&format!("/experiments/{run}")).await;
+    assert!(page.contains("by page") && page.contains("4 of 4 results"), "{page}");
+    app.stop().await.unwrap();
+}

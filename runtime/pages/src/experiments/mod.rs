@@ -9,6 +9,7 @@ pub(crate) mod gate;
 pub(crate) mod item;
 pub(crate) mod list;
 mod markdown;
+pub(crate) mod new;
 mod report;
 pub(crate) mod run;
 mod verdicts;

@@ -19,6 +19,7 @@ use perpend_views::{
 };
 use serde::Deserialize;
 
+use super::new::progress_view;
 use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
 use crate::experiments::report::{RunReport, item_values, score_estimate};
 use crate::request::query::Query;
@@ -120,6 +121,12 @@ pub(crate) async fn run_page(
     let is_live = app.web.clock.now().as_millis() - run.updated_at.as_millis() < LIVE_MS;
     let news =
         format!("{base}/_/experiments/{}/news?n={}", segment(&run.id), report.account.n_results);
+    let server_run = app.store.ledger.run_progress(&viewer.project, &run.id).await?;
+    let (progress, changes) = match server_run.as_ref().map(progress_view) {
+        Some((progress, changes)) if viewer.may(ExperimentWrite) => (Some(progress), changes),
+        Some((progress, _)) => (Some(progress), Vec::new()),
+        None => (None, Vec::new()),
+    };
     let view = RunPage {
         shell: viewer.shell(Section::Experiments),
         notices,
@@ -153,7 +160,8 @@ pub(crate) async fn run_page(
         others: others(&app, &viewer, &results).await?,
         may_delete: viewer.may(ExperimentWrite),
         news_href: is_live.then_some(news),
-        progress: None,
+        progress,
+        changes,
         href: href.clone(),
     };
     page(StatusCode::OK, &view)

@@ -11,6 +11,7 @@ pub(crate) mod estimate;
 pub(crate) mod gate;
 pub(crate) mod item;
 pub(crate) mod list;
+pub(crate) mod new;
 pub(crate) mod run;
 #[cfg(test)]
 mod tests;

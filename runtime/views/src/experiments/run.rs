@@ -71,6 +71,8 @@ pub struct RunPage {
     pub news_href: Option<String>,
     /// Progress of a run by the server: state and details.
     pub progress: Option<(Text, Text)>,
+    /// Changes of the state of a run by the server: value and label.
+    pub changes: Vec<(&'static str, &'static str)>,
 }
 
 impl RunPage {

@@ -116,6 +116,7 @@ fn a_run_is_inert_and_accounts_for_its_items() {
         may_delete: true,
         news_href: Some(typed()),
         progress: Some((text(HOSTILE), text(HOSTILE))),
+        changes: vec![("pause", "Pause"), ("cancel", "Cancel")],
     });
     for part in ["incomplete", "36 results", "± 0.05", "100 % (n = 9)", ">missing<", ">error<"] {
         assert!(html.contains(part), "{part} in {html}");
@@ -301,4 +302,34 @@ fn a_gate_is_inert_and_shows_the_exit_code() {
         may_evaluate: true,
     });
     assert!(html.contains("exit code 1"), "{html}");
+}
+
+#[test]
+fn the_form_of_a_new_experiment_is_inert_and_shows_its_estimate() {
+    let html = checked(&NewExperimentPage {
+        shell: shell(),
+        datasets: vec![(typed(), true)],
+        prompts: vec![text(HOSTILE)],
+        connections: vec![text(HOSTILE)],
+        rejected_form: RejectedForm {
+            values: vec![("prompts", typed()), ("name", typed())],
+            problems: vec![("prompts", text(HOSTILE))],
+        },
+        estimate: Some(ExperimentEstimate {
+            items: "3 items".to_owned(),
+            calls: "6 calls".to_owned(),
+            cost: "$0.0100".to_owned(),
+            duration: "2.00 s".to_owned(),
+            runs: vec![RunEstimateLine {
+                name: text(HOSTILE),
+                calls: "6 calls".to_owned(),
+                cost: "$0.0100".to_owned(),
+                unfilled: Some("1 item".to_owned()),
+                unfilled_items: vec![(text(HOSTILE), text(HOSTILE))],
+            }],
+        }),
+    });
+    for part in ["6 calls", "without a value", "problem-prompts"] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
 }

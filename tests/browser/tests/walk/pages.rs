@@ -161,5 +161,11 @@ pub(crate) async fn of_dataset(visitor: &Visitor) -> Result<Vec<Page>> {
     let dataset = format!("{base}/datasets/{}", id(&dataset["id"]));
     let experiments = format!("{base}/experiments");
     let run = format!("{experiments}/{}", id(&run["datasetRunId"]));
-    Ok(vec![("dataset", dataset), ("experiments", experiments), ("run", run)])
+    let new = format!("{experiments}/new");
+    Ok(vec![
+        ("dataset", dataset),
+        ("experiments", experiments),
+        ("run", run),
+        ("new-experiment", new),
+    ])
 }
