@@ -81,8 +81,8 @@ function onComparisonKey(event) {
     case "R": walk("regressed", -1); return true;
     case "i": walk("improved", 1); return true;
     case "=": {
-      const isOff = document.querySelector("[data-diff]:last-of-type[aria-current]") !== null;
-      follow(isOff ? "[data-diff]:first-of-type" : "[data-diff]:last-of-type");
+      const isOff = document.querySelector("[data-diff]:last-child[aria-current]") !== null;
+      follow(isOff ? "[data-diff]:first-child" : "[data-diff]:last-child");
       return true;
     }
     case "b": follow("[data-base]"); return true;
@@ -91,7 +91,8 @@ function onComparisonKey(event) {
 }
 
 function onKey(event) {
-  if (event.defaultPrevented || isTyping(event)) return;
+  // A letter after g leads to a section.
+  if (event.defaultPrevented || isTyping(event) || isAfterG) return;
   const isDone = choice ? onChoiceKey(event) : onComparisonKey(event);
   if (isDone) event.preventDefault();
 }

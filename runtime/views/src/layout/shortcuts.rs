@@ -46,7 +46,7 @@ pub(crate) fn groups() -> [(&'static str, &'static [Shortcut]); 2] {
     [("This page", &PAGE_SHORTCUTS), ("Everywhere", &GLOBAL_SHORTCUTS)]
 }
 
-static PAGE_SHORTCUTS: [Shortcut; 32] = [
+static PAGE_SHORTCUTS: [Shortcut; 36] = [
     activates(&["/"], "[data-filter]", "Filter"),
     activates(&["t"], "[data-hot=t]", "Set the time range"),
     with_shift("E", &["Shift", "E"], "[data-hot=E]", "Set the environments"),
@@ -91,6 +91,10 @@ static PAGE_SHORTCUTS: [Shortcut; 32] = [
     scripted(&["m"], ".split [role=separator]", "Widen or reset the detail pane"),
     with_shift("C", &["Shift", "C"], "[data-compare]", "Compare with another trace"),
     activates(&["f"], "[data-find]", "Find in this trace or session"),
+    scripted(&["r", "R"], "tr[data-item~=regressed]", "Next and previous regression"),
+    scripted(&["i"], "tr[data-item~=improved]", "Next improvement"),
+    scripted(&["="], "[data-diff]", "Show or hide the differences of outputs"),
+    scripted(&["b"], "a[data-base]", "Use the next run as the baseline"),
 ];
 
 static GLOBAL_SHORTCUTS: [Shortcut; 10] = [

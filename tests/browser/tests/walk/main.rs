@@ -6,6 +6,7 @@ mod changes;
 mod compare;
 mod content;
 mod data;
+mod experiments;
 mod keyboard;
 mod large;
 mod lists;
@@ -31,6 +32,7 @@ fn main() -> anyhow::Result<ExitCode> {
         around::all(&shared),
         steps::all(&shared),
         compare::all(&shared),
+        experiments::all(&shared),
         content::all(&shared),
         changes::all(&shared),
         paper::all(&shared),
