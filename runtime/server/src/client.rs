@@ -1,22 +1,28 @@
 //! A small HTTP client for the demo, the plug-in commands and the end-to-end tests.
 
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::body::Body;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::body::{Body, Bytes};
+use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::{StreamExt as _, stream};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
+use tokio::io::AsyncReadExt as _;
 
 /// Default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Largest response body, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
+/// Bytes of a file that are sent at a time.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// A complete response.
 #[derive(Clone, Debug)]
@@ -114,6 +120,23 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Body>,
     ) -> anyhow::Result<Answer> {
+        let request = self.request(method, path, headers, body.into())?;
+        let exchange = async {
+            let (parts, body) = self.http.request(request).await?.into_parts();
+            let body = axum::body::to_bytes(Body::new(body), MAX_ANSWER).await?;
+            anyhow::Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_vec() })
+        };
+        let answered = tokio::time::timeout(self.timeout, exchange).await;
+        answered.with_context(|| format!("no response from {path}"))?
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Body,
+    ) -> anyhow::Result<Request<Body>> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
@@ -124,11 +147,52 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(body.into())?;
+        Ok(request.body(body)?)
+    }
+
+    /// `POST` with the content of a file, which is read while it is sent.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the request fails or times out.
+    pub async fn post_file(&self, path: &str, file: &Path) -> anyhow::Result<Answer> {
+        let open = tokio::fs::File::open(file).await;
+        let open = open.with_context(|| format!("{} cannot be read", file.display()))?;
+        let n_bytes = open.metadata().await?.len().to_string();
+        let pieces = stream::try_unfold(open, |mut file| async move {
+            let mut piece = vec![0; PIECE_BYTES];
+            let n_read = file.read(&mut piece).await?;
+            piece.truncate(n_read);
+            Ok::<_, std::io::Error>((0 < n_read).then(|| (Bytes::from(piece), file)))
+        });
+        let headers = [
+            (CONTENT_TYPE.as_str(), "application/octet-stream"),
+            (CONTENT_LENGTH.as_str(), n_bytes.as_str()),
+        ];
+        self.send(Method::POST, path, &headers, Body::from_stream(pieces)).await
+    }
+
+    /// `GET` of a body that is written to `out` as it arrives. A response without success is returned instead.
+    ///
+    /// # Errors
+    /// If the request fails or times out, or `out` fails.
+    pub async fn download(
+        &self,
+        path: &str,
+        out: &mut (dyn Write + Send),
+    ) -> anyhow::Result<Option<Answer>> {
+        let request = self.request(Method::GET, path, &[], Body::empty())?;
         let exchange = async {
             let (parts, body) = self.http.request(request).await?.into_parts();
-            let body = axum::body::to_bytes(Body::new(body), MAX_ANSWER).await?;
-            anyhow::Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_vec() })
+            let body = Body::new(body);
+            if !parts.status.is_success() {
+                let body = axum::body::to_bytes(body, MAX_ANSWER).await?.to_vec();
+                return Ok(Some(Answer { status: parts.status, headers: parts.headers, body }));
+            }
+            let mut pieces = body.into_data_stream();
+            while let Some(piece) = pieces.next().await {
+                out.write_all(&piece?)?;
+            }
+            anyhow::Ok(None)
         };
         let answered = tokio::time::timeout(self.timeout, exchange).await;
         answered.with_context(|| format!("no response from {path}"))?

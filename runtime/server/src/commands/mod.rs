@@ -2,6 +2,7 @@
 
 mod backup;
 mod common;
+mod dataset;
 mod demo;
 mod docs;
 mod experiment;
@@ -69,6 +70,8 @@ enum Command {
     Judge(judge::JudgeArgs),
     /// Run experiments over datasets
     Experiment(experiment::ExperimentArgs),
+    /// Import and export the items of datasets
+    Dataset(dataset::DatasetArgs),
     /// Inspect OTLP payloads
     Otlp {
         #[command(subcommand)]
@@ -139,6 +142,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::Restore(args) => backup::restore(&args),
         Command::Plugin(args) => plugin::plugin(args, bundle),
         Command::Judge(args) => judge::judge(args),
+        Command::Dataset(args) => dataset::dataset(&args),
         Command::Experiment(args) => experiment::experiment(args),
         Command::Docs { page } => docs::print(page),
     };

@@ -1,5 +1,7 @@
 //! The server connection of `perpend plugin push`, `perpend judge check` and similar commands.
 
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -73,6 +75,25 @@ impl ServerRemote {
             address,
             runtime,
         })
+    }
+}
+
+impl ServerRemote {
+    /// `POST` with the content of a file.
+    pub(super) fn post_file(&self, path: &str, file: &Path) -> anyhow::Result<RemoteResponse> {
+        let answer = self.runtime.block_on(self.client.post_file(path, file))?;
+        Ok(RemoteResponse { status: answer.status.as_u16(), body: answer.json() })
+    }
+
+    /// `GET` of a body that is written to `out`. A response without success is returned.
+    pub(super) fn download(
+        &self,
+        path: &str,
+        out: &mut (dyn Write + Send),
+    ) -> anyhow::Result<Option<RemoteResponse>> {
+        let answer = self.runtime.block_on(self.client.download(path, out))?;
+        Ok(answer
+            .map(|answer| RemoteResponse { status: answer.status.as_u16(), body: answer.json() }))
     }
 }
 
