@@ -2,6 +2,7 @@
 
 pub(crate) mod end_to_end;
 pub(crate) mod evaluate;
+pub(crate) mod experiment;
 pub(crate) mod growth;
 pub(crate) mod guests;
 pub(crate) mod idle;
