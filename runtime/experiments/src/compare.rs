@@ -65,6 +65,7 @@ pub fn summarize(
         base: runs[base].run.id.clone(),
         alpha: options.alpha,
         runs: compared,
+        noise_runs: options.noise_runs.iter().map(|run| run.run.id.clone()).collect(),
         warnings,
         metrics: metric_comparisons,
         segments: segments.into_iter().map(|segment| segment.finish(&context)).collect(),

@@ -17,6 +17,8 @@ pub struct Comparison {
     pub alpha: f64,
     /// The compared runs, the baseline included.
     pub runs: Vec<ComparedRun>,
+    /// Ids of the further runs of the baseline that measure noise.
+    pub noise_runs: Vec<String>,
     /// Circumstances that limit the comparison.
     pub warnings: Vec<ComparisonWarning>,
     /// Scores by name, then errors, latency, cost and tokens.

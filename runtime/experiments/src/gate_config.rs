@@ -173,6 +173,14 @@ impl GateConfig {
         Ok(config)
     }
 
+    /// The configuration as TOML.
+    ///
+    /// # Errors
+    /// If it cannot be written, which does not happen for a configuration that was read.
+    pub fn to_toml(&self) -> Result<String, GateConfigError> {
+        toml::to_string(self).map_err(|error| GateConfigError(error.to_string()))
+    }
+
     /// Checks values that the types do not.
     ///
     /// # Errors

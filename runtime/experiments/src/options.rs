@@ -126,3 +126,60 @@ pub enum CompareError {
         rule: String,
     },
 }
+
+/// Reads a reducer: `mean`, `median`, `mode`, `max`, `at_least:K`, `pass_at:K` or `pass_k:K`.
+///
+/// # Errors
+/// A sentence with the allowed values.
+pub fn parse_reducer(text: &str) -> Result<Reducer, String> {
+    let wrong = || {
+        format!(
+            "must be one of `mean`, `median`, `mode`, `max`, `at_least:K`, `pass_at:K`, `pass_k:K`; got `{text}`"
+        )
+    };
+    let (name, k) = match text.split_once(':') {
+        Some((name, k)) => (name, Some(k)),
+        None => (text, None),
+    };
+    let k = k.map(|k| k.parse::<usize>().ok().filter(|k| 0 < *k).ok_or_else(wrong)).transpose()?;
+    // A repetition passes with the value 1.
+    let value = 1.0;
+    Ok(match (name, k) {
+        ("mean", None) => Reducer::Mean,
+        ("median", None) => Reducer::Median,
+        ("mode", None) => Reducer::Mode,
+        ("max", None) => Reducer::Max,
+        ("at_least", Some(k)) => Reducer::AtLeast { k, value },
+        ("pass_at", Some(k)) => Reducer::PassAt { k, value },
+        ("pass_k", Some(k)) => Reducer::PassK { k, value },
+        _ => return Err(wrong()),
+    })
+}
+
+/// Reads an adjustment of p-values: `holm`, `bh` or `bonferroni`.
+///
+/// # Errors
+/// A sentence with the allowed values.
+pub fn parse_correction(text: &str) -> Result<Correction, String> {
+    match text {
+        "holm" => Ok(Correction::Holm),
+        "bh" => Ok(Correction::BenjaminiHochberg),
+        "bonferroni" => Ok(Correction::Bonferroni),
+        _ => Err(format!("must be one of `holm`, `bh`, `bonferroni`; got `{text}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reducers_are_read_by_name_and_number() {
+        assert_eq!(parse_reducer("median"), Ok(Reducer::Median));
+        assert_eq!(parse_reducer("pass_at:3"), Ok(Reducer::PassAt { k: 3, value: 1.0 }));
+        for wrong in ["", "pass_at", "pass_at:0", "mean:2", "other"] {
+            assert!(parse_reducer(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_correction("none").is_err());
+    }
+}

@@ -112,6 +112,8 @@ fn an_unknown_key_or_a_wrong_value_of_the_file_is_an_error_that_names_it() {
     assert!(error(&format!("{require}[stats]\nalpha = 2.0\n")).contains("stats.alpha"));
     assert!(error("[[require]]\nmetric = \"accuracy\"\n").contains("require[0]"));
     assert!(error("require = []\n").contains("require"));
+    let config = GateConfig::from_toml(&format!("{require}[limits]\nmax_usd = 5\n")).unwrap();
+    assert_eq!(GateConfig::from_toml(&config.to_toml().unwrap()), Ok(config));
     let negative = "[[require]]\nmetric = \"a\"\nnot_worse_than_baseline = -0.1\n";
     assert!(error(negative).contains("not_worse_than_baseline"));
 }

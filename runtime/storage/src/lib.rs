@@ -12,6 +12,7 @@
 //! [`ProjectId`]: perpend_domain::ids::ProjectId
 
 pub mod backup;
+mod comparisons;
 mod experiments;
 mod sweep;
 #[cfg(any(test, feature = "testing"))]
@@ -20,6 +21,7 @@ pub mod testing;
 mod tests;
 mod transactions;
 
+pub use comparisons::ComparisonQuery;
 pub use sweep::SweepReport;
 pub use transactions::{ItemsWrite, MatchOutcome};
 

@@ -2,15 +2,19 @@
 //! both.
 
 mod collect;
+mod compare;
+mod gates;
 mod items;
 mod list;
 mod params;
 mod report;
 
-use perpend_domain::access::Permission::ExperimentRead;
+use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
 use perpend_http_kit::routes::Operation;
 
 use crate::state::Routes;
+
+const GATES: &str = "/api/v1/experiments/{experimentId}/gates";
 
 pub(super) fn routes(routes: &mut Routes) {
     let all = Operation::get(
@@ -34,4 +38,32 @@ pub(super) fn routes(routes: &mut Routes) {
         ExperimentRead,
     );
     routes.add(one, report::get_experiment);
+    let compare = Operation::get(
+        "compareExperiments",
+        "/api/v1/experiments/compare",
+        "Compare 2 to 6 runs with a baseline: differences, verdicts, and items by change",
+        ExperimentRead,
+    );
+    routes.add(compare.query(compare::COMPARE), compare::compare_runs);
+    let results = Operation::get(
+        "getExperimentResults",
+        "/api/v1/experiments/{experimentId}/results",
+        "Get the results of a run with their scores, as `perpend gate --result` reads them",
+        ExperimentRead,
+    );
+    routes.add(results, compare::get_results);
+    let gate = Operation::post(
+        "createExperimentGate",
+        GATES,
+        "Check a run against requirements and a baseline, and store the outcome",
+        ExperimentWrite,
+    );
+    routes.add(gate.body::<gates::NewGate>(), gates::create_gate);
+    let gates = Operation::get(
+        "listExperimentGates",
+        GATES,
+        "List the gates of a run, newest first",
+        ExperimentRead,
+    );
+    routes.add(gates.query(gates::LIST), gates::list_gates);
 }

@@ -1,15 +1,15 @@
 //! Parameters and data of the pages that compare runs.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 
 use perpend_domain::dataset::DatasetItem;
 use perpend_domain::experiment::RunResults;
-use perpend_domain::score_config::ScoreConfig;
 use perpend_experiments::compare;
-use perpend_experiments::comparison::{Comparison, DirectionSource, ItemComparison};
-use perpend_experiments::options::{CompareError, CompareOptions, ItemGroups, ScoreDefinition};
+use perpend_experiments::comparison::{Comparison, ItemComparison};
+use perpend_experiments::options::{CompareError, CompareOptions};
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
+use perpend_storage::ComparisonQuery;
 use perpend_views::{ItemSelection, OutputDiff, RunsQuery, Text};
 use serde_json::Value;
 
@@ -148,56 +148,13 @@ async fn options(
     query: &RunsQuery,
     results: &[RunResults],
 ) -> Result<CompareOptions, Problem> {
-    let scores = score_definitions(app, viewer, results).await?;
-    let mut options =
-        CompareOptions { base: query.base.clone(), scores, ..CompareOptions::default() };
-    if let Some(key) = &query.segment {
-        options.segments = Some(segments(app, viewer, key, results).await?);
-    }
-    Ok(options)
-}
-
-/// The definitions of the scores of the runs in their newest score configs.
-pub(super) async fn score_definitions(
-    app: &App,
-    viewer: &Viewer,
-    results: &[RunResults],
-) -> Result<BTreeMap<String, ScoreDefinition>, Problem> {
-    let items = results.iter().flat_map(|run| &run.items);
-    let names: BTreeSet<&str> =
-        items.flat_map(|item| &item.scores).map(|score| score.name.as_str()).collect();
-    let names: Vec<&str> = names.into_iter().collect();
-    let mut configs = app.store.catalog.score_configs_by_name(&viewer.project, &names).await?;
-    // Newest first: later ones replace earlier ones.
-    configs.reverse();
-    Ok(configs.into_iter().map(|config| (config.name.clone(), definition(config))).collect())
-}
-
-fn definition(config: ScoreConfig) -> ScoreDefinition {
-    let categories = config.categories.into_iter().flatten();
-    ScoreDefinition {
-        direction: config.direction.map(|direction| (direction, DirectionSource::ScoreConfig)),
-        categories: categories.map(|category| (category.label, category.value)).collect(),
-    }
-}
-
-/// The values of a metadata key by item.
-pub(super) async fn segments(
-    app: &App,
-    viewer: &Viewer,
-    key: &str,
-    results: &[RunResults],
-) -> Result<ItemGroups, Problem> {
-    let ids: BTreeSet<&str> =
-        results.iter().flat_map(|run| &run.items).map(|item| item.item_id.as_str()).collect();
-    let ids: Vec<&str> = ids.into_iter().collect();
-    let found = items(app, viewer, results, &ids).await?;
-    let values = found.iter().filter_map(|item| {
-        let value = scalar(item.metadata.as_object()?.get(key)?)?;
-        Some((item.id.clone(), value))
-    });
-    let values: HashMap<String, String> = values.collect();
-    Ok(ItemGroups { key: key.to_owned(), values })
+    let query = ComparisonQuery {
+        options: CompareOptions { base: query.base.clone(), ..CompareOptions::default() },
+        segment_by: query.segment.clone(),
+        ..ComparisonQuery::default()
+    };
+    let found = app.store.compare_options(&viewer.project, results, &query).await?;
+    found.map_err(|_| Problem::not_found("experiment"))
 }
 
 /// The items of the dataset among these ids.

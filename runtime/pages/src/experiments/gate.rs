@@ -9,11 +9,11 @@ use perpend_experiments::gate::{
     CheckStatus, GateCheck, GateOutcome as Outcome, GateReport, GateRuns, gate,
 };
 use perpend_experiments::gate_config::GateConfig;
-use perpend_experiments::options::CompareOptions;
 use perpend_experiments::report::{Links, gate_markdown};
 use perpend_experiments::run_summary::score_summaries;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
+use perpend_storage::ComparisonQuery;
 use perpend_views::{
     GateOutcome, GatePage, GateRecordLine, GateRequirementLine, RunsQuery, Section, Text, Tone,
     encode, run_href,
@@ -21,7 +21,6 @@ use perpend_views::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::experiments::comparison::{score_definitions, segments};
 use crate::experiments::run::{RunPath, others};
 use crate::request::forms::SubmittedForm;
 use crate::request::query::Query;
@@ -134,14 +133,10 @@ async fn evaluated(
     };
     let run = results.clone();
     let compared: Vec<RunResults> = baseline.iter().cloned().chain([run.clone()]).collect();
-    let mut options = CompareOptions {
-        scores: score_definitions(app, viewer, &compared).await?,
-        ..CompareOptions::default()
-    };
-    if config.stats.cluster_by != "item" {
-        let groups = segments(app, viewer, &config.stats.cluster_by, &compared).await?;
-        options.clusters = Some(groups);
-    }
+    let cluster_by = Some(&config.stats.cluster_by).filter(|key| *key != "item");
+    let query = ComparisonQuery { cluster_by: cluster_by.cloned(), ..ComparisonQuery::default() };
+    let options = app.store.compare_options(&viewer.project, &compared, &query).await?;
+    let options = options.map_err(|_| Problem::not_found("experiment"))?;
     let checked = move || gate(&config, GateRuns { run, baseline }, &options);
     let report = on_blocking_thread(checked).await?;
     Ok(report.map_err(|error| Text::from(error.to_string())))

@@ -165,7 +165,10 @@ impl Telemetry {
     }
 
     /// These runs by id, with the names of their datasets.
-    async fn runs_by_id(
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn runs_by_id(
         &self,
         project: &ProjectId,
         ids: &[&str],
