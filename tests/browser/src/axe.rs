@@ -12,12 +12,34 @@ use crate::browser::{Browser, REQUIRE, is_required};
 const SDKS: &str = "PERPEND_SDKS";
 const FILE: &str = "axe/node_modules/axe-core/axe.min.js";
 
-/// What WCAG 2.2 asks for at level AA. Its rule on the size of targets is off unless it is asked for.
-const RUN: &str = "return axe.run(document, {
-    runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'],
-    rules: { 'target-size': { enabled: true } },
-    resultTypes: ['violations'],
-}).then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map((node) =>
+/// The rules that a run checks.
+#[derive(Clone, Copy, Debug)]
+pub enum Rules {
+    /// Those of WCAG 2.2 up to level AA.
+    All,
+    /// Those that depend on colours.
+    Colours,
+}
+
+impl Rules {
+    /// Options of the run. The rule on the size of targets is off by default.
+    fn options(self) -> Value {
+        match self {
+            Self::All => json!({
+                "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
+                "rules": { "target-size": { "enabled": true } },
+                "resultTypes": ["violations"],
+            }),
+            Self::Colours => json!({
+                "runOnly": { "type": "rule", "values": ["color-contrast", "link-in-text-block"] },
+                "resultTypes": ["violations"],
+            }),
+        }
+    }
+}
+
+const RUN: &str = "return axe.run(document, arguments[0]).then(({ violations }) =>
+    violations.flatMap(({ id, nodes }) => nodes.map((node) =>
     `${id}: ${node.html.slice(0, 300)}: ${[...node.any, ...node.all, ...node.none].map((one) => one.message).join('; ')}`)));";
 
 /// The script; none where it is not installed.
@@ -41,12 +63,12 @@ pub fn script() -> Result<Option<&'static str>> {
 ///
 /// # Errors
 /// When the script does not run.
-pub async fn violations(browser: &Browser, script: &str) -> Result<Vec<String>> {
+pub async fn violations(browser: &Browser, script: &str, rules: Rules) -> Result<Vec<String>> {
     let is_there = browser.eval("'axe' in window").await?;
     if is_there != json!(true) {
         browser.client.execute(script, Vec::new()).await?;
     }
-    let found = browser.client.execute(RUN, Vec::new()).await?;
+    let found = browser.client.execute(RUN, vec![rules.options()]).await?;
     let lines = found.as_array().context("a list of violations")?;
     let text = |line: &Value| line.as_str().map_or_else(|| line.to_string(), str::to_owned);
     Ok(lines.iter().map(text).collect())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
+use perpend_browser::axe::Rules;
 use perpend_browser::{Place, Shared, Visitor, axe};
 
 use crate::pages::{self, Page};
@@ -12,7 +13,8 @@ use crate::pages::{self, Page};
 const SIZES: [(u32, u32); 3] = [(1440, 1000), (768, 1024), (360, 780)];
 /// Violations in one message.
 const MAX_TOLD: usize = 40;
-const COLOURS: [&str; 2] = ["light", "dark"];
+/// Colour schemes, and the rules to check in them: the dark one changes only colours.
+const COLOURS: [(&str, Rules); 2] = [("light", Rules::All), ("dark", Rules::Colours)];
 /// A telephone, the window that WCAG asks for, and that one zoomed to 200 %.
 const NARROW: [u32; 3] = [360, 320, 160];
 
@@ -75,10 +77,10 @@ async fn check(visitor: &Visitor, pages: impl IntoIterator<Item = Page>) -> Resu
             browser.resize(width, height).await?;
             // What a script laid out, it lays out for this size.
             pages::open(visitor, &page).await?;
-            for colours in COLOURS {
+            for (colours, rules) in COLOURS {
                 browser.prefer(colours).await?;
                 browser.picture(&format!("{name}-{width}-{colours}")).await?;
-                let lines = axe::violations(browser, script).await?;
+                let lines = axe::violations(browser, script, rules).await?;
                 found.extend(
                     lines.into_iter().map(|line| format!("{name}, {width} px, {colours}: {line}")),
                 );
