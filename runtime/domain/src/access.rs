@@ -72,7 +72,7 @@ permissions! {
     DatasetRead, "dataset.read", Project, [Full], "Read datasets, their items and versions.";
     DatasetWrite, "dataset.write", Project, [Full], "Create and change datasets, create and delete items.";
     ExperimentRead, "experiment.read", Project, [Full], "Read experiments and runs.";
-    ExperimentWrite, "experiment.write", Project, [Full], "Record and delete runs.";
+    ExperimentWrite, "experiment.write", Project, [Full], "Start, record and delete runs.";
     PromptRead, "prompt.read", Project, [Full], "Read prompts and skills.";
     PromptWrite, "prompt.write", Project, [Full], "Create versions of prompts and skills, move labels and delete versions, except protected labels and the versions that have one.";
     PromptRelease, "prompt.release", Organization, [Organization], "Choose the protected labels of a project, which its key pairs cannot move or delete.";
