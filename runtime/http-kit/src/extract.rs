@@ -95,6 +95,13 @@ impl Params {
         self.raw(name).filter(|value| !value.is_empty())
     }
 
+    /// Every value of a repeated parameter, including empty ones.
+    #[must_use]
+    pub fn raw_all(&self, name: &str) -> Vec<&str> {
+        let values = self.0.iter().filter(|(key, _)| key == name);
+        values.map(|(_, value)| value.as_str()).collect()
+    }
+
     /// Every non-empty value of a repeated parameter.
     #[must_use]
     pub fn all(&self, name: &str) -> Vec<String> {

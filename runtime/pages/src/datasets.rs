@@ -4,9 +4,11 @@
 
 mod check;
 pub(super) mod dataset;
+pub(super) mod downloads;
 pub(super) mod edit;
 mod examples;
 pub(super) mod from_trace;
+pub(super) mod import;
 pub(super) mod item;
 pub(super) mod item_form;
 pub(super) mod item_raw;

@@ -231,6 +231,7 @@ fn dataset_routes(routes: &mut Routes<App>) {
     let bulk = PageRoute::post("/project/{project}/datasets/{dataset}/bulk", DatasetWrite);
     routes.page(BySession, bulk, datasets::items::change_selected);
     item_routes(routes);
+    import_routes(routes);
     let restore = PageRoute::post("/project/{project}/datasets/{dataset}/restore", DatasetWrite);
     routes.page(BySession, restore, datasets::versions::restore);
     let edit = PageRoute::get("/project/{project}/datasets/{dataset}/edit", DatasetWrite);
@@ -276,6 +277,26 @@ fn experiment_routes(routes: &mut Routes<App>) {
     routes.page(BySession, confirmation, experiments::delete::confirmation_page);
     let delete = PageRoute::post(delete, ExperimentWrite);
     routes.page(BySession, delete, experiments::delete::delete_run);
+}
+
+/// Imports into datasets, and datasets as files.
+fn import_routes(routes: &mut Routes<App>) {
+    let form = PageRoute::get("/project/{project}/datasets/{dataset}/import", DatasetWrite);
+    routes.page(BySession, form, datasets::import::import_page);
+    let paste = PageRoute::post("/project/{project}/datasets/{dataset}/import", DatasetWrite);
+    routes.page(BySession, paste, datasets::import::paste_rows);
+    let file = PageRoute::post("/project/{project}/datasets/{dataset}/import/file", DatasetWrite);
+    routes.page(BySession, file, datasets::import::upload_file);
+    let one = "/project/{project}/datasets/{dataset}/imports/{import}";
+    let state = PageRoute::get(one, DatasetWrite);
+    routes.page(BySession, state, datasets::import::state_page);
+    let change = PageRoute::post(one, DatasetWrite);
+    routes.page(BySession, change, datasets::import::change_import);
+    let rejected = "/project/{project}/datasets/{dataset}/imports/{import}/rejected";
+    let rejected = PageRoute::get(rejected, DatasetWrite);
+    routes.page(BySession, rejected, datasets::downloads::rejected_rows);
+    let export = PageRoute::get("/project/{project}/datasets/{dataset}/export", DatasetRead);
+    routes.page(BySession, export, datasets::downloads::export_items);
 }
 
 /// Items of datasets.

@@ -56,6 +56,9 @@ pub use datasets::dataset::{
     SchemaImpactView, ValiditySummary, VersionDifference,
 };
 pub use datasets::editor::JsonEditor;
+pub use datasets::import::{
+    ImportColumnView, ImportLine, ImportPage, ImportRejectLine, ImportSettingsView, ImportStatePage,
+};
 pub use datasets::item::{
     ItemPage, ItemProblemsFragment, ItemRunLine, ItemSourceView, ItemVersionLine, StoredItemView,
 };

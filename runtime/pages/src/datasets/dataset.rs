@@ -214,7 +214,7 @@ pub(crate) async fn dataset_page(
                 shell: context.shell(),
                 head: context.head("use", Vec::new(), RejectedForm::default()),
                 examples: examples::of(context.name(), &context.viewer.origin),
-                exports: Vec::new(),
+                exports: exports(&context),
             };
             page(StatusCode::OK, &view)
         }
@@ -228,6 +228,14 @@ pub(crate) async fn dataset_page(
             page(StatusCode::OK, &view)
         }
     }
+}
+
+/// Labels and URLs of the items as files.
+fn exports(context: &DatasetContext) -> Vec<(&'static str, String)> {
+    let formats = [("CSV", "csv"), ("TSV", "tsv"), ("JSON Lines", "jsonl"), ("JSON", "json")];
+    let links = formats
+        .map(|(label, format)| (label, format!("{}/export?format={format}", context.href())));
+    links.to_vec()
 }
 
 async fn runs_view(app: &App, context: &DatasetContext) -> Result<DatasetRunsPage, Problem> {

@@ -89,7 +89,7 @@ fn path(request: &Request) -> String {
 }
 
 /// Checks that the form has a token of the viewer's session.
-fn check_token(viewer: &Viewer, fields: &Params) -> Result<(), Problem> {
+pub(crate) fn check_token(viewer: &Viewer, fields: &Params) -> Result<(), Problem> {
     let sent = fields.text("form").unwrap_or_default();
     match viewer.token.is_in(sent.split('.').next().unwrap_or_default()) {
         true => Ok(()),

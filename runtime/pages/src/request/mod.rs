@@ -6,6 +6,7 @@ pub(crate) mod forms;
 pub(crate) mod fragment;
 pub(crate) mod frame;
 pub(crate) mod login;
+pub(crate) mod multipart;
 pub(crate) mod operations;
 pub(crate) mod origin;
 pub(crate) mod preferences;

@@ -9,8 +9,13 @@ use crate::values::preview::Preview;
 use crate::{RejectedForm, Shell, Text};
 
 /// The tabs of a dataset: parameter and label.
-const TABS: [(&str, &str); 5] =
-    [("items", "Items"), ("schemas", "Schemas"), ("experiments", "Experiments"), ("use", "Use")];
+const TABS: [(&str, &str); 5] = [
+    ("items", "Items"),
+    ("schemas", "Schemas"),
+    ("versions", "Versions"),
+    ("experiments", "Experiments"),
+    ("use", "Use"),
+];
 
 /// What the tabs of a dataset have in common.
 #[derive(Clone, Debug)]

@@ -251,3 +251,60 @@ fn an_item_is_inert_and_an_earlier_version_can_only_be_restored() {
     assert!(!checked(&unchosen).contains("<textarea"), "a dataset is chosen first");
     checked(&ItemProblemsFragment { editors: vec![editor()] });
 }
+
+#[test]
+fn an_import_is_inert_in_each_state() {
+    let upload = ImportPage {
+        shell: shell(),
+        head: dataset_head("import"),
+        text: typed(),
+        imports: vec![ImportLine {
+            name: text(HOSTILE),
+            href: "/p/datasets/d/imports/i".to_owned(),
+            state: "completed",
+            counts: "3 rows: 3 created".to_owned(),
+            at: Timestamp::from_millis(0),
+        }],
+    };
+    checked(&upload);
+    let settings = ImportSettingsView {
+        format: "csv",
+        encoding: typed(),
+        delimiter: ",".to_owned(),
+        is_table: true,
+        has_header: true,
+        duplicates: vec![("update", "get a new version", true)],
+        columns: vec![ImportColumnView {
+            name: typed(),
+            targets: vec![("", "not imported", false), ("input", "input", true)],
+            path: typed(),
+            types: vec![("text", true), ("json", false)],
+        }],
+        rows: vec![Ok(vec![text(HOSTILE)]), Err(text(HOSTILE))],
+    };
+    let state = ImportStatePage {
+        shell: shell(),
+        head: dataset_head("import"),
+        name: text(HOSTILE),
+        href: "/p/datasets/d/imports/i".to_owned(),
+        state: "checked",
+        error: Some(text(HOSTILE)),
+        counts: "3 rows: 2 created, 1 invalid".to_owned(),
+        percent: None,
+        settings: Some(settings),
+        rejects: vec![ImportRejectLine {
+            row: 2,
+            column: text(HOSTILE),
+            pointer: text(HOSTILE),
+            reason: text(HOSTILE),
+        }],
+        n_rejected: 1,
+    };
+    let html = checked(&state);
+    assert!(html.contains("Nothing was imported yet") && html.contains("name=\"target\""));
+    let running =
+        ImportStatePage { state: "importing", percent: Some(40), settings: None, ..state.clone() };
+    assert!(checked(&running).contains("40 %"));
+    let done = ImportStatePage { state: "completed", settings: None, ..state };
+    assert!(checked(&done).contains("Show the items"));
+}
