@@ -1,6 +1,7 @@
 //! Parameters and data of the pages that compare runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use perpend_domain::dataset::DatasetItem;
 use perpend_domain::experiment::RunResults;
@@ -8,11 +9,11 @@ use perpend_experiments::compare;
 use perpend_experiments::comparison::{Comparison, ItemComparison};
 use perpend_experiments::options::{CompareError, CompareOptions};
 use perpend_http_kit::problem::Problem;
-use perpend_http_kit::reading::apart;
 use perpend_storage::ComparisonQuery;
 use perpend_views::{ItemSelection, OutputDiff, RunsQuery, Text};
 use serde_json::Value;
 
+use crate::experiments::cache::{CachedComparison, ComparisonKey};
 use crate::request::reply::on_blocking_thread;
 use crate::request::viewer::Viewer;
 use crate::state::App;
@@ -83,30 +84,41 @@ pub(super) struct ComparedRuns {
 }
 
 impl ComparedRuns {
-    /// Reads and compares the runs of a query; the inner error is a reason why they cannot be compared.
+    /// The comparison of a query, computed recently or now; the inner error is a reason why there is none.
     pub(super) async fn read(
         app: &App,
         viewer: &Viewer,
         query: &RunsQuery,
-    ) -> Result<Result<Self, Text>, Problem> {
+    ) -> Result<Result<Arc<Self>, Text>, Problem> {
+        let (store, project) = (&app.store, &viewer.project);
+        let key = ComparisonKey::new(project, query);
+        let now = app.web.clock.now();
+        if let Some(entry) = app.comparisons().get(&key, now)
+            && entry.is_current(&store.telemetry, project).await?
+            && entry.definitions == store.score_definitions(project, &entry.runs.results).await?
+        {
+            return Ok(Ok(entry.runs));
+        }
         let n = query.runs.len();
         if n < 2 || perpend_views::MAX_COMPARED < n {
             return Ok(Err(Text::from(CompareError::NumberOfRuns { n }.to_string())));
         }
-        let reads = query.runs.iter().map(|id| apart(app.store.run_results(&viewer.project, id)));
-        let mut results = Vec::with_capacity(n);
-        for (found, id) in futures_util::future::join_all(reads).await.into_iter().zip(&query.runs)
-        {
-            match found? {
-                Some(found) => results.push(found),
-                None => return Ok(Err(Text::from(format!("unknown run `{id}`")))),
-            }
-        }
+        let results = match store.results_of_runs(project, &query.runs).await? {
+            Ok(results) => results,
+            Err(id) => return Ok(Err(Text::from(format!("unknown run `{id}`")))),
+        };
         let options = options(app, viewer, query, &results).await?;
+        let definitions = options.scores.clone();
         let compared = on_blocking_thread(move || {
             compare(&results, &options).map(|comparison| Self { results, comparison })
         });
-        Ok(compared.await?.map_err(|error| Text::from(error.to_string())))
+        let runs = match compared.await? {
+            Ok(runs) => Arc::new(runs),
+            Err(error) => return Ok(Err(Text::from(error.to_string()))),
+        };
+        let entry = CachedComparison { at: now, definitions, runs: Arc::clone(&runs) };
+        app.comparisons().insert(key, entry);
+        Ok(Ok(runs))
     }
 
     /// The items of a selection, largest regression first, or largest improvement first.

@@ -1,5 +1,6 @@
 //! Experiments: runs, a run, comparisons of runs and gates.
 
+pub(crate) mod cache;
 pub(crate) mod compare;
 mod comparison;
 mod contents;
