@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{LEASE_MS, POLL, RunEngine};
+use super::engine::{LEASE_MS, POLL, RunEngine};
 
 /// Interval of renewals of the lease.
 const RENEW: Duration = Duration::from_secs(15);

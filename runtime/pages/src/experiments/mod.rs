@@ -11,6 +11,7 @@ pub(crate) mod item;
 pub(crate) mod list;
 mod markdown;
 pub(crate) mod new;
+mod progress;
 mod report;
 pub(crate) mod run;
 mod verdicts;

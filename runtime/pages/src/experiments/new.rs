@@ -6,13 +6,11 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use perpend_catalog::prompts::PromptQuery;
 use perpend_domain::list::Paging;
-use perpend_domain::server_run::RunState;
-use perpend_executions::RunProgress;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{
     DatasetsPage, ExperimentEstimate, NewExperimentPage, RejectedForm, RunEstimateLine, Section,
-    Text, count, dollars, duration, plural, run_href, segment,
+    Text, dollars, duration, plural, run_href, segment,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -279,34 +277,6 @@ async fn view(
         rejected_form,
         estimate,
     })
-}
-
-/// Progress of a run by the server as state and details, and the changes that its state allows.
-pub(super) fn progress_view(
-    run: &RunProgress,
-) -> ((Text, Text), Vec<(&'static str, &'static str)>) {
-    let n_results = run.n_pending + run.n_in_flight + run.n_completed + run.n_failed;
-    let mut details = format!(
-        "{} of {} results, {} failed, {} in flight, {}",
-        count(run.n_completed + run.n_failed),
-        count(n_results),
-        count(run.n_failed),
-        count(run.n_in_flight),
-        dollars(run.cost_usd),
-    );
-    if 0 < run.n_repeated {
-        details.push_str(&format!(", {} possibly repeated", plural(run.n_repeated, "call")));
-    }
-    if let (RunState::Paused, Some(message)) = (run.state, &run.message) {
-        details.push_str(&format!(": {message}"));
-    }
-    let changes = match run.state {
-        RunState::Running => vec![("pause", "Pause"), ("cancel", "Cancel")],
-        RunState::Paused => vec![("resume", "Resume"), ("cancel", "Cancel")],
-        RunState::Completed | RunState::Cancelled => Vec::new(),
-    };
-    let state = format!("The server's run is {}:", run.state);
-    ((Text::from(state), Text::from(details)), changes)
 }
 
 /// `POST P/experiments/{experiment}/state`: `action` is `pause`, `resume` or `cancel`.

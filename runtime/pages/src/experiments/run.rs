@@ -19,8 +19,8 @@ use perpend_views::{
 };
 use serde::Deserialize;
 
-use super::new::progress_view;
 use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
+use crate::experiments::progress::progress_view;
 use crate::experiments::report::{RunReport, item_values, score_estimate};
 use crate::request::query::Query;
 use crate::request::reply::page;
