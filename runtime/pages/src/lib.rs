@@ -45,7 +45,7 @@ use perpend_http_kit::auth::{Authenticator, Requirement, use_session};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
 use perpend_http_kit::routes::{ApiDescription, PageRoute, Routes};
-use perpend_views::{OBSERVATION_LIST, SESSION_LIST, Section, TRACE_LIST, USER_LIST};
+use perpend_views::{OBSERVATION_LIST, SCORE_LIST, SESSION_LIST, Section, TRACE_LIST, USER_LIST};
 
 use crate::executions::list::Executions;
 use crate::list::export::export_list;
@@ -54,7 +54,7 @@ use crate::observations::Observations;
 use crate::request::frame::Frame;
 use crate::request::query::Query;
 use crate::request::viewer::{Viewer, project_of_path, viewer};
-use crate::scores::filter::OF_SCORES;
+use crate::scores::list::Scores;
 
 pub use request::frame::{as_page, not_found, without_slash};
 pub use request::origin::wants_page;
@@ -73,7 +73,7 @@ fn suggestions_routes(routes: &mut Routes<App>) {
         ("/project/{project}/_/observations/suggest", TraceRead, &OBSERVATION_LIST),
         ("/project/{project}/_/sessions/suggest", TraceRead, &SESSION_LIST),
         ("/project/{project}/_/users/suggest", TraceRead, &USER_LIST),
-        ("/project/{project}/_/scores/suggest", ScoreRead, &OF_SCORES),
+        ("/project/{project}/_/scores/suggest", ScoreRead, &SCORE_LIST),
     ];
     for (path, needs, list) in lists {
         let show = move |app: State<App>,
@@ -130,7 +130,7 @@ fn export_routes(routes: &mut Routes<App>) {
     let executions = PageRoute::get("/project/{project}/export/executions", EvaluatorRead);
     routes.page(BySession, executions, export_list::<Executions>);
     let scores = PageRoute::get("/project/{project}/export/scores", ScoreRead);
-    routes.page(BySession, scores, scores::export::export_scores);
+    routes.page(BySession, scores, export_list::<Scores>);
 }
 
 /// Fragments that scripts insert into pages.
@@ -392,7 +392,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     let search = PageRoute::get("/project/{project}/search", TraceRead);
     routes.page(BySession, search, search::search_page);
     let scores = PageRoute::get("/project/{project}/scores", ScoreRead);
-    routes.page(BySession, scores, scores::list::list_page);
+    routes.page(BySession, scores, list_page::<Scores>);
     let rules = PageRoute::get("/project/{project}/rules", EvaluatorRead);
     routes.page(BySession, rules, rules::rules_page);
     redirect_routes(&mut routes);

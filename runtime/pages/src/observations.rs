@@ -56,7 +56,12 @@ impl ListSource for Observations {
         &OBSERVATION_ROWS
     }
 
-    fn new(app: &App, viewer: &Viewer, _: &OwnParameters, _: &mut Vec<Text>) -> Self {
+    fn new(
+        (app, viewer): (&App, &Viewer),
+        _: &OwnParameters,
+        _: &Filter,
+        _: &mut Vec<Text>,
+    ) -> Self {
         Self { app: app.clone(), viewer: viewer.clone() }
     }
 
@@ -90,12 +95,11 @@ impl ListSource for Observations {
         &self,
         conditions: &ListConditions,
         _: &[StoredObservation],
-        first_page_size: Option<u32>,
+        page: (u32, bool),
     ) -> Vec<ApiRequest> {
         let filter = whole_filter(conditions);
-        reference::equivalent_requests::observations(&self.viewer, &filter, first_page_size)
-            .into_iter()
-            .collect()
+        let request = reference::equivalent_requests::observations(&self.viewer, &filter, page);
+        request.into_iter().collect()
     }
 
     fn hides_internal(&self, conditions: &ListConditions) -> bool {

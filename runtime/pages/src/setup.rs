@@ -12,10 +12,19 @@ pub(super) async fn setup_guide(
     project: &ProjectId,
     headers: &HeaderMap,
 ) -> Result<Setup, Problem> {
+    guide_at(app, project, origin_of_request(app, headers)).await
+}
+
+/// The same for a known origin.
+pub(super) async fn guide_at(
+    app: &App,
+    project: &ProjectId,
+    origin: String,
+) -> Result<Setup, Problem> {
     let keys = app.store.catalog.api_keys(project).await?;
     let public_key = keys.first().map(|key| key.made.public_key.to_string());
     Ok(Setup {
-        origin: origin_of_request(app, headers),
+        origin,
         project: encode(project.as_str()),
         public_key: public_key.unwrap_or_default(),
         refused: app.web.refusals.last(project).map(|last| RejectedRequest {

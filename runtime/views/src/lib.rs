@@ -47,8 +47,8 @@ pub use crate::markup::{
 };
 pub use crate::urls::{
     ApiRequest, Columns, END, FilterableList, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment,
-    OBSERVATION_LIST, Parameter, ParsedColumns, ROWS, RowColumn, SESSION_LIST, Sort, TRACE_LIST,
-    TracesQuery, USER_LIST, UnknownParameters,
+    OBSERVATION_LIST, Parameter, ParsedColumns, ROWS, RowColumn, SCORE_LIST, SESSION_LIST, Sort,
+    TRACE_LIST, TracesQuery, USER_LIST, UnknownParameters,
 };
 pub use datasets::dataset::{
     ChangeLine, DatasetEditPage, DatasetHead, DatasetItemsPage, DatasetRunsPage,
@@ -99,7 +99,8 @@ pub use lists::filter::{
 pub use lists::focus::FocusView;
 pub use lists::groups::{GroupChip, GroupLine, GroupsPage, UserPage};
 pub use lists::list::{
-    ChosenColumns, ListAction, ListDeclaration, ListTexts, ListView, SelectFilter,
+    ChosenColumns, ListAction, ListDeclaration, ListNote, ListTexts, ListView, SelectFilter,
+    UrlCondition,
 };
 pub use lists::news::{NewsFragment, StateFragment};
 pub use lists::observations::{OBSERVATION_ROWS, ObservationLine};
@@ -120,9 +121,10 @@ pub use overview::trends::{
 };
 pub use reference::{ReferenceGroupPage, ReferencePage, TryPage};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
-pub use scores::list::{ScoreLine, ScoresPage};
+pub use scores::list::{SCORE_ROWS, ScoreLine, ScoreRow, ScoreSetup};
 pub use scores::score::{
     OriginView, ResourceLink, RuleOutcome, RuleRange, ScoreView, Tone, aggregate, anchor,
+    score_value,
 };
 pub use session::page::{SessionPage, TURNS_PER_PAGE, Turn, TurnHits, TurnInput};
 pub use trace::compare::{

@@ -291,7 +291,8 @@ fn a_list_of_executions_is_inert_and_only_failed_ones_have_a_form() {
     };
     let (forms, focus) = (forms(), Focus::default());
     let context = CellContext { base: "/project/p", focus: &focus, forms: &forms };
-    let table = |rows: &[ExecutionRow]| ListTable::new("executions", &columns, rows, &context);
+    let table =
+        |rows: &[ExecutionRow]| ListTable::new(("executions", None), &columns, rows, &context);
     let view = ListView {
         shell: shell(),
         texts: &list.texts,
@@ -317,7 +318,9 @@ fn a_list_of_executions_is_inert_and_only_failed_ones_have_a_form() {
         position: String::new(),
         is_later: false,
         has_news: false,
-        with_internal: None,
+        narrowed: Vec::new(),
+        notes: Vec::new(),
+        setup: None,
         exports: [("Export CSV", typed()), ("Export JSONL", typed())],
     };
     let html = checked(&view);

@@ -16,7 +16,7 @@ mod unknown_parameters;
 
 pub use columns::{CellKind, Column, Columns, MAX_COLUMNS, ParsedColumns, StandardColumn};
 pub use filterable_list::{
-    FilterableList, OBSERVATION_LIST, SESSION_LIST, TRACE_LIST, USER_LIST, term_prefix,
+    FilterableList, OBSERVATION_LIST, SCORE_LIST, SESSION_LIST, TRACE_LIST, USER_LIST, term_prefix,
 };
 pub use focus::{Focus, Moment, RANGES};
 pub use request::ApiRequest;

@@ -115,9 +115,9 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
         let field = format!("<input type=\"hidden\" name=\"{name}\" value=\"{value}\">");
         assert!(both.contains(&field), "{both}");
     }
-    assert!(both.contains("<th scope=\"col\">Comment</th>"), "{both}");
+    assert!(both.contains(">Comment</th>"), "{both}");
     for absent in ["Author", "Config", "Execution", "Fingerprint"] {
-        let named = [format!("col\">{absent}</th>"), format!("<dt>{absent}</dt>")];
+        let named = [format!(">{absent}</th>"), format!("<dt>{absent}</dt>")];
         assert!(named.iter().all(|name| !both.contains(name)), "{both}");
     }
     let odd = visitor.page("/scores?before=x&superseded=yes").await;

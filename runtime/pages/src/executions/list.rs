@@ -2,6 +2,7 @@
 
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{EndReason, Execution, ExecutionState, NoCallReason};
+use perpend_domain::filter::Filter;
 use perpend_domain::ids::{EvaluatorId, ExecutionId, RuleId};
 use perpend_domain::list::{BidirectionalPage, ListPosition};
 use perpend_domain::plugin::FailureClass;
@@ -117,7 +118,12 @@ impl ListSource for Executions {
         &EXECUTION_ROWS
     }
 
-    fn new(app: &App, viewer: &Viewer, own: &OwnParameters, notices: &mut Vec<Text>) -> Self {
+    fn new(
+        (app, viewer): (&App, &Viewer),
+        own: &OwnParameters,
+        _: &Filter,
+        notices: &mut Vec<Text>,
+    ) -> Self {
         let filter = ExecutionFilter {
             state: value(own, ("state", "a state of an execution"), notices),
             class: value(own, ("class", "an error class"), notices),
@@ -154,12 +160,7 @@ impl ListSource for Executions {
         item.created_at
     }
 
-    fn api(
-        &self,
-        _: &ListConditions,
-        items: &[Execution],
-        _first_page_size: Option<u32>,
-    ) -> Vec<ApiRequest> {
+    fn api(&self, _: &ListConditions, items: &[Execution], _: (u32, bool)) -> Vec<ApiRequest> {
         reference::equivalent_requests::executions(&self.viewer, items)
     }
 

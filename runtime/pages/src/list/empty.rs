@@ -54,7 +54,7 @@ pub(crate) async fn empty_list_counts<L: ListSource>(
             chip.alone = Some(count_matches(source, &alone).await?);
         }
     }
-    let ListConditions { filter, range, environments } = request.conditions.clone();
+    let ListConditions { filter, range, environments, .. } = request.conditions.clone();
     let in_time = ListConditions { range, ..ListConditions::default() };
     let in_environments = ListConditions { environments, ..ListConditions::default() };
     let focus = &request.viewer.focus;

@@ -49,12 +49,13 @@ impl<L: ListSource> ExportedList for ListExport<L> {
     }
 }
 
-/// The columns of a file. A column of the list with several values is several columns here.
+/// The columns of a file. A column of the list with several values is several columns here; the id comes first.
 fn exported_columns<R: 'static>(chosen: &[&'static ListColumn<R>]) -> Vec<ExportColumn<R>> {
     let mut columns: Vec<ExportColumn<R>> = Vec::new();
     let mut add = |id: &'static str, heading: String, value: fn(&R) -> serde_json::Value| {
         if columns.iter().all(|other| other.id() != id) {
-            columns.push(ExportColumn::new(id, heading, value));
+            let at = if id == "id" { 0 } else { columns.len() };
+            columns.insert(at, ExportColumn::new(id, heading, value));
         }
     };
     for column in chosen {

@@ -6,8 +6,8 @@ use axum::response::Response;
 use perpend_domain::list::BidirectionalPage;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    CellContext, EmptyListCounts, FilterView, Focus, FocusView, ListTable, ListView, PageLinks,
-    Pager, Parameter, StoppedSearch, with_query,
+    CellContext, EmptyListCounts, FilterView, Focus, FocusView, ListNote, ListTable, ListView,
+    PageLinks, Pager, Parameter, StoppedSearch, Text, UrlCondition, with_query,
 };
 
 use crate::list::empty::empty_list_counts;
@@ -75,6 +75,10 @@ async fn filters<L: ListSource>(
     let own = [own, request.table_parameters.clone(), viewer.unknown_parameters()].concat();
     let hidden_fields: Vec<Parameter> = request.filter_parameter().into_iter().chain(own).collect();
     let focus = FocusView::new(&viewer.focus, (path.to_owned(), hidden_fields), ("All time", true));
+    let focus = match L::declaration().in_all_environments {
+        true => focus.in_all_environments(),
+        false => focus,
+    };
     let filter = FilterView {
         of,
         base: viewer.base(),
@@ -87,6 +91,37 @@ async fn filters<L: ListSource>(
     Ok(Some((filter, focus)))
 }
 
+/// Notes about hidden rows.
+async fn notes<L: ListSource>(
+    request: &ListRequest<L>,
+    items: &[L::Item],
+    links: &ListLinks,
+) -> Result<Vec<ListNote>, Problem> {
+    let ListRequest { source, conditions, position, q, .. } = request;
+    let mut notes = source.notes(items, (links, position)).await?;
+    if source.hides_internal(conditions) {
+        let all = format!("{q} environment:set");
+        let q: Parameter = ("q".into(), all.trim().to_owned());
+        let pairs: Vec<Parameter> = request.other_parameters().into_iter().chain([q]).collect();
+        notes.push(ListNote {
+            text: format!("{} of evaluations and experiments hidden", L::declaration().texts.name),
+            label: "show",
+            href: with_query(&links.path, &pairs),
+        });
+    }
+    Ok(notes)
+}
+
+/// Conditions of the list's own parameters, each with the URL of the list without it.
+fn narrowed<L: ListSource>(request: &ListRequest<L>, links: &ListLinks) -> Vec<UrlCondition> {
+    let condition = |(name, value, parameter): (&'static str, Text, &'static str)| {
+        let others = links.pairs.iter().filter(|(name, _)| name != parameter).cloned();
+        let without = with_query(&links.path, &others.collect::<Vec<_>>());
+        UrlCondition { name, value, without }
+    };
+    request.source.narrowed().into_iter().map(condition).collect()
+}
+
 async fn view<L: ListSource>(
     request: &ListRequest<L>,
     part: BidirectionalPage<L::Item>,
@@ -95,23 +130,21 @@ async fn view<L: ListSource>(
     let list = L::declaration();
     let base = viewer.base();
     let path = format!("{base}/{}", list.texts.name);
-    let others = request.other_parameters();
-    let pairs: Vec<Parameter> = others.iter().cloned().chain(request.filter_parameter()).collect();
+    let pairs: Vec<Parameter> =
+        request.other_parameters().into_iter().chain(request.filter_parameter()).collect();
     let links = ListLinks { path: path.clone(), pairs };
     let is_later = position.is_later();
     let n = part.items.len() as u64;
     let is_empty = n == 0 && !is_later && part.stopped.is_none();
-    let filters = filters(request, (path.as_str(), is_empty)).await?;
-    let api = source.api(conditions, &part.items, (!is_later).then_some(request.n));
+    let (filter, focus) = filters(request, (path.as_str(), is_empty)).await?.unzip();
+    let api = source.api(conditions, &part.items, (request.n, is_later));
     let page_links = page_links(&links, request, &part);
+    let notes = notes(request, &part.items, &links).await?;
+    let total = source.total(conditions, &part, is_later).await?;
     let rows = source.rows(part.items).await?;
-    let context = CellContext { base: &base, focus: &viewer.focus, forms: viewer.form_context() };
-    let hidden = source.hides_internal(conditions).then(|| {
-        let all = format!("{} environment:set", request.q);
-        let q: Parameter = ("q".into(), all.trim().to_owned());
-        with_query(&path, &others.iter().cloned().chain([q]).collect::<Vec<_>>())
-    });
-    let (filter, focus) = filters.unzip();
+    let forms = viewer.form_context();
+    let context = CellContext { base: &base, focus: &viewer.focus, forms };
+    let names = (list.texts.name, list.row_class);
     Ok(ListView {
         shell: viewer.shell(list.texts.section).with_api(api),
         texts: &list.texts,
@@ -126,14 +159,16 @@ async fn view<L: ListSource>(
             next_href: Some(links.at(at, position.is_backwards)),
         }),
         action: None,
-        table: ListTable::new(list.texts.name, &request.columns, &rows, &context),
+        table: ListTable::new(names, &request.columns, &rows, &context),
         picker: list.picker(&path, &links.pairs, (request.columns.as_slice(), request.n)),
         page_links,
-        position: Pager::of_page(!is_later, n, part.total).position(),
+        position: Pager::of_page(!is_later, n, total).position(),
         is_later,
         has_news: list.has_news,
+        narrowed: narrowed(request, &links),
+        notes,
+        setup: None,
         exports: exports(&base, list.texts.name, &links.pairs),
-        with_internal: hidden,
         path,
     })
 }

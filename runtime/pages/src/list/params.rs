@@ -84,9 +84,10 @@ impl<L: ListSource> ListRequest<L> {
             filter: parsed.filter.clone(),
             range: viewer.focus.range(read::start_of_minute(app.web.clock.now())),
             environments: viewer.focus.environments.clone(),
+            with_own: true,
         };
         Ok(Self {
-            source: L::new(app, &viewer, &given, &mut notices),
+            source: L::new((app, &viewer), &given, &parsed.filter, &mut notices),
             table_parameters: rows.into_iter().chain(list.columns_parameter(&columns)).collect(),
             position: ListPosition { cursor, is_backwards },
             viewer,

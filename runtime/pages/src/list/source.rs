@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use perpend_domain::filter::Filter;
 use perpend_domain::list::{BidirectionalPage, ListPosition};
+use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{ApiRequest, ListDeclaration, ListView, Parameter, Text};
+use perpend_views::{ApiRequest, ListDeclaration, ListNote, ListView, Parameter, Text};
 
+use crate::request::cursor::ListLinks;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
@@ -20,6 +22,8 @@ pub(crate) struct ListConditions {
     pub(crate) range: (Option<Timestamp>, Option<Timestamp>),
     /// Selected environments; empty for the default.
     pub(crate) environments: Vec<String>,
+    /// Whether the conditions of the list's own parameters apply.
+    pub(crate) with_own: bool,
 }
 
 /// Bounds of a read: rows of the page, and rows tested for conditions without an index.
@@ -46,8 +50,13 @@ pub(crate) trait ListSource: Sized + Send + Sync + 'static {
 
     fn declaration() -> &'static ListDeclaration<Self::Row>;
 
-    /// The list that the parameters select. Invalid ones add a notice and have no effect.
-    fn new(app: &App, viewer: &Viewer, own: &OwnParameters, notices: &mut Vec<Text>) -> Self;
+    /// The list that its own parameters select. Invalid ones add a notice and have no effect. `filter` is that of the text.
+    fn new(
+        (app, viewer): (&App, &Viewer),
+        own: &OwnParameters,
+        filter: &Filter,
+        notices: &mut Vec<Text>,
+    ) -> Self;
 
     /// A page of matching rows. `stopped` is set if it ended at the number of tested rows.
     fn read(
@@ -66,17 +75,41 @@ pub(crate) trait ListSource: Sized + Send + Sync + 'static {
     /// The time by which the list is ordered.
     fn time_of(item: &Self::Item) -> Timestamp;
 
-    /// The API requests that return the same rows.
+    /// The API requests that return the same rows, for a page of `n` rows.
     fn api(
         &self,
         conditions: &ListConditions,
         items: &[Self::Item],
-        first_page_size: Option<u32>,
+        (n, is_later): (u32, bool),
     ) -> Vec<ApiRequest>;
 
     /// The valid ones of its own parameters.
     fn parameters(&self) -> Vec<Parameter> {
         Vec::new()
+    }
+
+    /// Labels and values of conditions of its own parameters, with the parameter, if its page has no form for them.
+    fn narrowed(&self) -> Vec<(&'static str, Text, &'static str)> {
+        Vec::new()
+    }
+
+    /// Notes about hidden rows.
+    fn notes(
+        &self,
+        _items: &[Self::Item],
+        _pages: (&ListLinks, &ListPosition),
+    ) -> impl Future<Output = Result<Vec<ListNote>, Problem>> + Send {
+        std::future::ready(Ok(Vec::new()))
+    }
+
+    /// The number of all matches, if known.
+    fn total(
+        &self,
+        _conditions: &ListConditions,
+        page: &BidirectionalPage<Self::Item>,
+        _is_later: bool,
+    ) -> impl Future<Output = Result<Option<BoundedCount>, Problem>> + Send {
+        std::future::ready(Ok(page.total))
     }
 
     /// Whether internal environments are excluded by default.

@@ -40,12 +40,15 @@ pub(crate) fn traces(
 pub(crate) fn observations(
     viewer: &Viewer,
     filter: &Filter,
-    first_page_size: Option<u32>,
+    (n, is_later): (u32, bool),
 ) -> Option<ApiRequest> {
+    if is_later {
+        return None;
+    }
     let conditions = filter.conditions.iter().filter_map(Condition::to_json);
     let conditions: Vec<String> = conditions.map(|condition| condition.to_string()).collect();
-    let request = ApiRequest::new(&viewer.origin, "/api/public/v2/observations")
-        .with("limit", first_page_size?.to_string());
+    let request =
+        ApiRequest::new(&viewer.origin, "/api/public/v2/observations").with("limit", n.to_string());
     Some(match conditions.is_empty() {
         true => request,
         false => request.with("filter", format!("[{}]", conditions.join(","))),

@@ -2,26 +2,10 @@
 
 use std::str::FromStr;
 
-use perpend_domain::filter::{Condition, Filter, Order, SCORES, Test, TextOp};
+use perpend_domain::filter::{Condition, Filter, Order, Test, TextOp};
 use perpend_domain::telemetry::{MemberTest, ScoreQuery};
 use perpend_domain::time::Timestamp;
-use perpend_views::{FilterableList, Text};
-
-/// Columns and examples of the filter.
-pub(crate) static OF_SCORES: FilterableList = FilterableList {
-    list: "scores",
-    row: "score",
-    columns: SCORES,
-    example: "source:EVAL value:<0.5 tone",
-    help: "A single word, or \"several words\", is searched for in names. The value of a boolean is 1 or 0. Use stringValue for \
-           categories and texts, and metadata.KEY:value for metadata.",
-    quick: &[
-        ("By evaluators", "source:EVAL"),
-        ("By people", "source:ANNOTATION"),
-        ("Below 0.5", "value:<0.5"),
-        ("With a comment", "comment:set"),
-    ],
-};
+use perpend_views::Text;
 
 /// Values in the list of a condition.
 const MAX_LIST: usize = 100;
@@ -130,6 +114,7 @@ fn fill<T: FromStr>(list: &mut Vec<T>, values: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perpend_domain::filter::SCORES;
     use perpend_domain::query::parse;
     use perpend_domain::score::ScoreSource;
 

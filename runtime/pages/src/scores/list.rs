@@ -1,177 +1,97 @@
-//! `GET P/scores`: the scores of a project, the newest first.
+//! `GET P/scores`: the scores of a project, the newest first, and the same list as a file.
 
 use std::collections::{BTreeSet, HashMap};
 
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
-use perpend_domain::filter::{SCORES, Test};
+use perpend_domain::filter::Filter;
 use perpend_domain::ids::{TraceId, UserId};
-use perpend_domain::list::Cursor;
-use perpend_domain::query::{Parsed, parse};
+use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::scores::{ScorePage, ScoresFrom, SupersededScores};
+use perpend_telemetry::scores::{ScorePage, ScoresFrom};
 use perpend_views::{
-    EmptyListCounts, FilterView, Focus, FocusView, PageLinks, Pager, Parameter, ScoreLine,
-    ScoresPage, Section, StoppedSearch, TermChip, Text, count, encode, segment,
+    ApiRequest, ListDeclaration, ListNote, ListView, Parameter, SCORE_ROWS, ScoreLine, ScoreRow,
+    ScoreSetup, Text, count, encode, segment,
 };
-use serde::Deserialize;
 
+use crate::list::source::{ListBounds, ListConditions, ListSource, OwnParameters};
 use crate::read;
 use crate::reference;
-use crate::request::cursor::{self, ListLinks};
-use crate::request::query::Query;
-use crate::request::reply::page;
+use crate::request::cursor::ListLinks;
 use crate::request::viewer::Viewer;
-use crate::scores::filter::{OF_SCORES, narrow};
+use crate::scores::filter::narrow;
 use crate::scores::views::OriginNames;
 use crate::setup;
 use crate::state::App;
-use crate::traces::terms::terms;
 
-/// Scores tested for one page if no index covers the filter.
-pub(crate) const MAX_TESTED: u64 = 10_000;
-/// Terms whose matches are counted individually, and limits of such a count: matches and tested scores.
-const MAX_COUNTED_TERMS: usize = 10;
-const TERM_COUNT_LIMITS: (u32, u64) = (100, 2_000);
+/// Scores that are counted.
+const MAX_COUNTED: u32 = 10_000;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ScoreListParams {
-    q: String,
-    name: String,
-    fingerprint: String,
-    trace: String,
-    /// `0` excludes internal environments.
-    own: String,
-    /// `1` includes superseded scores.
-    superseded: String,
-    after: String,
-    before: String,
-    pub(crate) n: String,
-    pub(crate) sort: String,
-    pub(crate) cols: String,
+/// The scores of a project.
+pub(crate) struct Scores {
+    app: App,
+    viewer: Viewer,
+    /// Conditions of the parameters of this list.
+    own: ScoreQuery,
+    /// Whether each score is followed by those that it superseded.
+    shows_older: bool,
+    /// Labels and values of these conditions, with their parameters.
+    narrowed: Vec<(&'static str, Text, &'static str)>,
+    /// The valid parameters.
+    parameters: Vec<Parameter>,
 }
 
-/// The query of the list and its parts for the page.
-pub(crate) struct ScoreListQuery {
-    /// The filter as text.
-    q: String,
-    pub(crate) query: ScoreQuery,
-    pub(crate) parsed: Parsed,
-    pub(crate) shows_older: bool,
-    shown: Vec<(&'static str, Text)>,
-    /// Query parameters other than the filter and the focus, for links.
-    kept: Vec<Parameter>,
-    pub(crate) notices: Vec<Text>,
+/// A position after the last score.
+fn from_end() -> ScoresFrom {
+    ScoresFrom::Before(Cursor { at: Timestamp::from_micros(i64::MIN), id: String::new() })
 }
 
-impl ScoreListQuery {
-    pub(crate) fn new(params: &ScoreListParams, viewer: &Viewer, now: Timestamp) -> Self {
-        let (from, to) = viewer.focus.range(now);
-        let mut notices = viewer.faults.clone();
-        let q = crate::traces::params::filter(&params.q, &mut notices);
-        let parsed = parse(&q, SCORES);
-        let mut list_query = Self {
-            q,
-            query: ScoreQuery {
-                from,
-                to,
-                environments: viewer.focus.environments.clone(),
-                ..ScoreQuery::default()
-            },
-            shows_older: params.superseded == "1",
-            shown: Vec::new(),
-            kept: Vec::new(),
-            notices,
-            parsed,
-        };
-        let query = &mut list_query.query;
-        let is_without_own = params.own == "0";
-        if is_without_own {
-            query.other_than_environments = read::INTERNAL_ENVIRONMENTS.map(str::to_owned).to_vec();
-        }
-        let name = params.name.trim();
-        query.names.extend((!name.is_empty()).then(|| name.to_owned()));
-        query.fingerprint = params.fingerprint.trim().parse().ok();
-        query.trace_ids.extend(TraceId::new(params.trace.trim()).ok());
-        let (by_print, by_trace) = (query.fingerprint.is_some(), !query.trace_ids.is_empty());
-        list_query.take("name", name, true, "");
-        let fault = "`fingerprint` must have 64 hexadecimal digits; ignored.";
-        list_query.take("fingerprint", params.fingerprint.trim(), by_print, fault);
-        let fault = "`trace` must be a trace id; ignored.";
-        list_query.take("trace", params.trace.trim(), by_trace, fault);
-        if is_without_own {
-            let excluded = Text::from("evaluations and experiments");
-            list_query.shown.push(("without", excluded));
-            list_query.kept.push(("own".into(), params.own.clone()));
-        }
-        if list_query.shows_older {
-            list_query.kept.push(("superseded".into(), "1".to_owned()));
-        } else if !matches!(params.superseded.as_str(), "" | "0") {
-            let fault = "`superseded` must be 0 or 1; ignored.";
-            list_query.notices.push(Text::from(fault));
-        }
-        let filter = list_query.parsed.filter.clone();
-        narrow(&mut list_query.query, filter, &mut list_query.notices);
-        list_query
-    }
+fn cursor_of(at: ScoresFrom) -> Cursor {
+    let (ScoresFrom::After(cursor) | ScoresFrom::Before(cursor)) = at;
+    cursor
+}
 
-    fn take(&mut self, name: &'static str, value: &str, is_read: bool, fault: &str) {
-        match (value.is_empty(), is_read) {
+impl Scores {
+    /// Adds a valid parameter, or a notice about an invalid one.
+    fn take(
+        &mut self,
+        (name, value): (&'static str, &str),
+        is_valid: bool,
+        (fault, notices): (&str, &mut Vec<Text>),
+    ) {
+        match (value.is_empty(), is_valid) {
             (true, _) => {}
             (false, true) => {
-                self.shown.push((name, Text::from(value)));
-                self.kept.push((name.into(), value.to_owned()));
+                self.narrowed.push((name, Text::from(value), name));
+                self.parameters.push((name.into(), value.to_owned()));
             }
-            (false, false) => self.notices.push(Text::from(fault)),
+            (false, false) => notices.push(Text::from(fault)),
         }
     }
-}
 
-/// URL of the page that shows or hides superseded scores.
-fn toggle_superseded_url(
-    links: &ListLinks,
-    shows_older: bool,
-    (place, is_backwards): (Option<&Cursor>, bool),
-) -> String {
-    let mut pairs = links.pairs.clone();
-    pairs.retain(|(name, _)| *name != "superseded");
-    if !shows_older {
-        pairs.push(("superseded".into(), "1".to_owned()));
+    /// The query of these conditions.
+    fn query(&self, conditions: &ListConditions) -> ScoreQuery {
+        let (from, to) = conditions.range;
+        let own = match conditions.with_own {
+            true => self.own.clone(),
+            false => ScoreQuery::default(),
+        };
+        let mut query =
+            ScoreQuery { from, to, environments: conditions.environments.clone(), ..own };
+        // `new` has added the notices.
+        narrow(&mut query, conditions.filter.clone(), &mut Vec::new());
+        query
     }
-    let path = links.path.clone();
-    let toggled = ListLinks { path, pairs };
-    match place {
-        Some(place) => toggled.at(place, is_backwards),
-        None if is_backwards => toggled.last(),
-        None => toggled.first(),
-    }
-}
-
-/// Text about superseded scores; absent if there are none and they are not requested.
-fn superseded_note(older: &SupersededScores, shows_older: bool) -> Option<String> {
-    let n: usize = older.of_each.iter().map(Vec::len).sum();
-    if n == 0 && !shows_older {
-        return None;
-    }
-    let more = if older.is_cut { "+" } else { "" };
-    let scores = if n == 1 { "score" } else { "scores" };
-    let state = if shows_older { "shown" } else { "hidden" };
-    let n = count(n as u64);
-    Some(format!("{n}{more} superseded {scores} {state}"))
 }
 
 /// Names of the objects that scores reference by id.
 #[derive(Default)]
-pub(crate) struct ScoreReferences {
-    pub(crate) origins: OriginNames,
-    pub(crate) people: HashMap<String, String>,
-    pub(crate) configs: HashMap<String, String>,
+struct ScoreReferences {
+    origins: OriginNames,
+    people: HashMap<String, String>,
+    configs: HashMap<String, String>,
     /// Ids of executions that recorded a trace.
     traced: BTreeSet<String>,
     /// Dataset ids by run id.
@@ -179,11 +99,7 @@ pub(crate) struct ScoreReferences {
 }
 
 impl ScoreReferences {
-    pub(crate) async fn read(
-        app: &App,
-        viewer: &Viewer,
-        scores: &[&Score],
-    ) -> Result<Self, Problem> {
+    async fn read(app: &App, viewer: &Viewer, scores: &[&Score]) -> Result<Self, Problem> {
         let (store, project) = (&app.store, &viewer.project);
         let (mut authors, mut configs) = (BTreeSet::new(), BTreeSet::new());
         let (mut origins, mut executions) = (Vec::new(), BTreeSet::new());
@@ -230,6 +146,14 @@ impl ScoreReferences {
         Ok(references)
     }
 
+    fn row(&self, score: &Score, base: &str) -> ScoreRow {
+        let written = &score.written;
+        let author = written.author_user_id.as_ref().and_then(|id| self.people.get(id));
+        let config = written.config_id.as_ref().and_then(|id| self.configs.get(id));
+        let (author, config) = (author.cloned(), config.cloned());
+        ScoreRow { score: score.clone(), line: self.line(score, base), author, config }
+    }
+
     fn line(&self, score: &Score, base: &str) -> ScoreLine {
         let written = &score.written;
         let origin = written.origin.as_ref();
@@ -259,226 +183,203 @@ impl ScoreReferences {
     }
 }
 
-/// Counts matching scores within the limits.
-async fn count_matches(
-    app: &App,
-    viewer: &Viewer,
-    query: &ScoreQuery,
-) -> Result<BoundedCount, Problem> {
-    let telemetry = &app.store.telemetry;
-    let part = telemetry.scores_from(&viewer.project, query, None, TERM_COUNT_LIMITS);
-    let part = part.await?;
-    Ok(BoundedCount {
-        n: part.items.len() as u64,
-        is_more: part.last.is_some() || part.stopped.is_some(),
-    })
-}
+impl ListSource for Scores {
+    type Item = Score;
+    type Row = ScoreRow;
 
-/// A position after the last score.
-fn from_end() -> ScoresFrom {
-    ScoresFrom::Before(Cursor { at: Timestamp::from_micros(i64::MIN), id: String::new() })
-}
+    const PARAMETERS: &'static [&'static str] =
+        &["name", "fingerprint", "trace", "own", "superseded"];
+    const MAX_TESTED: u64 = 10_000;
 
-/// Links to other pages of the list.
-fn page_links(
-    links: &ListLinks,
-    (place, is_backwards): (Option<&Cursor>, bool),
-    part: &ScorePage,
-) -> PageLinks {
-    let is_last = is_backwards && place.is_none();
-    let ends = [part.first.as_ref(), part.last.as_ref().filter(|_| !is_last)];
-    let stopped = part.stopped.as_ref().map(cursor_of);
-    PageLinks {
-        first: (is_backwards || place.is_some()).then(|| links.first()),
-        ..links.ways(ends, stopped, is_backwards)
+    fn declaration() -> &'static ListDeclaration<ScoreRow> {
+        &SCORE_ROWS
     }
-}
 
-const fn cursor_of(at: &ScoresFrom) -> &Cursor {
-    let (ScoresFrom::After(cursor) | ScoresFrom::Before(cursor)) = at;
-    cursor
-}
+    fn new(
+        (app, viewer): (&App, &Viewer),
+        own: &OwnParameters,
+        filter: &Filter,
+        notices: &mut Vec<Text>,
+    ) -> Self {
+        let value = |name: &str| own.get(name).map_or("", |value| value.trim());
+        let mut source = Self {
+            app: app.clone(),
+            viewer: viewer.clone(),
+            own: ScoreQuery::default(),
+            shows_older: value("superseded") == "1",
+            narrowed: Vec::new(),
+            parameters: Vec::new(),
+        };
+        let [name, fingerprint, trace] = ["name", "fingerprint", "trace"].map(value);
+        source.own.names.extend((!name.is_empty()).then(|| name.to_owned()));
+        source.own.fingerprint = fingerprint.parse().ok();
+        source.own.trace_ids.extend(TraceId::new(trace).ok());
+        let is_print = source.own.fingerprint.is_some();
+        let is_trace = !source.own.trace_ids.is_empty();
+        source.take(("name", name), true, ("", &mut *notices));
+        let fault = "`fingerprint` must have 64 hexadecimal digits; ignored.";
+        source.take(("fingerprint", fingerprint), is_print, (fault, &mut *notices));
+        let fault = "`trace` must be a trace id; ignored.";
+        source.take(("trace", trace), is_trace, (fault, &mut *notices));
+        if value("own") == "0" {
+            source.own.other_than_environments =
+                read::INTERNAL_ENVIRONMENTS.map(str::to_owned).to_vec();
+            let excluded = Text::from("evaluations and experiments");
+            source.narrowed.push(("without", excluded, "own"));
+            source.parameters.push(("own".into(), "0".to_owned()));
+        }
+        if source.shows_older {
+            source.parameters.push(("superseded".into(), "1".to_owned()));
+        } else if !matches!(value("superseded"), "" | "0") {
+            notices.push(Text::from("`superseded` must be 0 or 1; ignored."));
+        }
+        narrow(&mut ScoreQuery::default(), filter.clone(), notices);
+        source
+    }
 
-/// Scores that are counted.
-const MAX_COUNTED: u32 = 10_000;
+    async fn read(
+        &self,
+        conditions: &ListConditions,
+        position: &ListPosition,
+        bounds: ListBounds,
+    ) -> Result<BidirectionalPage<Score>, Problem> {
+        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+        let query = self.query(conditions);
+        let from = match (position.cursor.clone(), position.is_backwards) {
+            (cursor, false) => cursor.map(ScoresFrom::After),
+            (cursor, true) => Some(cursor.map_or_else(from_end, ScoresFrom::Before)),
+        };
+        let bounds = (bounds.limit, bounds.max_tested);
+        let page = telemetry.scores_from(project, &query, from.as_ref(), bounds).await?;
+        let ScorePage { items, first, last, stopped } = page;
+        let is_last = position.is_backwards && position.cursor.is_none();
+        Ok(BidirectionalPage {
+            items,
+            newer: first,
+            older: last.filter(|_| !is_last),
+            stopped: stopped.map(cursor_of),
+            total: None,
+        })
+    }
 
-/// The position of the page in the list, with the total number if it is known or can be counted. With a filter, it is known only
-/// if the page has all matches.
-async fn position(
-    app: &App,
-    viewer: &Viewer,
-    query: &ScoreQuery,
-    (part, is_later): (&ScorePage, bool),
-) -> Result<String, Problem> {
-    let n = part.items.len() as u64;
-    let is_whole = !is_later && part.last.is_none() && part.stopped.is_none();
-    let in_focus = ScoreQuery {
-        from: query.from,
-        to: query.to,
-        environments: query.environments.clone(),
-        ..ScoreQuery::default()
-    };
-    let total = if is_whole {
-        let is_more = false;
-        Some(BoundedCount { n, is_more })
-    } else if *query != in_focus {
-        None
-    } else {
+    async fn rows(&self, items: Vec<Score>) -> Result<Vec<ScoreRow>, Problem> {
+        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+        let older = match self.shows_older {
+            true => telemetry.scores_superseded_by(project, &items).await?.of_each,
+            false => Vec::new(),
+        };
+        let all: Vec<&Score> = items.iter().chain(older.iter().flatten()).collect();
+        let references = ScoreReferences::read(&self.app, &self.viewer, &all).await?;
+        let base = self.viewer.base();
+        let mut rows = Vec::with_capacity(all.len());
+        for (at, score) in items.iter().enumerate() {
+            let row = references.row(score, &base);
+            let newer = row.line.clone();
+            rows.push(row);
+            for score in older.get(at).into_iter().flatten() {
+                let row = references.row(score, &base);
+                rows.push(ScoreRow { line: row.line.superseded_by(&newer), ..row });
+            }
+        }
+        Ok(rows)
+    }
+
+    fn time_of(item: &Score) -> Timestamp {
+        item.written.timestamp
+    }
+
+    fn api(
+        &self,
+        conditions: &ListConditions,
+        _: &[Score],
+        (n, is_later): (u32, bool),
+    ) -> Vec<ApiRequest> {
+        let query = self.query(conditions);
+        let page = (n, is_later, self.shows_older);
+        let request = reference::equivalent_requests::scores(&self.viewer, &query, page);
+        request.into_iter().collect()
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        self.parameters.clone()
+    }
+
+    fn narrowed(&self) -> Vec<(&'static str, Text, &'static str)> {
+        self.narrowed.clone()
+    }
+
+    /// The number of superseded scores, with the link that shows or hides them.
+    async fn notes(
+        &self,
+        items: &[Score],
+        (links, position): (&ListLinks, &ListPosition),
+    ) -> Result<Vec<ListNote>, Problem> {
+        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+        let older = telemetry.scores_superseded_by(project, items).await?;
+        let n: usize = older.of_each.iter().map(Vec::len).sum();
+        if n == 0 && !self.shows_older {
+            return Ok(Vec::new());
+        }
+        let mut pairs = links.pairs.clone();
+        pairs.retain(|(name, _)| *name != "superseded");
+        if !self.shows_older {
+            pairs.push(("superseded".into(), "1".to_owned()));
+        }
+        let toggled = ListLinks { path: links.path.clone(), pairs };
+        let more = if older.is_cut { "+" } else { "" };
+        let scores = if n == 1 { "score" } else { "scores" };
+        let (state, label) = match self.shows_older {
+            true => ("shown", "hide"),
+            false => ("hidden", "show"),
+        };
+        let n = count(n as u64);
+        Ok(vec![ListNote {
+            text: format!("{n}{more} superseded {scores} {state}"),
+            label,
+            href: match &position.cursor {
+                Some(cursor) => toggled.at(cursor, position.is_backwards),
+                None if position.is_backwards => toggled.last(),
+                None => toggled.first(),
+            },
+        }])
+    }
+
+    /// Without a filter, scores are counted; with one, the number is known only if the page has all matches.
+    async fn total(
+        &self,
+        conditions: &ListConditions,
+        page: &BidirectionalPage<Score>,
+        is_later: bool,
+    ) -> Result<Option<BoundedCount>, Problem> {
+        let n = page.items.len() as u64;
+        if !is_later && page.older.is_none() && page.stopped.is_none() {
+            return Ok(Some(BoundedCount { n, is_more: false }));
+        }
+        let query = self.query(conditions);
+        let in_focus = ScoreQuery {
+            from: query.from,
+            to: query.to,
+            environments: query.environments.clone(),
+            ..ScoreQuery::default()
+        };
+        if query != in_focus {
+            return Ok(None);
+        }
         let ever = (Timestamp::from_micros(i64::MIN), MAX_COUNTED);
-        let telemetry = &app.store.telemetry;
-        let found = telemetry.scores_since(&viewer.project, query, ever);
+        let telemetry = &self.app.store.telemetry;
+        let found = telemetry.scores_since(&self.viewer.project, &query, ever);
         let (n, is_more) = found.await?;
         // Beyond the limit, the count may include other times and environments.
         let is_exact = !is_more || in_focus == ScoreQuery::default();
-        is_exact.then_some(BoundedCount { n, is_more })
-    };
-    Ok(Pager::of_page(!is_later, n, total).position())
-}
+        Ok(is_exact.then_some(BoundedCount { n, is_more }))
+    }
 
-/// Times of the first and the last match outside of the selected time range.
-async fn elsewhere(
-    app: &App,
-    viewer: &Viewer,
-    query: &ScoreQuery,
-) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
-    let anytime = ScoreQuery { from: None, to: None, ..query.clone() };
-    let beginning = from_end();
-    let end = async |from: Option<&ScoresFrom>| {
-        let telemetry = &app.store.telemetry;
-        let part = telemetry.scores_from(&viewer.project, &anytime, from, (1, MAX_TESTED));
-        let part = part.await?;
-        Ok::<_, Problem>(part.items.first().map(|score| score.written.timestamp))
-    };
-    Ok(end(Some(&beginning)).await?.zip(end(None).await?))
-}
-
-/// For an empty list, counts the matches of each of the first terms, of the time range and of the environments individually.
-async fn why(
-    app: &App,
-    viewer: &Viewer,
-    (query, parsed): (&ScoreQuery, &Parsed),
-    chips: &mut [TermChip],
-) -> Result<EmptyListCounts, Problem> {
-    let mut why = EmptyListCounts::default();
-    for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_COUNTED_TERMS) {
-        if term.outcome.is_ok() {
-            let mut alone = ScoreQuery::default();
-            let filter = parse(&term.text, SCORES).filter;
-            narrow(&mut alone, filter, &mut Vec::new());
-            chip.alone = Some(count_matches(app, viewer, &alone).await?);
+    async fn complete(&self, view: ListView) -> Result<ListView, Problem> {
+        if !view.is_bare() {
+            return Ok(view);
         }
+        let origin = self.viewer.origin.clone();
+        let setup = setup::guide_at(&self.app, &self.viewer.project, origin).await?;
+        Ok(ListView { setup: ScoreSetup { setup }.html(), ..view })
     }
-    let (from, to) = viewer.focus.range(app.web.clock.now());
-    let in_time = ScoreQuery { from, to, ..ScoreQuery::default() };
-    let in_environments =
-        ScoreQuery { environments: viewer.focus.environments.clone(), ..ScoreQuery::default() };
-    for (alone, query) in why.by_focus.iter_mut().zip([in_time, in_environments]) {
-        if query != ScoreQuery::default() {
-            *alone = Some(count_matches(app, viewer, &query).await?);
-        }
-    }
-    let conditions = &parsed.filter.conditions;
-    let has_own = conditions.iter().any(|condition| matches!(condition.test, Test::Time(..)));
-    if viewer.focus.has_time() && !has_own {
-        why.other_times = elsewhere(app, viewer, query).await?;
-    }
-    Ok(why)
-}
-
-/// The rows of a page, each followed by the scores that it superseded, if these are shown.
-async fn lines(
-    app: &App,
-    viewer: &Viewer,
-    scores: &[Score],
-    older: Option<&SupersededScores>,
-) -> Result<Vec<ScoreLine>, Problem> {
-    let of_each = older.map(|older| older.of_each.as_slice());
-    let of_each = of_each.unwrap_or_default();
-    let all: Vec<&Score> = scores.iter().chain(of_each.iter().flatten()).collect();
-    let references = ScoreReferences::read(app, viewer, &all).await?;
-    let base = viewer.base();
-    let mut lines = Vec::with_capacity(all.len());
-    for (at, score) in scores.iter().enumerate() {
-        let line = references.line(score, &base);
-        let superseded = of_each.get(at).into_iter().flatten();
-        let superseded: Vec<ScoreLine> =
-            superseded.map(|score| references.line(score, &base).superseded_by(&line)).collect();
-        lines.push(line);
-        lines.extend(superseded);
-    }
-    Ok(lines)
-}
-
-pub(crate) async fn list_page(
-    State(app): State<App>,
-    viewer: Viewer,
-    headers: HeaderMap,
-    Query(params): Query<ScoreListParams>,
-) -> Result<Response, Problem> {
-    let ScoreListQuery { q, query, parsed, shows_older, shown: conditions, mut kept, mut notices } =
-        ScoreListQuery::new(&params, &viewer, read::start_of_minute(app.web.clock.now()));
-    let of_table = (&*params.n, &*params.sort, &*params.cols);
-    let (n, rows) = cursor::page_size(of_table, "the newest", &mut notices);
-    let (place, is_backwards) = cursor::parse_position(&params.after, &params.before, &mut notices);
-    let from = match (place.clone(), is_backwards) {
-        (place, false) => place.map(ScoresFrom::After),
-        (place, true) => Some(place.map_or_else(from_end, ScoresFrom::Before)),
-    };
-    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let part = telemetry.scores_from(project, &query, from.as_ref(), (n, MAX_TESTED));
-    let part = part.await?;
-    let older = telemetry.scores_superseded_by(project, &part.items).await?;
-    let base = viewer.base();
-    kept.extend(rows);
-    let in_form = [viewer.parameters(), kept.clone()].concat();
-    let filter = (!q.is_empty()).then(|| ("q".into(), q.clone()));
-    let filter: Vec<Parameter> = filter.into_iter().collect();
-    let links = ListLinks {
-        path: format!("{base}/scores"),
-        pairs: [in_form.clone(), filter.clone()].concat(),
-    };
-    let is_later = is_backwards || place.is_some();
-    let is_whole = conditions.is_empty() && q.is_empty() && viewer.focus == Focus::default();
-    let request =
-        reference::equivalent_requests::scores(&viewer, &query, (n, is_later, shows_older));
-    let mut chips = terms(&q, &parsed);
-    let is_empty = part.items.is_empty() && !is_later && part.stopped.is_none();
-    let why = match is_empty && !is_whole {
-        true => why(&app, &viewer, (&query, &parsed), &mut chips).await?,
-        false => EmptyListCounts::default(),
-    };
-    let setup = match is_empty && is_whole {
-        true => Some(setup::setup_guide(&app, project, &headers).await?),
-        false => None,
-    };
-    let of_focus = (links.path.clone(), [kept, filter, viewer.unknown_parameters()].concat());
-    let toggle = if shows_older { "hide" } else { "show" };
-    let other = toggle_superseded_url(&links, shows_older, (place.as_ref(), is_backwards));
-    let view = ScoresPage {
-        setup,
-        shell: viewer.shell(Section::Scores).with_api(request),
-        focus: FocusView::new(&viewer.focus, of_focus, ("All time", true)).in_all_environments(),
-        filter: FilterView {
-            of: &OF_SCORES,
-            terms: chips,
-            q,
-            other_parameters: in_form,
-            sorts: Vec::new(),
-            empty_counts: why,
-            base,
-        },
-        narrowed: conditions,
-        notices,
-        stopped: part.stopped.as_ref().map(|at| StoppedSearch {
-            n_tested: MAX_TESTED,
-            n_found: part.items.len() as u64,
-            next_href: Some(links.at(cursor_of(at), is_backwards)),
-        }),
-        older: superseded_note(&older, shows_older).map(|note| (note, toggle, other)),
-        lines: lines(&app, &viewer, &part.items, shows_older.then_some(&older)).await?,
-        position: position(&app, &viewer, &query, (&part, is_later)).await?,
-        page_links: page_links(&links, (place.as_ref(), is_backwards), &part),
-        is_later,
-    };
-    page(StatusCode::OK, &view)
 }

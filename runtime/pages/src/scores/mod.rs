@@ -1,6 +1,5 @@
 //! The list of scores, and scores on other pages.
 
-pub(crate) mod export;
 pub(crate) mod filter;
 pub(crate) mod list;
 pub(crate) mod trends;

@@ -14,7 +14,7 @@ use perpend_domain::usage::Side;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::{TraceSearchResult, TracesFrom};
 use perpend_views::urls::{Column, StandardColumn};
-use perpend_views::{Columns, total_tokens};
+use perpend_views::{Columns, score_value, total_tokens};
 use serde_json::{Value, json};
 
 use crate::export::{
@@ -23,7 +23,6 @@ use crate::export::{
 };
 use crate::read;
 use crate::request::viewer::Viewer;
-use crate::scores::export::score_value;
 use crate::state::App;
 use crate::traces::conditions::Conditions;
 use crate::traces::lines::{MAX_CONTENT, MAX_SCORES, tokens, trace_of};

@@ -21,6 +21,8 @@ pub struct ListColumn<R: 'static> {
     pub layout: CellLayout,
     /// Whether it is shown unless columns are chosen.
     pub is_default: bool,
+    /// Whether it is left out of a page on which all its cells are empty.
+    pub is_optional: bool,
     /// Content of the cell of a row.
     pub cell: fn(&R, &CellContext<'_>) -> Cell,
     /// Value of a row in files.
@@ -41,12 +43,20 @@ impl<R: 'static> ListColumn<R> {
         cell: fn(&R, &CellContext<'_>) -> Cell,
         value: fn(&R) -> Value,
     ) -> Self {
-        Self { id, label, layout, is_default: false, cell, value, unit: "", further: &[] }
+        let further: &'static [ExportedValue<R>] = &[];
+        let unit = "";
+        let (is_default, is_optional) = (false, false);
+        Self { id, label, layout, is_default, is_optional, cell, value, unit, further }
     }
 
     /// Shows it by default.
     pub(crate) const fn usual(self) -> Self {
         Self { is_default: true, ..self }
+    }
+
+    /// Leaves it out of a page on which all its cells are empty.
+    pub(crate) const fn optional(self) -> Self {
+        Self { is_optional: true, ..self }
     }
 
     pub(crate) const fn in_unit(self, unit: &'static str) -> Self {
@@ -82,6 +92,8 @@ pub enum CellLayout {
     Line,
     /// Text that wraps.
     Plain,
+    /// Text in several lines.
+    Comment,
     /// Several elements.
     Mixed,
 }
@@ -95,6 +107,7 @@ impl CellLayout {
             Self::Chips => "chips",
             Self::Line => "nowrap",
             Self::Plain => "plain",
+            Self::Comment => "comment",
             Self::Mixed => "",
         }
     }
@@ -153,7 +166,15 @@ pub struct ListTable {
     /// URL name of the list, for the stored widths of its columns.
     pub(crate) name: &'static str,
     pub(crate) heads: Vec<TableHead>,
-    pub(crate) rows: Vec<Vec<Cell>>,
+    pub(crate) rows: Vec<TableRow>,
+}
+
+/// The cells of a row.
+#[derive(Clone, Debug)]
+pub(crate) struct TableRow {
+    /// CSS class; empty without one.
+    pub(crate) class: &'static str,
+    pub(crate) cells: Vec<Cell>,
 }
 
 /// A heading.
@@ -180,25 +201,40 @@ impl TableHead {
 }
 
 impl ListTable {
-    /// The cells of these columns. `name` is the URL name of the list.
+    /// The cells of these columns. `name` is the URL name of the list, and `class` gives the CSS class of a row.
     #[must_use]
     pub fn new<R: 'static>(
-        name: &'static str,
+        (name, class): (&'static str, Option<fn(&R) -> &'static str>),
         columns: &[&'static ListColumn<R>],
         rows: &[R],
         context: &CellContext<'_>,
     ) -> Self {
-        let head = |column: &&'static ListColumn<R>| TableHead {
-            id: column.id,
-            label: column.label,
-            layout: column.layout,
+        let cells = |column: &&'static ListColumn<R>| -> Vec<Cell> {
+            rows.iter().map(|row| (column.cell)(row, context)).collect()
         };
-        let cells = |row: &R| columns.iter().map(|column| (column.cell)(row, context)).collect();
-        Self {
+        let mut table = Self {
             name,
-            heads: columns.iter().map(head).collect(),
-            rows: rows.iter().map(cells).collect(),
+            heads: Vec::new(),
+            rows: rows
+                .iter()
+                .map(|row| TableRow {
+                    class: class.map_or("", |class| class(row)),
+                    cells: Vec::new(),
+                })
+                .collect(),
+        };
+        for column in columns {
+            let cells = cells(column);
+            if column.is_optional && cells.iter().all(|cell| matches!(cell, Cell::Empty)) {
+                continue;
+            }
+            let (id, label, layout) = (column.id, column.label, column.layout);
+            table.heads.push(TableHead { id, label, layout });
+            for (row, cell) in table.rows.iter_mut().zip(cells) {
+                row.cells.push(cell);
+            }
         }
+        table
     }
 
     /// Whether the page has no rows.
@@ -210,8 +246,8 @@ impl ListTable {
     /// The cells of a row with their headings.
     pub(crate) fn cells<'t>(
         &'t self,
-        row: &'t [Cell],
+        row: &'t TableRow,
     ) -> impl Iterator<Item = (&'t TableHead, &'t Cell)> {
-        self.heads.iter().zip(row)
+        self.heads.iter().zip(&row.cells)
     }
 }

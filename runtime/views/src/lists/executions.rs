@@ -51,10 +51,12 @@ pub static EXECUTION_ROWS: ListDeclaration<ExecutionRow> = ListDeclaration {
     columns: &COLUMNS,
     filter: None,
     has_news: false,
+    in_all_environments: false,
+    row_class: None,
 };
 
 /// The part of an execution in a cell.
-enum CellPart {
+enum ExecutionCellPart {
     Id,
     State,
     Rule,
@@ -66,13 +68,13 @@ enum CellPart {
 #[derive(Template)]
 #[template(path = "execution_cell.html")]
 struct ExecutionCell<'a> {
-    part: CellPart,
+    part: ExecutionCellPart,
     line: &'a ExecutionLine,
     base: &'a str,
     forms: &'a FormContext,
 }
 
-fn cell(part: CellPart, row: &ExecutionRow, context: &CellContext<'_>) -> Cell {
+fn cell(part: ExecutionCellPart, row: &ExecutionRow, context: &CellContext<'_>) -> Cell {
     let (base, forms) = (context.base, context.forms);
     Cell::html(&ExecutionCell { part, line: &row.line, base, forms })
 }
@@ -88,14 +90,14 @@ static COLUMNS: [Column; 9] = [
     Column::new(
         ("id", "Execution"),
         CellLayout::Name,
-        |row, context| cell(CellPart::Id, row, context),
+        |row, context| cell(ExecutionCellPart::Id, row, context),
         |row| row.execution.made.id.as_str().into(),
     )
     .usual(),
     Column::new(
         ("state", "State"),
         CellLayout::Mixed,
-        |row, context| cell(CellPart::State, row, context),
+        |row, context| cell(ExecutionCellPart::State, row, context),
         |row| row.execution.state.as_str().into(),
     )
     .usual()
@@ -108,7 +110,7 @@ static COLUMNS: [Column; 9] = [
     Column::new(
         ("rule", "Rule"),
         CellLayout::Mixed,
-        |row, context| cell(CellPart::Rule, row, context),
+        |row, context| cell(ExecutionCellPart::Rule, row, context),
         |row| name(&row.line.rule),
     )
     .usual()
@@ -116,7 +118,7 @@ static COLUMNS: [Column; 9] = [
     Column::new(
         ("evaluator", "Evaluator"),
         CellLayout::Mixed,
-        |row, context| cell(CellPart::Evaluator, row, context),
+        |row, context| cell(ExecutionCellPart::Evaluator, row, context),
         |row| name(&row.line.evaluator),
     )
     .usual()
@@ -127,7 +129,7 @@ static COLUMNS: [Column; 9] = [
     Column::new(
         ("target", "Target"),
         CellLayout::Line,
-        |row, context| cell(CellPart::Target, row, context),
+        |row, context| cell(ExecutionCellPart::Target, row, context),
         |row| row.line.target_kind.into(),
     )
     .usual()

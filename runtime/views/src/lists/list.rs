@@ -9,7 +9,7 @@ use crate::lists::page_links::PageLinks;
 use crate::lists::picker::{ColumnPicker, PickerColumn, row_choices};
 use crate::markup::with_query;
 use crate::urls::{FilterableList, Focus, Parameter};
-use crate::{Section, Shell, Text};
+use crate::{Html, Section, Shell, Text};
 
 /// A list with rows of type `R`.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ pub struct ListDeclaration<R: 'static> {
     pub filter: Option<&'static FilterableList>,
     /// Whether the open page polls the number of new rows.
     pub has_news: bool,
+    /// Whether internal environments are shown by default.
+    pub in_all_environments: bool,
+    /// The CSS class of a row, if rows differ.
+    pub row_class: Option<fn(&R) -> &'static str>,
 }
 
 /// Names and texts of a list.
@@ -163,8 +167,12 @@ pub struct ListView {
     pub is_later: bool,
     /// Whether the open page polls the number of new rows.
     pub has_news: bool,
-    /// URL of the list with internal environments, if these are hidden.
-    pub with_internal: Option<String>,
+    /// Conditions of the URL that are in neither filter.
+    pub narrowed: Vec<UrlCondition>,
+    /// Notes about hidden rows.
+    pub notes: Vec<ListNote>,
+    /// Example commands, if the project has no rows.
+    pub setup: Option<Html>,
     /// Labels and URLs of the list as a file.
     pub exports: [(&'static str, String); 2],
 }
@@ -186,6 +194,28 @@ impl SelectFilter {
     }
 }
 
+/// A condition of the URL.
+#[derive(Clone, Debug)]
+pub struct UrlCondition {
+    /// Label.
+    pub name: &'static str,
+    /// Value.
+    pub value: Text,
+    /// URL of the list without it.
+    pub without: String,
+}
+
+/// A note about hidden or added rows, with a link that changes it.
+#[derive(Clone, Debug)]
+pub struct ListNote {
+    /// Such as `2 superseded scores hidden`.
+    pub text: String,
+    /// Label of the link.
+    pub label: &'static str,
+    /// URL of the link.
+    pub href: String,
+}
+
 /// A form that applies to all rows that match the filter.
 #[derive(Clone, Debug)]
 pub struct ListAction {
@@ -202,7 +232,15 @@ impl ListView {
     fn is_filtered(&self) -> bool {
         let has_terms = self.filter.as_ref().is_some_and(|filter| !filter.terms.is_empty());
         let has_focus = self.focus.is_some() && self.shell.focus != Focus::default();
-        has_terms || has_focus || self.selects.iter().any(SelectFilter::is_set)
+        let has_others = !self.narrowed.is_empty() || self.selects.iter().any(SelectFilter::is_set);
+        has_terms || has_focus || has_others
+    }
+
+    /// Whether the list has no rows although it has no conditions.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        let is_whole = !self.is_filtered() && !self.is_later && self.stopped.is_none();
+        is_whole && self.table.is_empty()
     }
 
     /// URL of the list without filter, with its other parameters.
@@ -282,13 +320,15 @@ mod tests {
             notices: vec![text(HOSTILE)],
             stopped: None,
             action: None,
-            table: ListTable::new(list.texts.name, &columns, lines, &context),
+            table: ListTable::new((list.texts.name, None), &columns, lines, &context),
             picker: list.picker("/p/observations", &parameters, (columns.as_slice(), 50)),
             page_links: PageLinks::default(),
             position: "1 of 1".to_owned(),
             is_later: false,
             has_news: true,
-            with_internal: Some(typed()),
+            narrowed: Vec::new(),
+            notes: vec![ListNote { text: HOSTILE.to_owned(), label: "show", href: typed() }],
+            setup: None,
             exports: [("Export CSV", typed()), ("Export JSONL", typed())],
             shell,
         }

@@ -16,7 +16,7 @@ use crate::layout::shell::href;
 use crate::lists::chips::ScoreChip;
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn};
 use crate::lists::list::{ListDeclaration, ListTexts};
-use crate::{OBSERVATION_LIST, Section, Text, score_chips, segment, with_query};
+use crate::{OBSERVATION_LIST, Section, Text, score_chips, score_value, segment, with_query};
 
 /// Maximum characters of a status message in a row.
 const MESSAGE: usize = 160;
@@ -45,6 +45,8 @@ pub static OBSERVATION_ROWS: ListDeclaration<ObservationLine> = ListDeclaration 
     columns: &COLUMNS,
     filter: Some(&OBSERVATION_LIST),
     has_news: true,
+    in_all_environments: false,
+    row_class: None,
 };
 
 /// Link, level and kind of an observation.
@@ -188,14 +190,7 @@ fn newest_scores(line: &ObservationLine) -> Value {
     for score in line.scores.iter().rev() {
         newest.insert(&score.written.name, &score.written.value);
     }
-    let value = |value: &ScoreValue| match value {
-        ScoreValue::Numeric(number) => Value::from(*number),
-        ScoreValue::Boolean(truth) => Value::from(*truth),
-        ScoreValue::Categorical(text) | ScoreValue::Text(text) | ScoreValue::Correction(text) => {
-            Value::from(text.as_str())
-        }
-    };
-    newest.into_iter().map(|(name, of)| (name.to_owned(), value(of))).collect()
+    newest.into_iter().map(|(name, of)| (name.to_owned(), score_value(of))).collect()
 }
 
 fn trace(line: &ObservationLine, context: &CellContext<'_>) -> Cell {

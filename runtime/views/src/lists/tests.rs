@@ -161,25 +161,53 @@ fn setup() -> Setup {
     }
 }
 
-/// The list of scores.
-static SCORES_LIST: FilterableList = FilterableList {
-    list: "scores",
-    row: "score",
-    columns: perpend_domain::filter::SCORES,
-    example: "value:<0.5",
-    help: "",
-    quick: &[("By people", "source:ANNOTATION")],
-};
-
-fn of_scores(q: &str, terms: Vec<TermChip>) -> FilterView {
-    FilterView {
-        of: &SCORES_LIST,
-        base: shell().base().to_owned(),
-        q: q.to_owned(),
-        terms,
-        other_parameters: vec![("trace".into(), "t".to_owned())],
-        sorts: Vec::new(),
-        empty_counts: EmptyListCounts::default(),
+/// The list of scores with a hostile filter, or without conditions.
+fn scores_view(rows: &[ScoreRow], terms: Vec<TermChip>) -> ListView {
+    let list = &SCORE_ROWS;
+    let (columns, _) = list.choose("");
+    let (shell, time) = (shell(), Focus::default());
+    let base = shell.base().to_owned();
+    let forms = FormContext::default();
+    let context = CellContext { base: &base, focus: &time, forms: &forms };
+    let is_filtered = !terms.is_empty();
+    ListView {
+        texts: &list.texts,
+        focus: Some(FocusView::default()),
+        filter: Some(FilterView {
+            of: &SCORE_LIST,
+            base: base.clone(),
+            q: if is_filtered { typed() } else { String::new() },
+            terms,
+            other_parameters: vec![("trace".into(), "t".to_owned())],
+            sorts: Vec::new(),
+            empty_counts: EmptyListCounts::default(),
+        }),
+        selects: Vec::new(),
+        path: format!("{base}/scores"),
+        other_parameters: Vec::new(),
+        notices: vec![text(HOSTILE)],
+        stopped: None,
+        action: None,
+        table: ListTable::new(("scores", list.row_class), &columns, rows, &context),
+        picker: list.picker("/p/scores", &[], (columns.as_slice(), 50)),
+        page_links: PageLinks::default(),
+        position: "1–50 of 10,000+".to_owned(),
+        is_later: false,
+        has_news: true,
+        narrowed: match is_filtered {
+            true => {
+                vec![UrlCondition { name: "name", value: text(HOSTILE), without: typed() }]
+            }
+            false => Vec::new(),
+        },
+        notes: vec![ListNote {
+            text: "1 superseded score hidden".to_owned(),
+            label: "show",
+            href: "/p/scores?superseded=1".to_owned(),
+        }],
+        setup: None,
+        exports: [("Export CSV", typed()), ("Export JSONL", typed())],
+        shell,
     }
 }
 
@@ -202,20 +230,8 @@ fn commands_of_empty_lists_contain_the_url_of_the_server_and_can_be_copied() {
             setup: Some(setup()),
         })
     };
-    let scores = checked(&ScoresPage {
-        shell: shell(),
-        focus: FocusView::default(),
-        filter: of_scores("", Vec::new()),
-        narrowed: Vec::new(),
-        notices: Vec::new(),
-        stopped: None,
-        lines: Vec::new(),
-        older: None,
-        page_links: PageLinks::default(),
-        position: "1–50 of 10,000+".to_owned(),
-        is_later: false,
-        setup: Some(setup()),
-    });
+    let commands = ScoreSetup { setup: setup() }.html();
+    let scores = checked(&ListView { setup: commands, ..scores_view(&[], Vec::new()) });
     let traces =
         checked(&TracesPage { shell: shell(), setup: Some(setup()), ..TracesPage::default() });
     for (html, n, expected) in [
@@ -645,23 +661,10 @@ fn the_list_of_scores_is_inert_and_links_to_the_same_fingerprint() {
         corrected: None,
         alone: None,
     };
-    let page = |lines: Vec<ScoreLine>| ScoresPage {
-        shell: shell(),
-        focus: FocusView::default(),
-        filter: of_scores(&typed(), vec![chip.clone()]),
-        narrowed: vec![("name", text(HOSTILE))],
-        notices: vec![text(HOSTILE)],
-        stopped: None,
-        lines,
-        older: Some((
-            "1 superseded score hidden".to_owned(),
-            "show",
-            "/p/scores?superseded=1".to_owned(),
-        )),
-        page_links: PageLinks::default(),
-        position: "1–50 of 10,000+".to_owned(),
-        is_later: false,
-        setup: None,
+    let page = |lines: Vec<ScoreLine>| {
+        let row = |line| ScoreRow { score: score.clone(), line, author: None, config: None };
+        let rows: Vec<ScoreRow> = lines.into_iter().map(row).collect();
+        scores_view(&rows, vec![chip.clone()])
     };
     let line = ScoreLine::new(&score, Some(origin), "/p");
     let html = checked(&page(vec![line.clone()]));

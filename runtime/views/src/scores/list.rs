@@ -3,49 +3,20 @@
 use crate::format::count;
 use crate::markup::{encode, segment};
 use askama::Template;
-use perpend_domain::score::{Score, ScoreSource, ScoreValue, Subject};
+use perpend_domain::score::{Score, ScoreOrigin, ScoreSource, ScoreValue, Subject};
 use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
+use serde_json::Value;
 
 use crate::layout::setup::Setup;
 use crate::layout::shell::href;
-use crate::lists::filter::{FilterView, StoppedSearch};
-use crate::lists::page_links::PageLinks;
-use crate::scores::score::{OriginView, Tone, shown};
-use crate::{Focus, FocusView, Shell, Text};
+use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn};
+use crate::lists::list::{ListDeclaration, ListTexts};
+use crate::scores::score::{OriginView, ResourceLink, Tone, score_value, shown};
+use crate::{Html, SCORE_LIST, Section, Text};
 
 /// Maximum characters of a value.
 const VALUE: usize = 60;
-
-/// The list of scores of a project, newest first.
-#[derive(Clone, Debug, Template)]
-#[template(path = "score_list.html")]
-pub struct ScoresPage {
-    /// Page frame.
-    pub shell: Shell,
-    /// Time range and environments.
-    pub focus: FocusView,
-    /// The filter.
-    pub filter: FilterView,
-    /// Further conditions from the URL: parameter and value.
-    pub narrowed: Vec<(&'static str, Text)>,
-    /// Errors in the query string.
-    pub notices: Vec<Text>,
-    /// Progress of the search, if it stopped before the end.
-    pub stopped: Option<StoppedSearch>,
-    /// Scores of this page. Superseded scores, if shown, follow the current one.
-    pub lines: Vec<ScoreLine>,
-    /// Number of superseded scores in words, and label and URL of the link that shows or hides them.
-    pub older: Option<(String, &'static str, String)>,
-    /// Links to other pages.
-    pub page_links: PageLinks,
-    /// Position of the page in the list.
-    pub position: String,
-    /// Whether it is not the first page.
-    pub is_later: bool,
-    /// Values for example commands, if the project has no scores.
-    pub setup: Option<Setup>,
-}
 
 /// One score.
 #[derive(Clone, Debug)]
@@ -58,7 +29,6 @@ pub struct ScoreLine {
     source: &'static str,
     comment: Option<Text>,
     at: Timestamp,
-    at_iso: String,
     subject: Target,
     origin: Option<OriginView>,
     /// URL of the trace of the execution, if any.
@@ -94,14 +64,6 @@ struct Target {
 /// Characters of a shortened id.
 const ID: usize = 8;
 
-/// Query parameter of a condition with this label.
-pub(crate) fn parameter(label: &str) -> &str {
-    match label {
-        "without" => "own",
-        name => name,
-    }
-}
-
 pub(crate) fn short(id: &str) -> Text {
     let mut short: String = id.chars().take(ID).collect();
     if short.len() < id.len() {
@@ -124,7 +86,6 @@ impl ScoreLine {
             source: source_word(written.source),
             comment: written.comment.as_deref().map(Text::lines),
             at: written.timestamp,
-            at_iso: written.timestamp.to_iso_micros(),
             subject: subject(&written.subject, base),
             origin,
             own_trace: None,
@@ -207,19 +168,223 @@ fn subject(subject: &Subject, base: &str) -> Target {
     }
 }
 
-impl ScoresPage {
-    fn is_narrowed(&self) -> bool {
-        let is_filtered = !self.narrowed.is_empty() || !self.filter.terms.is_empty();
-        is_filtered || self.shell.focus != Focus::default()
-    }
+/// A row of the list of scores.
+#[derive(Clone, Debug)]
+pub struct ScoreRow {
+    /// The score.
+    pub score: Score,
+    /// Its cells.
+    pub line: ScoreLine,
+    /// Name of the author, if the user exists.
+    pub author: Option<String>,
+    /// Name of the score config, if it exists.
+    pub config: Option<String>,
+}
 
-    /// Whether the page has the columns comment, author and config.
-    fn columns(&self) -> [bool; 3] {
-        let has = |is_filled: fn(&ScoreLine) -> bool| self.lines.iter().any(is_filled);
-        [
-            has(|line| line.comment.is_some()),
-            has(|line| line.author.is_some()),
-            has(|line| line.config.is_some()),
-        ]
+/// The list of scores.
+pub static SCORE_ROWS: ListDeclaration<ScoreRow> = ListDeclaration {
+    texts: ListTexts {
+        name: "scores",
+        row: "score",
+        title: "Scores",
+        section: Section::Scores,
+        empty: "Scores are sent by an application, created by a rule when traces arrive, or given by a person.",
+        empty_label: "Rules and evaluators",
+        empty_path: "/rules",
+    },
+    columns: &COLUMNS,
+    filter: Some(&SCORE_LIST),
+    has_news: true,
+    in_all_environments: true,
+    row_class: Some(|row| if row.line.superseded.is_some() { "older" } else { "" }),
+};
+
+/// Commands that create a score, for a project without scores.
+#[derive(Debug, Template)]
+#[template(path = "score_ways.html")]
+pub struct ScoreSetup {
+    /// Values of the commands.
+    pub setup: Setup,
+}
+
+impl ScoreSetup {
+    /// The commands as markup.
+    #[must_use]
+    pub fn html(&self) -> Option<Html> {
+        Html::rendered(self).ok()
     }
 }
+
+/// The part of a score in a cell.
+enum ScoreCellPart {
+    Name,
+    Value,
+    Target,
+    Source,
+    Comment,
+    Author,
+    Config,
+}
+
+/// A cell with several elements.
+#[derive(Template)]
+#[template(path = "score_cell.html")]
+struct ScoreCell<'a> {
+    part: ScoreCellPart,
+    line: &'a ScoreLine,
+    base: &'a str,
+}
+
+fn cell(part: ScoreCellPart, row: &ScoreRow, context: &CellContext<'_>) -> Cell {
+    let line = &row.line;
+    let is_empty = match part {
+        ScoreCellPart::Comment => line.comment.is_none(),
+        ScoreCellPart::Author => line.author.is_none(),
+        ScoreCellPart::Config => line.config.is_none(),
+        ScoreCellPart::Name
+        | ScoreCellPart::Value
+        | ScoreCellPart::Target
+        | ScoreCellPart::Source => false,
+    };
+    match is_empty {
+        true => Cell::Empty,
+        false => Cell::html(&ScoreCell { part, line, base: context.base }),
+    }
+}
+
+fn of_origin(row: &ScoreRow, value: impl Fn(&ScoreOrigin) -> Value) -> Value {
+    row.score.written.origin.as_ref().map(value).unwrap_or_default()
+}
+
+/// The name of an existing evaluator or rule.
+fn origin_name(row: &ScoreRow, link: impl Fn(&OriginView) -> &ResourceLink) -> Value {
+    let link = row.line.origin.as_ref().map(link);
+    link.filter(|link| link.id.is_some()).map(|link| link.name.raw()).into()
+}
+
+fn trace_id(row: &ScoreRow) -> Value {
+    match &row.score.written.subject {
+        Subject::Trace(trace) | Subject::Observation(trace, _) => trace.as_str().into(),
+        Subject::Session(_) | Subject::Experiment(_) => Value::Null,
+    }
+}
+
+fn observation_id(row: &ScoreRow) -> Value {
+    match &row.score.written.subject {
+        Subject::Observation(_, observation) => observation.as_str().into(),
+        _ => Value::Null,
+    }
+}
+
+fn session_id(row: &ScoreRow) -> Value {
+    match &row.score.written.subject {
+        Subject::Session(session) => session.as_str().into(),
+        _ => Value::Null,
+    }
+}
+
+fn run_id(row: &ScoreRow) -> Value {
+    match &row.score.written.subject {
+        Subject::Experiment(run) => run.as_str().into(),
+        _ => Value::Null,
+    }
+}
+
+type Column = ListColumn<ScoreRow>;
+
+static COLUMNS: [Column; 9] = [
+    Column::new(
+        ("name", "Score"),
+        CellLayout::Name,
+        |row, context| cell(ScoreCellPart::Name, row, context),
+        |row| row.score.written.name.as_str().into(),
+    )
+    .usual()
+    .with(&[("id", "Id", |row| row.score.written.id.as_str().into())]),
+    Column::new(
+        ("value", "Value"),
+        CellLayout::Mixed,
+        |row, context| cell(ScoreCellPart::Value, row, context),
+        |row| score_value(&row.score.written.value),
+    )
+    .usual()
+    .with(&[("dataType", "Data type", |row| row.score.written.value.data_type().as_str().into())]),
+    Column::new(
+        ("target", "Target"),
+        CellLayout::Line,
+        |row, context| cell(ScoreCellPart::Target, row, context),
+        |row| row.line.subject.kind.into(),
+    )
+    .usual()
+    .with(&[
+        ("traceId", "Trace id", trace_id),
+        ("observationId", "Observation id", observation_id),
+        ("sessionId", "Session id", session_id),
+        ("datasetRunId", "Run id", run_id),
+    ]),
+    Column::new(
+        ("source", "Source"),
+        CellLayout::Mixed,
+        |row, context| cell(ScoreCellPart::Source, row, context),
+        |row| row.score.written.source.as_str().into(),
+    )
+    .usual()
+    .with(&[
+        ("evaluator", "Evaluator", |row| origin_name(row, |origin| &origin.evaluator)),
+        ("evaluatorId", "Evaluator id", |row| {
+            of_origin(row, |origin| origin.evaluator_id.as_str().into())
+        }),
+        ("evaluatorVersion", "Evaluator version", |row| {
+            row.line.origin.as_ref().and_then(|origin| origin.version).into()
+        }),
+        ("rule", "Rule", |row| origin_name(row, |origin| &origin.rule)),
+        ("ruleId", "Rule id", |row| of_origin(row, |origin| origin.rule_id.as_str().into())),
+        ("executionId", "Execution id", |row| {
+            of_origin(row, |origin| origin.execution_id.as_str().into())
+        }),
+        ("fingerprint", "Fingerprint", |row| {
+            of_origin(row, |origin| origin.fingerprint.to_string().into())
+        }),
+    ]),
+    Column::new(
+        ("comment", "Comment"),
+        CellLayout::Comment,
+        |row, context| cell(ScoreCellPart::Comment, row, context),
+        |row| row.score.written.comment.clone().into(),
+    )
+    .usual()
+    .optional(),
+    Column::new(
+        ("author", "Author"),
+        CellLayout::Mixed,
+        |row, context| cell(ScoreCellPart::Author, row, context),
+        |row| row.author.clone().into(),
+    )
+    .usual()
+    .optional()
+    .with(&[("authorUserId", "Author id", |row| row.score.written.author_user_id.clone().into())]),
+    Column::new(
+        ("config", "Config"),
+        CellLayout::Mixed,
+        |row, context| cell(ScoreCellPart::Config, row, context),
+        |row| row.config.clone().into(),
+    )
+    .usual()
+    .optional()
+    .with(&[("configId", "Config id", |row| row.score.written.config_id.clone().into())]),
+    Column::new(
+        ("environment", "Environment"),
+        CellLayout::Mixed,
+        |row, _| Cell::Text(row.line.environment.clone()),
+        |row| row.score.written.environment.as_str().into(),
+    )
+    .usual(),
+    Column::new(
+        ("timestamp", "Time"),
+        CellLayout::Time,
+        |row, _| Cell::Time(row.line.at, true),
+        |row| row.score.written.timestamp.to_iso_micros().into(),
+    )
+    .usual()
+    .with(&[("superseded", "Superseded", |row| row.line.superseded.is_some().into())]),
+];

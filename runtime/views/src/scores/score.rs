@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::markup::{Html, Text, encode};
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
+use serde_json::Value;
 
 use crate::format::{clock, count, exact_number, number};
 use crate::layout::shell::execution_href;
@@ -50,6 +51,18 @@ pub(crate) fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
         ScoreValue::Categorical(text) => (Text::from(cut(text)), Tone::Plain),
         ScoreValue::Text(text) | ScoreValue::Correction(text) => {
             (Text::lines(cut(text)), Tone::Plain)
+        }
+    }
+}
+
+/// The value in files, without its type.
+#[must_use]
+pub fn score_value(value: &ScoreValue) -> Value {
+    match value {
+        ScoreValue::Numeric(number) => Value::from(*number),
+        ScoreValue::Boolean(truth) => Value::from(*truth),
+        ScoreValue::Categorical(text) | ScoreValue::Text(text) | ScoreValue::Correction(text) => {
+            Value::from(text.as_str())
         }
     }
 }

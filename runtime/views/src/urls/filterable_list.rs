@@ -1,6 +1,6 @@
 //! The lists with a text filter, and the help texts of their filters.
 
-use perpend_domain::filter::{Column, GROUPS, OBSERVATIONS, TRACES};
+use perpend_domain::filter::{Column, GROUPS, OBSERVATIONS, SCORES, TRACES};
 
 /// A list with a text filter.
 #[derive(Debug)]
@@ -80,6 +80,22 @@ pub static USER_LIST: FilterableList = FilterableList {
         ("With errors", "errorCount:>0"),
         ("Several traces", "traceCount:>1"),
         ("Has session", "sessionId:set"),
+    ],
+};
+
+/// The list of scores.
+pub static SCORE_LIST: FilterableList = FilterableList {
+    list: "scores",
+    row: "score",
+    columns: SCORES,
+    example: "source:EVAL value:<0.5 tone",
+    help: "A single word, or \"several words\", is searched for in names. The value of a boolean is 1 or 0. Use stringValue for \
+           categories and texts, and metadata.KEY:value for metadata.",
+    quick: &[
+        ("By evaluators", "source:EVAL"),
+        ("By people", "source:ANNOTATION"),
+        ("Below 0.5", "value:<0.5"),
+        ("With a comment", "comment:set"),
     ],
 };
 
