@@ -31,7 +31,8 @@ impl Links {
 }
 
 /// Percent-encodes all but letters, digits, `-`, `.`, `_` and `~`.
-fn encoded(text: &str) -> String {
+#[must_use]
+pub fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -6,8 +6,13 @@ use std::io::Write as _;
 use perpend_config::{Config, SettingArgs, Sources};
 
 /// Variables of the plug-in commands, which are not settings of a server.
-pub(super) const CLIENT_VARIABLES: [&str; 4] =
-    ["PERPEND_SERVER", "PERPEND_PUBLIC_KEY", "PERPEND_SECRET_KEY", "PERPEND_TOOLCHAINS"];
+pub(super) const CLIENT_VARIABLES: [&str; 5] = [
+    "PERPEND_SERVER",
+    "PERPEND_HOST",
+    "PERPEND_PUBLIC_KEY",
+    "PERPEND_SECRET_KEY",
+    "PERPEND_TOOLCHAINS",
+];
 
 /// The `PERPEND_*` variables of the process that are settings.
 pub(super) fn environment() -> anyhow::Result<BTreeMap<String, String>> {

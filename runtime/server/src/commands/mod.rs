@@ -6,6 +6,7 @@ mod dataset;
 mod demo;
 mod docs;
 mod experiment;
+mod gate;
 mod judge;
 mod log;
 mod organization_key;
@@ -68,8 +69,10 @@ enum Command {
     Plugin(plugin::PluginArgs),
     /// Check evaluators against human labels
     Judge(judge::JudgeArgs),
-    /// Run experiments over datasets
+    /// Run experiments over datasets, list and compare runs
     Experiment(experiment::ExperimentArgs),
+    /// Check a run against requirements and a baseline
+    Gate(gate::GateArgs),
     /// Import and export the items of datasets
     Dataset(dataset::DatasetArgs),
     /// Inspect OTLP payloads
@@ -118,11 +121,23 @@ enum OtlpCommand {
     },
 }
 
+/// The command line. Exit status 2 of a gate means undecided, so its wrong usage has another one.
+fn parsed() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        let is_gate = std::env::args_os().nth(1).is_some_and(|name| name == "gate");
+        if is_gate && error.use_stderr() {
+            let _ = error.print();
+            std::process::exit(i32::from(gate::UNUSABLE));
+        }
+        error.exit()
+    })
+}
+
 /// Entry point of the program with these embedded plug-ins.
 #[must_use]
 pub fn main(bundle: Bundle) -> ExitCode {
     // Child processes of a server start without runtime, settings and environment.
-    let outcome = match Cli::parse().command {
+    let outcome = match parsed().command {
         Command::Worker => return perpend_sandbox::worker_main(),
         Command::Compile => return perpend_sandbox::compile_main(),
         Command::Check => return perpend_sandbox::check_main(),
@@ -144,6 +159,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::Judge(args) => judge::judge(args),
         Command::Dataset(args) => dataset::dataset(&args),
         Command::Experiment(args) => experiment::experiment(args),
+        Command::Gate(args) => gate::gate(&args),
         Command::Docs { page } => docs::print(page),
     };
     match outcome {

@@ -14,19 +14,24 @@ use crate::client::Client;
 
 /// The default server.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:4717";
+/// Variables for absent flags; the first that is set. Those of Langfuse clients are in many CI settings.
+const SERVER_VARIABLES: [&str; 4] =
+    ["PERPEND_SERVER", "PERPEND_HOST", "LANGFUSE_BASE_URL", "LANGFUSE_HOST"];
+const PUBLIC_KEY_VARIABLES: [&str; 2] = ["PERPEND_PUBLIC_KEY", "LANGFUSE_PUBLIC_KEY"];
+const SECRET_KEY_VARIABLES: [&str; 2] = ["PERPEND_SECRET_KEY", "LANGFUSE_SECRET_KEY"];
 /// Timeout of requests, which includes compilation: an interpreter takes a minute on a slow machine.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Address of the server and credentials.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Access {
-    /// URL of the server [default: $PERPEND_SERVER or http://127.0.0.1:4717]
+    /// URL of the server [default: $PERPEND_SERVER, $PERPEND_HOST, $LANGFUSE_BASE_URL, $LANGFUSE_HOST or http://127.0.0.1:4717]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// Public key of the project [default: $PERPEND_PUBLIC_KEY]
+    /// Public key of the project [default: $PERPEND_PUBLIC_KEY or $LANGFUSE_PUBLIC_KEY]
     #[arg(long, value_name = "KEY")]
     public_key: Option<String>,
-    /// Secret key of the project [default: $PERPEND_SECRET_KEY]
+    /// Secret key of the project [default: $PERPEND_SECRET_KEY or $LANGFUSE_SECRET_KEY]
     #[arg(long, value_name = "KEY")]
     secret_key: Option<String>,
 }
@@ -42,14 +47,15 @@ pub(super) struct ServerRemote {
 impl ServerRemote {
     /// Connects to the server in the flags or the environment.
     pub(super) fn new(access: &Access, timeout: Duration) -> anyhow::Result<Self> {
-        let or_variable = |flag: &Option<String>, name: &str| {
-            let variable = || std::env::var(name).ok();
-            flag.clone().or_else(variable).filter(|value| !value.is_empty())
+        let or_variable = |flag: &Option<String>, names: &[&str]| {
+            let variables = names.iter().map(|name| std::env::var(name).ok());
+            let mut values = std::iter::once(flag.clone()).chain(variables).flatten();
+            values.find(|value| !value.is_empty())
         };
-        let address = or_variable(&access.server, "PERPEND_SERVER");
+        let address = or_variable(&access.server, &SERVER_VARIABLES);
         let address = address.unwrap_or_else(|| DEFAULT_SERVER.to_owned());
-        let public = or_variable(&access.public_key, "PERPEND_PUBLIC_KEY");
-        let secret = or_variable(&access.secret_key, "PERPEND_SECRET_KEY");
+        let public = or_variable(&access.public_key, &PUBLIC_KEY_VARIABLES);
+        let secret = or_variable(&access.secret_key, &SECRET_KEY_VARIABLES);
         let (Some(public), Some(secret)) = (public, secret) else {
             anyhow::bail!(
                 "a key pair of the project is required: use --public-key and --secret-key, or set \

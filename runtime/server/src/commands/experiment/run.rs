@@ -9,11 +9,11 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perpend_api_types::server_run::{RunStatus, StartedExperiment};
 use perpend_domain::server_run::{BUDGET_REACHED, MAX_USD_REACHED, RunState};
-use perpend_plugin_cli::{Remote as _, RemoteResponse};
-use serde_json::{Value, json};
+use perpend_plugin_cli::Remote as _;
+use serde_json::json;
 
 use super::super::plugin_remote::{Access, ServerRemote};
-use super::config;
+use super::{config, project, succeeded};
 
 /// Timeout of a request: the estimate reads all items.
 const TIMEOUT: Duration = Duration::from_secs(180);
@@ -89,24 +89,10 @@ fn run_experiment(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(exit_code(&statuses))
 }
 
-fn succeeded(answer: RemoteResponse) -> anyhow::Result<Value> {
-    if matches!(answer.status, 200 | 201) {
-        return Ok(answer.body);
-    }
-    let message = answer.body["detail"].as_str().unwrap_or_default();
-    anyhow::bail!("the server returned {}: {message}", answer.status)
-}
-
 fn status(remote: &ServerRemote, id: &str) -> anyhow::Result<RunStatus> {
     let path = format!("/api/v1/experiments/{id}/status");
     let answer = remote.send("GET", &path, None).map_err(anyhow::Error::msg)?;
     Ok(serde_json::from_value(succeeded(answer)?)?)
-}
-
-/// The id of the project of the key, for links.
-fn project(remote: &ServerRemote) -> Option<String> {
-    let answer = remote.send("GET", "/api/public/projects", None).ok()?;
-    answer.body["data"][0]["id"].as_str().map(str::to_owned)
 }
 
 /// Waits until no run is running. The bar is on a terminal only.
