@@ -53,4 +53,4 @@ pub use sized::{Sized, value_list, value_rows};
 pub use steps::{KNOWN, STEPS};
 pub use stored::{checked, digest, from_json, to_json};
 pub use sweep::TenantTable;
-pub use tx::{MAX_COLLISIONS, STATEMENT, Tx};
+pub use tx::{MAX_COLLISIONS, STATEMENT, Tx, log_collision};

@@ -183,6 +183,11 @@ impl Tx {
 /// Maximum of retries of a transaction that collided with another one.
 pub const MAX_COLLISIONS: u32 = 8;
 
+#[doc(hidden)]
+pub fn log_collision(reason: &str, n_collisions: u32) {
+    tracing::debug!(reason, n_collisions, "a transaction runs again");
+}
+
 /// Evaluates an expression that awaits a whole transaction, and retries it after collisions.
 #[macro_export]
 macro_rules! despite_collisions {
@@ -192,7 +197,7 @@ macro_rules! despite_collisions {
             match $transaction {
                 Err($crate::Error::Collision(reason)) if n_collisions < $crate::MAX_COLLISIONS => {
                     n_collisions += 1;
-                    tracing::debug!(reason, n_collisions, "a transaction runs again");
+                    $crate::log_collision(&reason, n_collisions);
                 }
                 result => break result,
             }
