@@ -372,9 +372,10 @@ async fn an_endpoint_at_a_private_address_that_is_not_allowed_pauses_the_run() {
     dataset(&app, "capitals", &questions(2)).await;
     let endpoint = json!({ "url": "http://127.0.0.1:9/" });
     let run = start(&app, json!({ "dataset": "capitals", "endpoint": endpoint })).await.remove(0);
-    let paused = status(&app, &run, "paused").await;
+    let path = format!("{EXPERIMENTS}/{run}/status");
+    let is_paused = |status: &Value| status["state"] == "paused" && status["pendingCount"] == 2;
+    let paused = app.wait_for(&path, is_paused).await.unwrap();
     assert_eq!(paused["pausedReason"], "ENDPOINT_UNREACHABLE", "{paused}");
-    assert_eq!(paused["pendingCount"], 2, "{paused}");
     app.stop().await.unwrap();
 }
 

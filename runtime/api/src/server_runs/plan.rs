@@ -2,7 +2,7 @@
 
 use perpend_api_types::server_run::{NewExperiment, PromptSelection};
 use perpend_catalog::prompts::Prompt;
-use perpend_domain::budget::MAX_USD;
+use perpend_domain::budget::{BudgetScope, MAX_USD, ScopedBudget};
 use perpend_domain::dataset::{Dataset, DatasetName, as_of};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Usage;
@@ -179,6 +179,9 @@ async fn models(
     let now = app.web.clock.now();
     let prices = app.prices.of(&app.store.catalog, project, now).await?;
     let probe = Usage::from([("input".to_owned(), 1.into()), ("output".to_owned(), 1.into())]);
+    let budgets = app.store.catalog.budgets(project).await?;
+    let is_of_project = |scoped: &ScopedBudget| scoped.scope == BudgetScope::Project;
+    let is_limited = input.max_usd.is_some() || budgets.iter().any(is_of_project);
     let mut models = Vec::with_capacity(input.models.len());
     for (at, model) in input.models.iter().enumerate() {
         let mut model = model.clone();
@@ -195,9 +198,9 @@ async fn models(
             let message = format!("the project has no LLM connection {:?}", model.provider);
             return Err(refused(message));
         }
-        if input.max_usd.is_some() && prices.cost_of_call(&model.model, &probe, now).is_none() {
+        if is_limited && prices.cost_of_call(&model.model, &probe, now).is_none() {
             let message = format!(
-                "the model {:?} has no price, which maxUsd requires: create one with POST /api/public/models",
+                "the model {:?} has no price, which maxUsd and the budget of the project require: create one with POST /api/public/models",
                 model.model
             );
             return Err(refused(message));
