@@ -287,19 +287,20 @@ fn require_waiting(import: &DatasetImport) -> Result<(), Problem> {
     }
 }
 
-/// Stores a state of an import and wakes the job.
+/// Stores a state of an import, from its first row on, and wakes the job.
 async fn store_state(
     app: &App,
     project: &ProjectId,
-    import: &DatasetImport,
+    mut import: DatasetImport,
 ) -> Result<Answer<ImportView>, Problem> {
     let now = app.web.clock.now();
-    if !app.store.catalog.start_dataset_import(project, import, now).await? {
+    if !app.store.catalog.start_dataset_import(project, &import, now).await? {
         return Err(Problem::new(Code::Conflict, "the import was changed at the same time"));
     }
     app.jobs.wake(job::NAME);
-    let import = app.store.catalog.dataset_import(project, &import.id).await?;
-    let import = import.ok_or_else(|| Problem::not_found("import"))?;
+    import.counts = ImportCounts::default();
+    import.error = None;
+    import.updated_at = now;
     Ok(Answer(view::import(&import)))
 }
 
@@ -342,7 +343,7 @@ async fn change_import(
     input.apply(&mut import.settings)?;
     import.settings.check(&columns(&import)).map_err(|message| Problem::body("", message))?;
     import.state = ImportState::Uploaded;
-    store_state(&app, &caller.project, &import).await
+    store_state(&app, &caller.project, import).await
 }
 
 /// The columns in the preview of an import.
@@ -365,7 +366,7 @@ async fn start(
         Problem::new(Code::Unprocessable, format!("{message}; set the mapping first"))
     })?;
     import.state = state;
-    store_state(app, &caller.project, &import).await
+    store_state(app, &caller.project, import).await
 }
 
 async fn check_import(
@@ -394,8 +395,8 @@ async fn cancel_import(
         return Err(Problem::new(Code::Conflict, format!("the import is {}", import.state)));
     }
     import.state = ImportState::Cancelled;
-    store_state(&app, &caller.project, &import).await?;
-    Spool::of(&app.web).delete(&import.id).await;
+    store_state(&app, &caller.project, import).await?;
+    Spool::of(&app.web).delete(&id).await;
     Ok(Answer(Confirmation::new("Import cancelled; imported items are kept")))
 }
 
