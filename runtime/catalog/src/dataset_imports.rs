@@ -439,3 +439,92 @@ pub async fn advance_import(tx: &mut Tx, advance: &ImportAdvance) -> Result<bool
     tx.execute_for(&INSERT_REJECTS, &advance.rejects, push).await?;
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use perpend_domain::dataset_import::{DuplicatePolicy, FileFormat};
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::on_each_database;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(1_760_000_000_000 + 1_000 * seconds)
+    }
+
+    fn import() -> DatasetImport {
+        DatasetImport {
+            id: "import".to_owned(),
+            dataset_id: "dataset".to_owned(),
+            file_name: "file.csv".to_owned(),
+            n_bytes: 100,
+            state: ImportState::Importing,
+            settings: ImportSettings {
+                format: FileFormat::Csv,
+                encoding: "utf-8".to_owned(),
+                delimiter: ';',
+                has_header: true,
+                is_marked: false,
+                mapping: Vec::new(),
+                duplicates: DuplicatePolicy::Skip,
+            },
+            preview: json!({ "columns": ["a"] }),
+            revision: 1,
+            counts: ImportCounts::default(),
+            error: None,
+            created_at: at(0),
+            updated_at: at(0),
+        }
+    }
+
+    fn advance(revision: i64, n_rows: u64, state: ImportState) -> ImportAdvance {
+        let reject = |place| ImportReject {
+            place,
+            row: place,
+            column: "a".to_owned(),
+            pointer: "/input".to_owned(),
+            message: "must be a number".to_owned(),
+        };
+        ImportAdvance {
+            project: ProjectId::new("home").unwrap(),
+            id: "import".to_owned(),
+            revision,
+            state,
+            counts: ImportCounts { n_rows, n_invalid: n_rows, ..ImportCounts::default() },
+            rejects: (1..=n_rows).map(reject).collect(),
+            error: None,
+            now: at(1),
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_newest_start_of_a_stage_advances_an_import() {
+        on_each_database(|store| async move {
+            let (catalog, home) = (&store.catalog, ProjectId::new("home").unwrap());
+            catalog.create_dataset_import(&home, &import()).await.unwrap();
+            let stored = catalog.dataset_import(&home, "import").await.unwrap().unwrap();
+            assert_eq!(stored, import());
+            assert_eq!(catalog.running_dataset_imports().await.unwrap().len(), 1);
+            let progress = advance(1, 3, ImportState::Importing);
+            assert!(catalog.advance_dataset_import(&progress).await.unwrap());
+            assert!(catalog.advance_dataset_import(&progress).await.unwrap(), "idempotent");
+            let rejects = catalog.dataset_import_rejects(&home, "import", 1, 10).await.unwrap();
+            assert_eq!(rejects, progress.rejects[1..]);
+            assert!(catalog.start_dataset_import(&home, &stored, at(2)).await.unwrap());
+            assert!(!catalog.start_dataset_import(&home, &stored, at(2)).await.unwrap());
+            assert!(!catalog.advance_dataset_import(&progress).await.unwrap());
+            let done = advance(2, 1, ImportState::Completed);
+            assert!(catalog.advance_dataset_import(&done).await.unwrap());
+            assert!(!catalog.advance_dataset_import(&done).await.unwrap(), "it has ended");
+            let rejects = catalog.dataset_import_rejects(&home, "import", 0, 10).await.unwrap();
+            assert_eq!(rejects.len(), 1);
+            assert_eq!(catalog.old_dataset_imports(at(9)).await.unwrap().len(), 1);
+            assert!(catalog.abandoned_dataset_imports(at(9)).await.unwrap().is_empty());
+            let foreign = ProjectId::new("foreign").unwrap();
+            assert_eq!(catalog.dataset_import(&foreign, "import").await.unwrap(), None);
+            catalog.delete_dataset_import(&home, "import").await.unwrap();
+            assert_eq!(catalog.dataset_import(&home, "import").await.unwrap(), None);
+        })
+        .await;
+    }
+}

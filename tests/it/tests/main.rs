@@ -18,6 +18,7 @@ mod code_evaluators;
 mod compression;
 mod credentials;
 mod dashboards;
+mod dataset_items;
 mod datasets;
 mod evaluation;
 mod experiment_runs;

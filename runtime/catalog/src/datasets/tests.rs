@@ -290,3 +290,132 @@ async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() 
     })
     .await;
 }
+
+async fn put_all(store: &Store, new: &[NewItemVersion], revision: i64) -> bool {
+    let put = async {
+        in_transaction!(&store.pool, |tx| {
+            let dataset = &new[0].version.item.dataset_id;
+            if !put_items(&mut tx, &home(), dataset, new, revision).await? {
+                return Ok(false);
+            }
+        });
+        Ok::<_, Error>(true)
+    };
+    put.await.unwrap()
+}
+
+#[tokio::test]
+async fn many_items_are_written_in_one_transaction_or_none_of_them() {
+    on_each_database(|store| async move {
+        let of = fresh("d", at(0));
+        store.catalog.create_dataset(&home(), &of).await.unwrap();
+        let new = |n: i64, seen: Option<Timestamp>, moment: i64| {
+            let item = DatasetItem::new(format!("i{n:03}"), &of, input(n), at(moment));
+            NewItemVersion { version: ItemVersion { item, is_deleted: false }, seen }
+        };
+        let all: Vec<NewItemVersion> = (0..300).map(|n| new(n, None, 1)).collect();
+        assert!(put_all(&store, &all, 0).await);
+        let query = ItemQuery { dataset_id: Some(of.id.clone()), ..ItemQuery::default() };
+        assert_eq!(store.catalog.count_dataset_items(&home(), &query).await.unwrap(), 300);
+        // One of them has another version meanwhile.
+        let some = [new(300, None, 2), new(0, Some(at(0)), 2)];
+        assert!(!put_all(&store, &some, 0).await);
+        let taken = [new(301, None, 2), new(1, None, 2)];
+        assert!(!put_all(&store, &taken, 0).await);
+        assert!(!put_all(&store, &[new(302, None, 2)], 7).await, "other schemas");
+        assert_eq!(store.catalog.count_dataset_items(&home(), &query).await.unwrap(), 300);
+        let (first, is_cut) =
+            store.catalog.oldest_dataset_items(&home(), &query, None, 2).await.unwrap();
+        let ids: Vec<&str> = first.iter().map(|version| version.item.id.as_str()).collect();
+        assert_eq!((ids.as_slice(), is_cut), (["i000", "i001"].as_slice(), false));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_history_of_a_dataset_tells_what_was_added_changed_and_removed() {
+    on_each_database(|store| async move {
+        let of = fresh("d", at(0));
+        store.catalog.create_dataset(&home(), &of).await.unwrap();
+        let one = DatasetItem::new("one".to_owned(), &of, input(1), at(1));
+        let two = DatasetItem::new("two".to_owned(), &of, input(2), at(2));
+        let three = DatasetItem::new("three".to_owned(), &of, input(3), at(2));
+        for item in [&one, &two, &three] {
+            assert!(put(&store, item.clone(), None, false).await);
+        }
+        // An hour later.
+        let changed = one.patched(input(10), at(3_600));
+        assert!(put(&store, changed.clone(), Some(one.valid_from), false).await);
+        let gone = DatasetItem { valid_from: at(3_601), ..two.clone() };
+        assert!(put(&store, gone, Some(two.valid_from), true).await);
+        let archive = ItemPatch { status: Some(ItemStatus::Archived), ..ItemPatch::default() };
+        let archived = three.patched(archive, at(3_602));
+        assert!(put(&store, archived, Some(three.valid_from), false).await);
+        let catalog = &store.catalog;
+        let log = catalog.dataset_changes(&home(), &of.id, Paging::default()).await.unwrap();
+        let counts = |entry: &ChangeLogEntry| {
+            [entry.n_added, entry.n_changed, entry.n_removed, entry.n_settings]
+        };
+        assert_eq!(log.n_total, 2);
+        assert_eq!(counts(&log.items[0]), [0, 1, 2, 0]);
+        assert_eq!((counts(&log.items[1]), log.items[1].last_at), ([3, 0, 0, 1], at(2)));
+        let instants = (at(2), at(4_000));
+        let differences = catalog
+            .dataset_differences(&home(), &of.id, instants, Paging::default())
+            .await
+            .unwrap();
+        let ids: Vec<&str> = differences.items.iter().map(|each| each.id.as_str()).collect();
+        assert_eq!(ids, ["one", "three", "two"]);
+        assert_eq!(differences.items[0].after.unwrap().valid_from, changed.valid_from);
+        assert_eq!(differences.items[2].after, None);
+        let counts = catalog.count_dataset_differences(&home(), &of.id, instants).await.unwrap();
+        assert_eq!(counts, DifferenceCounts { n_added: 0, n_changed: 1, n_removed: 2 });
+        let back = (at(4_000), at(2));
+        let counts = catalog.count_dataset_differences(&home(), &of.id, back).await.unwrap();
+        assert_eq!(counts, DifferenceCounts { n_added: 2, n_changed: 1, n_removed: 0 });
+        let after_one =
+            catalog.some_dataset_differences(&home(), &of.id, instants, "one", 10).await.unwrap();
+        assert_eq!(after_one.len(), 2);
+        let versions = [("one", one.valid_from), ("one", changed.valid_from), ("two", at(9))];
+        let found = catalog.dataset_items_in_versions(&home(), &versions).await.unwrap();
+        assert_eq!(found.len(), 2);
+        let none = catalog
+            .count_dataset_differences(&ProjectId::new("foreign").unwrap(), &of.id, instants)
+            .await
+            .unwrap();
+        assert_eq!(none, DifferenceCounts::default());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_renamed_dataset_keeps_its_items_and_a_deleted_one_loses_them() {
+    on_each_database(|store| async move {
+        for name in ["a", "b"] {
+            store.catalog.create_dataset(&home(), &fresh(name, at(0))).await.unwrap();
+        }
+        let a = dataset(&store, "a").await.dataset;
+        let item = DatasetItem::new("one".to_owned(), &a, input(1), at(1));
+        assert!(put(&store, item, None, false).await);
+        let name = |raw: &str| perpend_domain::dataset::DatasetName::new(raw).unwrap();
+        let rename = |to: &str| {
+            let (catalog, id, to) = (store.catalog.clone(), a.id.clone(), name(to));
+            async move { catalog.rename_dataset(&home(), &id, &to, at(5)).await.unwrap() }
+        };
+        assert!(!rename("b").await);
+        assert!(rename("folder/a").await);
+        let found = store.catalog.dataset_item(&home(), "one").await.unwrap().unwrap();
+        assert_eq!(found.item.dataset_name, "folder/a");
+        let delete = async {
+            let is_deleted = in_transaction!(&store.pool, |tx| {
+                delete_dataset(&mut tx, &home(), &a.id).await?
+            });
+            Ok::<_, Error>(is_deleted)
+        };
+        assert!(delete.await.unwrap());
+        assert_eq!(store.catalog.dataset_item(&home(), "one").await.unwrap(), None);
+        assert_eq!(store.catalog.dataset(&home(), "folder/a").await.unwrap(), None);
+        assert!(store.catalog.dataset(&home(), "b").await.unwrap().is_some());
+    })
+    .await;
+}

@@ -1,0 +1,340 @@
+//! Batches, history, files and sources of the items of datasets, over HTTP.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use axum::http::Method;
+use perpend_it::spans::Trace;
+use perpend_it::{TestApp, wait_for};
+use perpend_server::client::{Answer, Client};
+use serde_json::{Value, json};
+
+const FORMATS: [&str; 4] = ["csv", "tsv", "jsonl", "json"];
+
+async fn create(client: &Client, name: &str) {
+    let body = json!({ "name": name });
+    let made = client.json(Method::POST, "/api/public/v2/datasets", &body).await.unwrap();
+    assert_eq!(made.status, 200, "{}", made.text());
+}
+
+async fn call(client: &Client, method: Method, path: &str, body: Value) -> Value {
+    let answer = client.json(method, path, &body).await.unwrap();
+    assert!(answer.status.is_success(), "{path}: {} {}", answer.status, answer.text());
+    answer.json()
+}
+
+async fn post(client: &Client, path: &str, body: Value) -> Value {
+    call(client, Method::POST, path, body).await
+}
+
+async fn get(client: &Client, path: &str) -> Value {
+    let answer = client.get(path).await.unwrap();
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    answer.json()
+}
+
+/// Outcomes of a batch, as `created updated ...`.
+fn results(batch: &Value) -> String {
+    let results = batch["results"].as_array().unwrap().iter();
+    let results: Vec<&str> = results.map(|each| each["result"].as_str().unwrap()).collect();
+    results.join(" ")
+}
+
+async fn export(client: &Client, dataset: &str, format: &str) -> Vec<u8> {
+    let path = format!("/api/v1/datasets/{dataset}/export?format={format}");
+    let answer = client.get(&path).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.body
+}
+
+async fn upload(client: &Client, path: &str, body: impl Into<Vec<u8>>) -> Answer {
+    let headers = [("content-type", "application/octet-stream")];
+    client.send(Method::POST, path, &headers, body.into()).await.unwrap()
+}
+
+/// Uploads a file and waits for the end of its import.
+async fn import(client: &Client, dataset: &str, query: &str, body: impl Into<Vec<u8>>) -> Value {
+    let path = format!("/api/v1/datasets/{dataset}/import?start=import&{query}");
+    let uploaded = upload(client, &path, body).await;
+    assert_eq!(uploaded.status, 201, "{}", uploaded.text());
+    let id = uploaded.json()["id"].as_str().unwrap().to_owned();
+    ended(client, &format!("/api/v1/datasets/{dataset}/imports/{id}")).await
+}
+
+async fn ended(client: &Client, path: &str) -> Value {
+    let is_ended =
+        |import: &Value| !matches!(import["state"].as_str(), Some("checking" | "importing"));
+    wait_for(client, path, is_ended).await.unwrap()
+}
+
+/// All items of a dataset without what differs between datasets.
+async fn items(client: &Client, dataset: &str) -> Vec<Value> {
+    let exported = export(client, dataset, "jsonl").await;
+    let lines = exported.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mut items: Vec<Value> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+    items.sort_by_key(|item| item["id"].to_string());
+    items
+}
+
+#[tokio::test]
+async fn each_item_of_a_batch_has_its_own_outcome() {
+    let app = TestApp::new().await.unwrap();
+    let schema = json!({ "type": "object", "required": ["q"] });
+    let body = json!({ "name": "d", "inputSchema": schema });
+    post(&app.client, "/api/public/v2/datasets", body).await;
+    let path = "/api/v1/datasets/d/items/batch";
+    let batch = json!({ "items": [
+        { "id": "a", "input": { "q": 1 }, "expectedOutput": "x", "metadata": { "m": 1 } },
+        { "id": "b", "input": { "p": 1 } },
+        { "id": "c", "input": { "q": 2 } },
+        { "id": "a", "input": { "q": 3 } },
+        { "input": { "q": 4 }, "surprise": true },
+    ] });
+    let made = post(&app.client, path, batch.clone()).await;
+    assert_eq!(results(&made), "created invalid created invalid invalid");
+    assert_eq!(made["counts"]["created"], 2);
+    assert_eq!(made["results"][1]["problems"][0]["field"], "input");
+    let again = post(&app.client, path, batch).await;
+    assert_eq!(results(&again), "unchanged invalid unchanged invalid invalid");
+    let clear = json!({ "items": [
+        { "id": "a", "expectedOutput": null, "metadata": null },
+        { "id": "c", "delete": true },
+        { "id": "none", "delete": true },
+    ] });
+    let dry = json!({ "items": clear["items"], "dryRun": true });
+    let expected = "updated deleted invalid";
+    assert_eq!(results(&post(&app.client, path, dry).await), expected);
+    assert_eq!(results(&post(&app.client, path, clear).await), expected);
+    let left = items(&app.client, "d").await;
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0]["input"], json!({ "q": 1 }));
+    assert_eq!((&left[0]["expectedOutput"], &left[0]["metadata"]), (&Value::Null, &Value::Null));
+    let skip = json!({ "items": [{ "id": "a", "input": { "q": 9 } }], "onExisting": "skip" });
+    assert_eq!(results(&post(&app.client, path, skip).await), "skipped");
+    let other = app.other_project().await.unwrap();
+    let foreign = json!({ "items": [{ "input": { "q": 1 } }] });
+    assert_eq!(other.json(Method::POST, path, &foreign).await.unwrap().status, 404);
+}
+
+#[tokio::test]
+async fn an_export_imports_equal_in_every_format() {
+    let app = TestApp::new().await.unwrap();
+    let other = app.other_project().await.unwrap();
+    create(&app.client, "d").await;
+    let tricky = [
+        json!("=1+1"),
+        json!("'quoted"),
+        json!("a,b\t\"c\"\r\nd;\u{2028} \u{1f600}"),
+        json!({ "": [null, true, -1.5, 1e300], "k\"": { "nested": "-2" } }),
+        json!(-7),
+        json!(null),
+        json!(""),
+        json!([]),
+        json!("null"),
+    ];
+    let items_of_batch = tricky.iter().enumerate().map(|(n, value)| {
+        json!({
+            "id": format!("{}{n}", ["=", "'", "@x,", "+", "i"][n % 5]),
+            "input": value, "expectedOutput": [value], "metadata": { "v": value },
+            "sourceTraceId": if n == 0 { json!("=t") } else { Value::Null },
+            "status": if n == 1 { "ARCHIVED" } else { "ACTIVE" },
+        })
+    });
+    let batch = json!({ "items": items_of_batch.collect::<Vec<Value>>() });
+    let made = post(&app.client, "/api/v1/datasets/d/items/batch", batch).await;
+    assert_eq!(made["counts"]["created"], tricky.len());
+    let expected = items(&app.client, "d").await;
+    assert_eq!(expected.len(), tricky.len());
+    for format in FORMATS {
+        create(&other, format).await;
+        let file = export(&app.client, "d", format).await;
+        let query = format!("fileName=d.{format}");
+        let done = import(&other, format, &query, file.clone()).await;
+        assert_eq!(done["state"], "completed", "{done}");
+        assert_eq!(done["progress"]["created"], tricky.len(), "{done}");
+        assert_eq!(items(&other, format).await, expected, "{format}");
+        let again = import(&other, format, &query, file).await;
+        assert_eq!(again["progress"]["unchanged"], tricky.len(), "{again}");
+        call(&other, Method::DELETE, &format!("/api/v1/datasets/{format}"), json!({})).await;
+    }
+}
+
+#[tokio::test]
+async fn a_broken_row_costs_only_itself_and_is_reported_with_its_place() {
+    let app = TestApp::new().await.unwrap();
+    let schema = json!({ "type": "object", "required": ["q"] });
+    let body = json!({ "name": "d", "inputSchema": schema });
+    post(&app.client, "/api/public/v2/datasets", body).await;
+    let file = "key;question;size\none;=SUM(A1);1\ntwo;\"a\nb\";x\nthree;c\nfour;;4\nfive;e;5\n";
+    let base = "/api/v1/datasets/d";
+    let uploaded = upload(&app.client, &format!("{base}/import?fileName=q.csv"), file).await;
+    assert_eq!(uploaded.status, 201, "{}", uploaded.text());
+    let uploaded = uploaded.json();
+    assert_eq!((&uploaded["delimiter"], &uploaded["state"]), (&json!(";"), &json!("uploaded")));
+    assert_eq!(uploaded["preview"]["columns"], json!(["key", "question", "size"]));
+    let path = format!("{base}/imports/{}", uploaded["id"].as_str().unwrap());
+    let mapping = json!({ "mapping": [
+        { "column": "key", "target": "id" },
+        { "column": "question", "target": "input", "path": ["q"] },
+        { "column": "size", "target": "metadata", "path": ["size"], "type": "number" },
+    ] });
+    call(&app.client, Method::PATCH, &path, mapping).await;
+    post(&app.client, &format!("{path}/check"), json!({})).await;
+    let checked = ended(&app.client, &path).await;
+    let counts = |import: &Value| {
+        ["rows", "created", "invalid"].map(|name| import["progress"][name].as_u64().unwrap())
+    };
+    assert_eq!((checked["state"].as_str(), counts(&checked)), (Some("checked"), [5, 2, 3]));
+    assert!(items(&app.client, "d").await.is_empty(), "a check writes no items");
+    post(&app.client, &format!("{path}/start"), json!({})).await;
+    let done = ended(&app.client, &path).await;
+    assert_eq!((done["state"].as_str(), counts(&done)), (Some("completed"), [5, 2, 3]));
+    let made = items(&app.client, "d").await;
+    assert_eq!(made.len(), 2);
+    assert_eq!(made[1]["input"], json!({ "q": "=SUM(A1)" }), "text that looks like a formula");
+    let rejected = app.client.get(&format!("{path}/rejected?format=jsonl")).await.unwrap();
+    let rows: Vec<Value> =
+        rejected.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let places: Vec<(u64, &str)> = rows
+        .iter()
+        .map(|row| (row["row"].as_u64().unwrap(), row["column"].as_str().unwrap()))
+        .collect();
+    assert_eq!(places, [(2, "size"), (3, ""), (4, "")]);
+    assert_eq!(rows[0]["pointer"], "/metadata/size");
+    let table = app.client.get(&format!("{path}/rejected")).await.unwrap().text();
+    assert_eq!(table.lines().next(), Some("row,column,pointer,reason"));
+    let spool = std::fs::read_dir(app.data_dir().join("imports")).unwrap();
+    assert_eq!(spool.count(), 0, "the file is deleted at the end");
+    let listed = get(&app.client, &format!("{base}/imports")).await;
+    assert_eq!(listed["data"][0]["id"], uploaded["id"]);
+}
+
+#[tokio::test]
+async fn rows_whose_id_exists_are_skipped_updated_or_end_the_import() {
+    let app = TestApp::new().await.unwrap();
+    create(&app.client, "d").await;
+    let first = "id,input\na,1\nb,2\n";
+    let done = import(&app.client, "d", "fileName=a.csv", first).await;
+    assert_eq!(done["progress"]["created"], 2, "{done}");
+    let second = "id,input\nc,3\na,4\nd,5\n";
+    let done = import(&app.client, "d", "fileName=a.csv&duplicates=stop", second).await;
+    assert_eq!((&done["state"], &done["progress"]["created"]), (&json!("failed"), &json!(1)));
+    assert!(done["error"].as_str().unwrap().contains("row 2"), "{done}");
+    let done = import(&app.client, "d", "fileName=a.csv&duplicates=skip", second).await;
+    let progress = &done["progress"];
+    assert_eq!((&progress["created"], &progress["skipped"]), (&json!(1), &json!(2)));
+    let done = import(&app.client, "d", "fileName=a.csv&duplicates=update", second).await;
+    let progress = &done["progress"];
+    assert_eq!((&progress["updated"], &progress["unchanged"]), (&json!(1), &json!(2)));
+    let inputs: Vec<Value> =
+        items(&app.client, "d").await.into_iter().map(|item| item["input"].clone()).collect();
+    assert_eq!(inputs, ["4", "2", "3", "5"]);
+    // Rows without an id are new each time they are uploaded.
+    for _ in 0..2 {
+        let done = import(&app.client, "d", "format=jsonl", "{\"input\": 1}\n{\"input\": 1}").await;
+        assert_eq!(done["progress"]["created"], 2, "{done}");
+    }
+    let wrong = upload(&app.client, "/api/v1/datasets/d/import?start=import", "a,b\n1,2\n").await;
+    assert_eq!(wrong.status, 422, "no column can be mapped: {}", wrong.text());
+}
+
+#[tokio::test]
+async fn a_dataset_returns_to_an_earlier_state_as_new_versions() {
+    let app = TestApp::new().await.unwrap();
+    create(&app.client, "d").await;
+    let path = "/api/v1/datasets/d/items/batch";
+    let first = json!({ "items": [{ "id": "a", "input": 1 }, { "id": "b", "input": 2 }] });
+    let made = post(&app.client, path, first).await;
+    let version = made["results"][0]["version"].as_str().unwrap().to_owned();
+    let before = items(&app.client, "d").await;
+    let second = json!({ "items": [
+        { "id": "a", "input": 10 }, { "id": "b", "delete": true }, { "id": "c", "input": 3 },
+    ] });
+    post(&app.client, path, second).await;
+    let diff = get(&app.client, &format!("/api/v1/datasets/d/diff?from={version}")).await;
+    let counts = ["added", "changed", "removed"].map(|name| diff[name].as_u64().unwrap());
+    assert_eq!(counts, [1, 1, 1]);
+    assert_eq!(
+        (&diff["data"][0]["before"]["input"], &diff["data"][0]["after"]["input"]),
+        (&json!(1), &json!(10))
+    );
+    let restored =
+        post(&app.client, "/api/v1/datasets/d/restore", json!({ "version": version })).await;
+    assert_eq!(restored["problems"], json!([]));
+    assert_eq!(items(&app.client, "d").await, before);
+    let diff = get(&app.client, &format!("/api/v1/datasets/d/diff?from={version}")).await;
+    assert_eq!(diff["added"], 0);
+    let versions = get(&app.client, "/api/v1/dataset-items/a/versions").await;
+    assert_eq!(versions["meta"]["totalItems"], 3, "the history is kept");
+    let changes = get(&app.client, "/api/v1/datasets/d/changes").await;
+    assert!(changes["data"][0]["version"].is_string());
+}
+
+#[tokio::test]
+async fn a_dataset_is_renamed_cleared_and_deleted() {
+    let app = TestApp::new().await.unwrap();
+    let schema = json!({ "type": "object" });
+    let body = json!({ "name": "a", "description": "text", "inputSchema": schema });
+    post(&app.client, "/api/public/v2/datasets", body).await;
+    create(&app.client, "b").await;
+    let item = json!({ "items": [{ "id": "one", "input": { "q": 1 } }] });
+    post(&app.client, "/api/v1/datasets/a/items/batch", item).await;
+    let impact = json!({ "inputSchema": { "type": "string" } });
+    let impact = post(&app.client, "/api/v1/datasets/a/schema-impact", impact).await;
+    assert_eq!((&impact["checkedCount"], &impact["failingCount"]), (&json!(1), &json!(1)));
+    assert_eq!(impact["violations"][0]["itemId"], "one");
+    let inferred = post(&app.client, "/api/v1/datasets/a/infer-schema", json!({})).await;
+    assert_eq!(inferred["inputSchema"]["required"], json!(["q"]));
+    let clear = json!({ "description": null, "inputSchema": null, "name": "folder/a" });
+    let cleared = call(&app.client, Method::PATCH, "/api/v1/datasets/a", clear).await;
+    assert_eq!((&cleared["description"], &cleared["inputSchema"]), (&Value::Null, &Value::Null));
+    assert_eq!(cleared["name"], "folder/a");
+    // Clients send unset members as null, which changes nothing there.
+    let schema = json!({ "name": "folder/a", "inputSchema": { "type": "object" } });
+    post(&app.client, "/api/public/v2/datasets", schema).await;
+    let unset = json!({ "name": "folder/a", "inputSchema": null });
+    let kept = post(&app.client, "/api/public/v2/datasets", unset).await;
+    assert_eq!(kept["inputSchema"], json!({ "type": "object" }));
+    let taken = json!({ "name": "b" });
+    let taken = app.client.json(Method::PATCH, "/api/v1/datasets/folder%2Fa", &taken).await;
+    assert_eq!(taken.unwrap().status, 409);
+    call(&app.client, Method::DELETE, "/api/v1/datasets/folder%2Fa", json!({})).await;
+    assert_eq!(app.client.get("/api/public/dataset-items/one").await.unwrap().status, 404);
+    assert_eq!(app.client.get("/api/public/v2/datasets/folder%2Fa").await.unwrap().status, 404);
+}
+
+#[tokio::test]
+async fn items_are_made_of_traces_with_a_preview_and_only_once() {
+    let app = TestApp::new().await.unwrap();
+    create(&app.client, "d").await;
+    for number in 1..=3 {
+        let trace = Trace::new(number, "root")
+            .attribute("langfuse.observation.input", &format!("{{\"q\":{number}}}"))
+            .attribute("langfuse.observation.output", "Paris");
+        app.ingest(&trace).await.unwrap();
+    }
+    let path = "/api/v1/datasets/d/from-traces";
+    let mapping =
+        json!({ "input": "$.input.q", "expectedOutput": "$.output", "metadata": "$.name" });
+    let dry = json!({ "query": "", "mapping": mapping, "dryRun": true });
+    let preview = post(&app.client, path, dry).await;
+    assert_eq!(preview["counts"]["created"], 3, "{preview}");
+    assert_eq!(preview["results"][0]["item"]["expectedOutput"], "Paris");
+    assert!(items(&app.client, "d").await.is_empty());
+    let add = json!({ "query": "", "mapping": mapping, "limit": 2 });
+    let added = post(&app.client, path, add.clone()).await;
+    assert_eq!((&added["counts"]["created"], &added["hasMore"]), (&json!(2), &json!(true)));
+    let again = post(&app.client, path, add).await;
+    assert_eq!(again["counts"]["unchanged"], 2, "{again}");
+    let ids = [perpend_it::spans::trace_id(1), "nothing".to_owned()];
+    let mapping = json!({ "input": "$.input.z" });
+    let missing = json!({ "traceIds": ids, "mapping": mapping });
+    let refused = post(&app.client, path, missing).await;
+    assert_eq!(refused["counts"]["invalid"], 2, "{refused}");
+    let whole = json!({ "traceIds": [perpend_it::spans::trace_id(1)] });
+    assert_eq!(post(&app.client, path, whole).await["counts"]["created"], 1);
+    let made = items(&app.client, "d").await;
+    let is_linked = |item: &&Value| item["sourceTraceId"].is_string();
+    assert_eq!((made.len(), made.iter().filter(is_linked).count()), (3, 3));
+    let wrong = json!({ "query": "level:LOUD" });
+    assert_eq!(app.client.json(Method::POST, path, &wrong).await.unwrap().status, 400);
+}
