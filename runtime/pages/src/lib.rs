@@ -131,6 +131,8 @@ fn export_routes(routes: &mut Routes<App>) {
     routes.page(BySession, executions, export_list::<Executions>);
     let scores = PageRoute::get("/project/{project}/export/scores", ScoreRead);
     routes.page(BySession, scores, export_list::<Scores>);
+    let experiments = PageRoute::get("/project/{project}/export/experiments", ExperimentRead);
+    routes.page(BySession, experiments, experiments::export::export_experiments);
 }
 
 /// Fragments that scripts insert into pages.

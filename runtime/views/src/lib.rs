@@ -79,7 +79,7 @@ pub use experiments::list::{
     DeleteExperimentPage, ExperimentLine, ExperimentsPage, ItemCounts, run_href,
 };
 pub use experiments::new::{ExperimentEstimate, NewExperimentPage, RunEstimateLine};
-pub use experiments::run::{RunItem, RunPage, RunScoreLine, ScoreSummary};
+pub use experiments::run::{EvaluatorCountLine, RunItem, RunPage, RunScoreLine, ScoreSummary};
 pub use experiments::verdict::{MetricVerdicts, SegmentVerdicts, VerdictInput, VerdictRow};
 pub use facts::{total_tokens, utc_time};
 pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};

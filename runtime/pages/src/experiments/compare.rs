@@ -13,9 +13,9 @@ use perpend_experiments::comparison::{
 };
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ComparedItem, ComparedRun, Diff, DiffChoice, DirectionForm, ItemCell, ItemScoreChip,
-    ItemSelection, OutputDiff, OutputView, RunComparisonPage, RunScoreLine, RunSelectionPage,
-    RunsQuery, Section, Text, beginning, count, encode, plural, run_href,
+    ApiRequest, ComparedItem, ComparedRun, Diff, DiffChoice, DirectionForm, ItemCell,
+    ItemScoreChip, ItemSelection, OutputDiff, OutputView, RunComparisonPage, RunScoreLine,
+    RunSelectionPage, RunsQuery, Section, Text, beginning, count, encode, plural, run_href,
 };
 
 use crate::experiments::comparison::{ComparedRuns, ComparisonParams, is_selected, metadata_keys};
@@ -83,8 +83,11 @@ async fn comparison(
     let items = items(app, viewer, query, (runs, &shown)).await?;
     let keys = metadata_keys(app, viewer, runs).await?;
     let compared = &runs.comparison;
+    let ids = query.runs.iter();
+    let api = ApiRequest::new(&viewer.origin, "/api/v1/experiments/compare");
+    let api = ids.fold(api, |api, id| api.with("runs", id)).with("base", &compared.base);
     let view = RunComparisonPage {
-        shell: viewer.shell(Section::Experiments),
+        shell: viewer.shell(Section::Experiments).with_api([api]),
         notices,
         runs: compared.runs.iter().map(|run| compared_run(run, query, &base)).collect(),
         warnings: compared.warnings.iter().map(|one| Text::from(one.message.as_str())).collect(),

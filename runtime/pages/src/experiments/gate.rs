@@ -12,7 +12,7 @@ use perpend_experiments::gate_config::GateConfig;
 use perpend_experiments::report::{Links, gate_markdown};
 use perpend_experiments::run_summary::score_summaries;
 use perpend_http_kit::problem::Problem;
-use perpend_http_kit::reading::apart;
+use perpend_http_kit::reading::{self, apart};
 use perpend_storage::ComparisonQuery;
 use perpend_views::{
     GateOutcome, GatePage, GateRecordLine, GateRequirementLine, RunsQuery, Section, Text, Tone,
@@ -86,7 +86,8 @@ pub(crate) async fn evaluate_gate(
     form: SubmittedForm,
 ) -> Result<Response, Problem> {
     let viewer = &form.viewer;
-    let results = path.results(&app, viewer).await?;
+    let read = path.results(&app, viewer);
+    let results = reading::limited(&app.web, &viewer.project, read).await?;
     let baseline = RunsQuery::parse_runs(form.fields.text("baseline").unwrap_or_default());
     let input = GateInput {
         // Browsers send line breaks as CR LF.
@@ -94,7 +95,8 @@ pub(crate) async fn evaluate_gate(
         baseline: baseline.into_iter().next(),
     };
     let run_id = results.run.id.clone();
-    let report = match evaluated(&app, viewer, &results, &input).await? {
+    let evaluated = evaluated(&app, viewer, &results, &input);
+    let report = match reading::limited(&app.web, &viewer.project, evaluated).await? {
         Ok(report) => report,
         Err(message) => {
             let records = records(&app, viewer, &run_id).await?;

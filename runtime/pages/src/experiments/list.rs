@@ -10,8 +10,8 @@ use perpend_domain::experiment::{RunQuery, RunSummary};
 use perpend_domain::list::{Cursor, Page, Paging};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ExperimentLine, ExperimentsPage, ItemCounts, PageLinks, RunChart, RunPoint, Section, Text,
-    run_href, with_query,
+    ApiRequest, ExperimentLine, ExperimentsPage, ItemCounts, PageLinks, RunChart, RunPoint,
+    Section, Text, run_href, with_query,
 };
 use serde::Deserialize;
 
@@ -87,8 +87,10 @@ pub(crate) async fn list_page(
         false => None,
     };
     let may_write = viewer.may(ExperimentWrite);
+    let api = ApiRequest::new(&viewer.origin, "/api/public/experiments")
+        .with_note("It returns all runs without their scores.");
     let view = ExperimentsPage {
-        shell: viewer.shell(Section::Experiments),
+        shell: viewer.shell(Section::Experiments).with_api([api]),
         notices,
         q: params.q.trim().to_owned(),
         datasets,
@@ -109,11 +111,22 @@ pub(crate) async fn list_page(
         is_later,
         new_href: may_write.then(|| format!("{base}/experiments/new")),
         may_delete: may_write,
-        exports: Vec::new(),
+        exports: exports(&params, &base),
         setup,
         example_dataset: example,
     };
     page(StatusCode::OK, &view)
+}
+
+/// Labels and URLs of the list as files.
+fn exports(params: &ExperimentListParams, base: &str) -> Vec<(&'static str, String)> {
+    let formats = [("Export as CSV", "csv"), ("Export as JSON Lines", "jsonl")];
+    let links = formats.map(|(label, format)| {
+        let mut pairs = params.pairs();
+        pairs.push(("format", format.to_owned()));
+        (label, with_query(&format!("{base}/export/experiments"), &pairs))
+    });
+    links.into()
 }
 
 /// A page of runs whose names contain the text of the filter.

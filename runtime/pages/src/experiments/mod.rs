@@ -6,6 +6,7 @@ mod comparison;
 mod contents;
 pub(crate) mod delete;
 pub(crate) mod direction;
+pub(crate) mod export;
 pub(crate) mod gate;
 pub(crate) mod item;
 pub(crate) mod list;

@@ -1,6 +1,6 @@
 //! `GET P/experiments/{experiment}`: a run with the account of its items, its scores and its items, worst first.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -9,13 +9,16 @@ use perpend_domain::access::Permission::ExperimentWrite;
 use perpend_domain::experiment::{ItemResult, RunQuery, RunResults};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::ScoreValue;
+use perpend_domain::score_config::ScoreDirection;
 use perpend_domain::time::Timestamp;
+use perpend_experiments::options::ScoreDefinition;
 use perpend_experiments::run_summary::ScoreSummary as SummaryOfScores;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
 use perpend_views::{
-    NewsFragment, PageLinks, RunItem, RunPage, RunScoreLine, ScoreSummary, Section, Text,
-    beginning, decode_segment, encode, run_href, segment, with_query,
+    ApiRequest, EvaluatorCountLine, NewsFragment, PageLinks, ResourceLink, RunItem, RunPage,
+    RunScoreLine, ScoreSummary, Section, Text, beginning, decode_segment, encode, run_href,
+    segment, with_query,
 };
 use serde::Deserialize;
 
@@ -108,7 +111,9 @@ pub(crate) async fn run_page(
         notices.push(Text::from(fault));
         ""
     });
-    let rows = rows(&results, show);
+    let definitions =
+        app.store.score_definitions(&viewer.project, std::slice::from_ref(&results)).await?;
+    let rows = rows(&results, show, &definitions);
     let at = super::page_start(&params.at, rows.len(), PAGE);
     let shown: Vec<Row<'_>> = rows.iter().skip(at).take(PAGE).copied().collect();
     let items = items(&app, &viewer, &results, &shown).await?;
@@ -118,6 +123,8 @@ pub(crate) async fn run_page(
         with_query(&href, &pairs.collect::<Vec<_>>())
     };
     let run = &results.run;
+    let api = format!("/api/v1/experiments/{}", encode(&run.id));
+    let api = ApiRequest::new(&viewer.origin, &api);
     let is_live = app.web.clock.now().as_millis() - run.updated_at.as_millis() < LIVE_MS;
     let news =
         format!("{base}/_/experiments/{}/news?n={}", segment(&run.id), report.account.n_results);
@@ -128,7 +135,7 @@ pub(crate) async fn run_page(
         None => (None, Vec::new()),
     };
     let view = RunPage {
-        shell: viewer.shell(Section::Experiments),
+        shell: viewer.shell(Section::Experiments).with_api([api]),
         notices,
         id: Text::from(run.id.as_str()),
         name: Text::from(run.name.as_str()),
@@ -150,6 +157,7 @@ pub(crate) async fn run_page(
         }),
         scores: report.scores.iter().map(|scores| score_summary(scores, &results)).collect(),
         run_scores: run_scores(&results),
+        evaluators: evaluators(&app, &viewer, &report).await?,
         items,
         position: super::position(at, shown.len(), rows.len()),
         page_links: super::page_links(at, (shown.len(), rows.len()), PAGE, |at| address(show, at)),
@@ -178,6 +186,29 @@ fn score_summary(scores: &SummaryOfScores, results: &RunResults) -> ScoreSummary
     summary.with_categories(&categories.collect::<Vec<_>>())
 }
 
+/// The evaluators of the items, with the numbers of results with and without a score.
+async fn evaluators(
+    app: &App,
+    viewer: &Viewer,
+    report: &RunReport,
+) -> Result<Vec<EvaluatorCountLine>, Problem> {
+    let mut lines = Vec::with_capacity(report.account.evaluators.len());
+    for one in &report.account.evaluators {
+        let id = one.evaluator_id.as_str();
+        let found = app.store.catalog.evaluator(&viewer.project, &one.evaluator_id).await?;
+        let evaluator = match found {
+            Some(evaluator) => ResourceLink::new(&evaluator.name, id),
+            None => ResourceLink::deleted(format!("{id} (deleted)")),
+        };
+        lines.push(EvaluatorCountLine {
+            evaluator,
+            n_scored: one.n_scored,
+            n_missing: one.n_missing,
+        });
+    }
+    Ok(lines)
+}
+
 fn run_scores(results: &RunResults) -> Vec<RunScoreLine> {
     let scores = results.scores.iter();
     scores
@@ -201,8 +232,12 @@ impl Row<'_> {
     }
 }
 
-/// The rows of a selection. Worst first: missing items, errors, then the lowest mean of numeric scores.
-fn rows<'r>(results: &'r RunResults, show: &str) -> Vec<Row<'r>> {
+/// The rows of a selection. Worst first: missing items, errors, then the worst mean of numeric scores.
+fn rows<'r>(
+    results: &'r RunResults,
+    show: &str,
+    definitions: &BTreeMap<String, ScoreDefinition>,
+) -> Vec<Row<'r>> {
     let seen: HashSet<&str> = results.items.iter().map(|item| item.item_id.as_str()).collect();
     let expected = results.expected_items.iter().flatten().map(String::as_str);
     let missing = expected.filter(|id| !seen.contains(id)).map(Row::Missing);
@@ -215,7 +250,8 @@ fn rows<'r>(results: &'r RunResults, show: &str) -> Vec<Row<'r>> {
             // The sort is stable: equal items stay sorted by start.
             items.sort_by(|a, b| {
                 let by_error = b.is_error.cmp(&a.is_error);
-                by_error.then_with(|| worth(a).total_cmp(&worth(b)))
+                let [a, b] = [a, b].map(|item| worth(item, definitions));
+                by_error.then_with(|| a.total_cmp(&b))
             });
             return missing.chain(items.into_iter().map(Row::Result)).collect();
         }
@@ -223,12 +259,17 @@ fn rows<'r>(results: &'r RunResults, show: &str) -> Vec<Row<'r>> {
     items.into_iter().map(Row::Result).collect()
 }
 
-/// The mean of the numbers and truth values of a result; results without any come last.
-fn worth(item: &ItemResult) -> f64 {
-    let numbers = item.scores.iter().filter_map(|score| match score.value {
-        ScoreValue::Numeric(number) => Some(number),
-        ScoreValue::Boolean(truth) => Some(f64::from(u8::from(truth))),
-        _ => None,
+/// The mean of the numbers and truth values of a result, negative where lower is better; results without any come last.
+fn worth(item: &ItemResult, definitions: &BTreeMap<String, ScoreDefinition>) -> f64 {
+    let numbers = item.scores.iter().filter_map(|score| {
+        let number = match score.value {
+            ScoreValue::Numeric(number) => number,
+            ScoreValue::Boolean(truth) => f64::from(u8::from(truth)),
+            _ => return None,
+        };
+        let direction = definitions.get(&score.name).and_then(|known| known.direction);
+        let is_lower = direction.is_some_and(|(one, _)| one == ScoreDirection::LowerIsBetter);
+        Some(if is_lower { -number } else { number })
     });
     let numbers: Vec<f64> = numbers.collect();
     match numbers.len() {

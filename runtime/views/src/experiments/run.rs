@@ -9,7 +9,7 @@ use crate::experiments::estimate::{Estimate, value_of};
 use crate::experiments::list::ItemCounts;
 use crate::format::{NO_VALUE, count, dollars, duration, number_like, percent};
 use crate::scores::list::short;
-use crate::scores::score::{Tone, shown};
+use crate::scores::score::{ResourceLink, Tone, shown};
 use crate::{PageLinks, Shell, Text};
 
 /// Maximum number of shown characters of the value of a score.
@@ -55,6 +55,8 @@ pub struct RunPage {
     pub scores: Vec<ScoreSummary>,
     /// Scores of the run as a whole.
     pub run_scores: Vec<RunScoreLine>,
+    /// Evaluators of the items.
+    pub evaluators: Vec<EvaluatorCountLine>,
     /// The items of the page, worst first.
     pub items: Vec<RunItem>,
     /// `1–25 of 340`.
@@ -91,6 +93,23 @@ impl RunPage {
     /// The id as a form field.
     fn encoded(&self) -> String {
         crate::encode(self.id.raw())
+    }
+}
+
+/// The results that an evaluator has scored.
+#[derive(Clone, Debug)]
+pub struct EvaluatorCountLine {
+    /// The evaluator.
+    pub evaluator: ResourceLink,
+    /// Number of results with a score.
+    pub n_scored: u64,
+    /// Number of results that neither have one nor failed.
+    pub n_missing: u64,
+}
+
+impl EvaluatorCountLine {
+    fn counts(&self) -> String {
+        format!("{} scored, {} missing", count(self.n_scored), count(self.n_missing))
     }
 }
 

@@ -108,6 +108,11 @@ fn a_run_is_inert_and_accounts_for_its_items() {
         metadata: Some(Text::lines(typed())),
         scores: vec![numbers, categories],
         run_scores: vec![score()],
+        evaluators: vec![EvaluatorCountLine {
+            evaluator: ResourceLink::new(HOSTILE, HOSTILE),
+            n_scored: 17,
+            n_missing: 1,
+        }],
         items: vec![missing, item],
         position: "1–2 of 2".to_owned(),
         page_links: PageLinks::default(),
