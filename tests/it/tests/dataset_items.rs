@@ -3,8 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
-use perpend_it::spans::Trace;
-use perpend_it::{TestApp, wait_for};
+use perpend_it::{TestApp, Trace, trace_id, wait_for};
 use perpend_server::client::{Answer, Client};
 use serde_json::{Value, json};
 
@@ -48,7 +47,8 @@ async fn export(client: &Client, dataset: &str, format: &str) -> Vec<u8> {
 
 async fn upload(client: &Client, path: &str, body: impl Into<Vec<u8>>) -> Answer {
     let headers = [("content-type", "application/octet-stream")];
-    client.send(Method::POST, path, &headers, body.into()).await.unwrap()
+    let body: Vec<u8> = body.into();
+    client.send(Method::POST, path, &headers, body).await.unwrap()
 }
 
 /// Uploads a file and waits for the end of its import.
@@ -325,16 +325,16 @@ async fn items_are_made_of_traces_with_a_preview_and_only_once() {
     assert_eq!((&added["counts"]["created"], &added["hasMore"]), (&json!(2), &json!(true)));
     let again = post(&app.client, path, add).await;
     assert_eq!(again["counts"]["unchanged"], 2, "{again}");
-    let ids = [perpend_it::spans::trace_id(1), "nothing".to_owned()];
+    let ids = [trace_id(1), "nothing".to_owned()];
     let mapping = json!({ "input": "$.input.z" });
     let missing = json!({ "traceIds": ids, "mapping": mapping });
     let refused = post(&app.client, path, missing).await;
     assert_eq!(refused["counts"]["invalid"], 2, "{refused}");
-    let whole = json!({ "traceIds": [perpend_it::spans::trace_id(1)] });
+    let whole = json!({ "traceIds": [trace_id(1)] });
     assert_eq!(post(&app.client, path, whole).await["counts"]["created"], 1);
     let made = items(&app.client, "d").await;
     let is_linked = |item: &&Value| item["sourceTraceId"].is_string();
     assert_eq!((made.len(), made.iter().filter(is_linked).count()), (3, 3));
-    let wrong = json!({ "query": "level:LOUD" });
+    let wrong = json!({ "query": "nosuchcolumn:1" });
     assert_eq!(app.client.json(Method::POST, path, &wrong).await.unwrap().status, 400);
 }
