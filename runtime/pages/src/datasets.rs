@@ -8,6 +8,7 @@ pub(super) mod downloads;
 pub(super) mod edit;
 mod examples;
 pub(super) mod from_trace;
+pub(super) mod from_traces;
 pub(super) mod import;
 pub(super) mod item;
 pub(super) mod item_form;

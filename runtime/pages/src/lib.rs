@@ -326,6 +326,11 @@ fn item_routes(routes: &mut Routes<App>) {
     routes.page(BySession, medium, datasets::item_raw::item_medium);
     let from_trace = PageRoute::get("/project/{project}/dataset-items/new", DatasetWrite);
     routes.page(BySession, from_trace, datasets::from_trace::from_trace_page);
+    let several = "/project/{project}/dataset-items/from-traces";
+    let preview = PageRoute::get(several, DatasetWrite);
+    routes.page(BySession, preview, datasets::from_traces::from_traces_page);
+    let add = PageRoute::post(several, DatasetWrite);
+    routes.page(BySession, add, datasets::from_traces::add_traces);
 }
 
 /// Redirects of URLs without a project.

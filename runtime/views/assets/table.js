@@ -167,7 +167,10 @@ function chooseAll() {
 }
 
 function onSubmit(event) {
-  const text = needed();
+  // Another button than *Compare* takes any number of traces.
+  const isOther = event.submitter?.hasAttribute("formaction") ?? false;
+  const isAny = isOther && boxes().some((box) => box.checked);
+  const text = isAny ? null : needed();
   if (text === null) return;
   event.preventDefault();
   tell(true);

@@ -56,6 +56,7 @@ pub use datasets::dataset::{
     SchemaImpactView, ValiditySummary, VersionDifference,
 };
 pub use datasets::editor::JsonEditor;
+pub use datasets::from_traces::{FromTraceLine, FromTracesPage};
 pub use datasets::import::{
     ImportColumnView, ImportLine, ImportPage, ImportRejectLine, ImportSettingsView, ImportStatePage,
 };

@@ -7,7 +7,7 @@ use perpend_it::{TestApp, Trace};
 use perpend_server::client::Answer;
 use serde_json::{Value, json};
 
-use crate::pages::{Visitor, rows};
+use crate::pages::{OURS, Visitor, rows};
 
 /// A visitor of the pages with a client of the API.
 struct DatasetTest {
@@ -365,5 +365,99 @@ async fn an_observation_is_added_to_a_dataset_with_a_mapping_and_its_source() {
     assert!(refused.contains("/q: ") && refused.contains(&kept), "{refused}");
     let missing = format!("{}/dataset-items/new?trace=none", test.visitor.base);
     assert_eq!(test.visitor.client.get(&missing).await.unwrap().status, 404);
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn selected_traces_and_all_of_a_list_are_added_after_a_preview() {
+    let test = DatasetTest::new().await;
+    let path = test.dataset(json!({ "name": "d" })).await;
+    let dataset = path.rsplit('/').next().unwrap();
+    let traces: Vec<Trace> = (1..=3)
+        .map(|n| {
+            Trace::new(n, if n == 3 { "other" } else { "ticket" }).generation("answer", "Yes.")
+        })
+        .collect();
+    for trace in &traces {
+        test.app.ingest(trace).await.unwrap();
+    }
+    let list = test.visitor.page("/traces?q=name%3Aticket").await;
+    assert!(list.contains("/dataset-items/from-traces\"") && list.contains("from-traces?in="));
+    let from = "/dataset-items/from-traces";
+    let chosen = format!("{from}?trace={}&dataset={dataset}&input=$.name&expected=", traces[2].id);
+    let preview = test.visitor.page(&chosen).await;
+    assert!(preview.contains("1 created") && preview.contains("Add 1 trace"), "{preview}");
+    assert_eq!(rows(&test.visitor.page(&path).await), Vec::<String>::new(), "only a preview");
+    let id = traces[2].id.as_str();
+    let fields = [("trace", id), ("dataset", dataset), ("input", "$.name"), ("expected", "")];
+    let sent = test.send(&chosen, from, &fields).await;
+    assert_eq!(location(&test, &sent), path);
+    let all = [
+        ("in", "/traces?q=name%3Aticket"),
+        ("dataset", dataset),
+        ("input", "$.name"),
+        ("expected", ""),
+    ];
+    let sent = test.send(&chosen, from, &all).await;
+    assert_eq!(location(&test, &sent), path);
+    let items = test.get("/api/public/dataset-items?datasetName=d").await;
+    let mut inputs: Vec<&str> = items["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["input"].as_str().unwrap())
+        .collect();
+    inputs.sort_unstable();
+    assert_eq!(inputs, ["other", "ticket", "ticket"]);
+    let wrong = test.visitor.page(&format!("{chosen}&metadata=x")).await;
+    assert!(wrong.contains("JSONPath") && !wrong.contains("Add 1 trace"), "{wrong}");
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn pasted_rows_and_a_file_are_mapped_checked_and_imported() {
+    let test = DatasetTest::new().await;
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let path = test.dataset(json!({ "name": "d", "inputSchema": schema })).await;
+    let import = format!("{path}/import");
+    let empty = test.send(&import, &import, &[("text", " ")]).await;
+    assert_eq!(empty.status, 422, "{}", empty.text());
+    let rows_of_file = "question,answer\n=1+1,2\n\"a, b\",c\n";
+    let sent = test.send(&import, &import, &[("text", rows_of_file)]).await;
+    let state = location(&test, &sent);
+    let page = test.visitor.page(&state).await;
+    assert!(page.contains("question") && page.contains("=1+1"), "{page}");
+    let mapping = [
+        ("column", "question"),
+        ("target", "input"),
+        ("path", "q"),
+        ("type", "text"),
+        ("column", "answer"),
+        ("target", "expectedOutput"),
+        ("path", ""),
+        ("type", "text"),
+        ("act", "import"),
+    ];
+    let sent = test.send(&state, &state, &mapping).await;
+    assert_eq!(location(&test, &sent), state);
+    let base = test.visitor.base.clone();
+    let file = b"id,question\nx,fine\ny,\n";
+    let token = test.visitor.token(&format!("{base}{import}")).await;
+    let body = format!(
+        "--b\r\nContent-Disposition: form-data; name=\"form\"\r\n\r\n{token}\r\n--b\r\n\
+         Content-Disposition: form-data; name=\"file\"; filename=\"q.csv\"\r\n\r\n{}\r\n--b--\r\n",
+        String::from_utf8_lossy(file)
+    );
+    let headers = [("content-type", "multipart/form-data; boundary=b"), OURS];
+    let upload = format!("{base}{import}/file");
+    let client = &test.visitor.client;
+    let forged =
+        client.send(Method::POST, &upload, &headers, body.replacen(&token[..4], "AAAA", 1));
+    assert_eq!(forged.await.unwrap().status, 403);
+    let sent = client.send(Method::POST, &upload, &headers, body).await.unwrap();
+    let page = test.visitor.page(&location(&test, &sent)).await;
+    assert!(page.contains("q.csv") && page.contains("fine"), "{page}");
+    let export = client.get(&format!("{base}{path}/export?format=jsonl")).await.unwrap();
+    assert_eq!(export.status, 200, "{}", export.text());
     test.app.stop().await.unwrap();
 }

@@ -214,6 +214,41 @@ fn stored_item() -> StoredItemView {
     }
 }
 
+fn source(is_chosen: bool) -> ItemSourceView {
+    ItemSourceView {
+        action: "/p/dataset-items/new".to_owned(),
+        hidden_fields: vec![("trace", typed())],
+        origin: text(HOSTILE),
+        origin_href: "/p/traces/t".to_owned(),
+        datasets: vec![("d".to_owned(), text(HOSTILE), true)],
+        paths: vec![("input", "Input", typed(), Some(text(HOSTILE)))],
+        is_chosen,
+    }
+}
+
+#[test]
+fn items_from_traces_are_inert_and_a_dataset_is_chosen_first() {
+    let page = |is_chosen| FromTracesPage {
+        shell: shell(),
+        source: source(is_chosen),
+        fields: vec![("trace", typed())],
+        label: "Add 1 trace".to_owned(),
+        counts: "Would give: 1 invalid.".to_owned(),
+        results: vec![FromTraceLine {
+            id: text(HOSTILE),
+            href: "/p/traces/t".to_owned(),
+            result: "invalid".to_owned(),
+            problems: vec![text(HOSTILE)],
+            input: text(HOSTILE),
+            expected: text(HOSTILE),
+        }],
+        notices: Vec::new(),
+    };
+    assert!(checked(&page(true)).contains("Add 1 trace"));
+    assert!(!checked(&page(false)).contains("Add 1 trace"));
+    checked(&FromTracesPage { notices: vec![text(HOSTILE)], ..page(true) });
+}
+
 #[test]
 fn an_item_is_inert_and_an_earlier_version_can_only_be_restored() {
     let page = |stored: Option<StoredItemView>| ItemPage {
@@ -238,16 +273,7 @@ fn an_item_is_inert_and_an_earlier_version_can_only_be_restored() {
     assert!(html.contains("value=\"restore\"") && !html.contains("value=\"save\""));
     let new = page(None);
     assert!(checked(&new).contains("Add item"));
-    let source = ItemSourceView {
-        action: "/p/dataset-items/new".to_owned(),
-        hidden_fields: vec![("trace", typed())],
-        origin: text(HOSTILE),
-        origin_href: "/p/traces/t".to_owned(),
-        datasets: vec![("d".to_owned(), text(HOSTILE), true)],
-        paths: vec![("input", "Input", typed(), Some(text(HOSTILE)))],
-        is_chosen: false,
-    };
-    let unchosen = ItemPage { source: Some(source), ..new };
+    let unchosen = ItemPage { source: Some(source(false)), ..new };
     assert!(!checked(&unchosen).contains("<textarea"), "a dataset is chosen first");
     checked(&ItemProblemsFragment { editors: vec![editor()] });
 }

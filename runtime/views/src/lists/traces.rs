@@ -46,6 +46,8 @@ pub struct TracesPage {
     pub lines: Vec<TraceLine>,
     /// Whether the user can bookmark traces.
     pub may_mark: bool,
+    /// Whether the user can create items of datasets.
+    pub may_write_datasets: bool,
     /// Position of the page in the list.
     pub pager: Pager,
     /// Progress of the search, if it stopped before the end.
