@@ -301,3 +301,35 @@ async fn a_gate_shows_the_outcome_of_each_requirement_and_earlier_outcomes() {
     assert_eq!(row(&comparison), row(&page));
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn scores_of_different_evaluator_versions_are_warned_about_with_the_difference() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let items = dataset(&app).await;
+    let config = |term: &str| json!({ "terms": [term] });
+    let evaluator = app.evaluator("perpend/text", "contains-any", config("answer")).await.unwrap();
+    app.rule(&evaluator, json!({ "target": "experiment" })).await.unwrap();
+    let first = run(&app, ("first version", 1), &items[..2], 1).await;
+    // Two scores of the application and two of the evaluator.
+    app.scores(4).await.unwrap();
+    let next = json!({
+        "type": "plugin", "plugin": "perpend/text", "evaluator": "contains-any",
+        "config": config("wrong"),
+    });
+    let path = format!("/api/public/v2/evaluators/{evaluator}");
+    let saved = app.client.json(Method::PATCH, &path, &next).await.unwrap();
+    assert_eq!(saved.status, 200, "{}", saved.text());
+    let second = run(&app, ("second version", 2), &items[..2], 1).await;
+    app.scores(8).await.unwrap();
+    let page = visitor.page(&format!("/experiments/compare?runs={first},{second}")).await;
+    assert!(page.contains(">Warnings</h2>"), "{page}");
+    assert!(page.contains("`contains-any` was made by"), "{page}");
+    let of_run = visitor.page(&format!("/experiments/{first}")).await;
+    assert!(of_run.contains("2 scored, 0 missing"), "{of_run}");
+    let list = format!("{}/export/experiments?format=csv", visitor.base);
+    let list = visitor.client.get(&list).await.unwrap();
+    assert!(list.text().starts_with("Id,Run,Dataset"), "{}", list.text());
+    assert_eq!(list.text().lines().count(), 3, "{}", list.text());
+    app.stop().await.unwrap();
+}
