@@ -186,15 +186,10 @@ impl TempDatabase {
     /// As for `each`, and when a step of the schema fails.
     #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
     pub async fn each_migrated() -> Vec<Self> {
-        static SQLITE: OnceCell<Vec<u8>> = OnceCell::const_new();
         static POSTGRES: OnceCell<String> = OnceCell::const_new();
-        let file = SQLITE.get_or_init(async || {
-            let template = Self::sqlite();
-            template.migrate().await;
-            std::fs::read(template.path()).expect("the file is there")
-        });
         let sqlite = Self::sqlite();
-        std::fs::write(sqlite.path(), file.await).expect("the file can be written");
+        std::fs::write(sqlite.path(), Self::migrated_sqlite().await)
+            .expect("the file can be written");
         let mut all = vec![sqlite];
         if let Some(base) = server_url().await {
             let template = POSTGRES.get_or_init(async || {
@@ -208,6 +203,21 @@ impl TempDatabase {
             all.push(Self::copy_of(template.await, base.clone()).await);
         }
         all
+    }
+
+    /// The content of an SQLite file with the newest schema and no rows, migrated once per process.
+    ///
+    /// # Panics
+    /// When a step of the schema fails.
+    #[expect(clippy::expect_used, reason = "a test cannot go on without it")]
+    pub async fn migrated_sqlite() -> &'static [u8] {
+        static FILE: OnceCell<Vec<u8>> = OnceCell::const_new();
+        let file = FILE.get_or_init(async || {
+            let template = Self::sqlite();
+            template.migrate().await;
+            std::fs::read(template.path()).expect("the file is there")
+        });
+        file.await
     }
 
     /// Migrates it to the newest schema, and closes the connections.

@@ -16,6 +16,7 @@ use axum::http::Method;
 use perpend_broker::ComponentFolder;
 use perpend_config::{Config, Sources};
 use perpend_db::Breakpoints;
+use perpend_db::testing::TempDatabase;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_server::client::{Answer, Client};
 use perpend_server::{App, RandomIds, Server, Setup, SystemClock};
@@ -153,6 +154,10 @@ impl TestApp {
     /// When it does not start.
     pub async fn with(settings: &[(&'static str, &str)]) -> anyhow::Result<Self> {
         let data = tempfile::tempdir()?;
+        if settings.iter().all(|(key, _)| *key != "database.url") {
+            let file = data.path().join("perpend.db");
+            std::fs::write(file, TempDatabase::migrated_sqlite().await)?;
+        }
         let clock = TestClock::default();
         let mut app = Self::in_dir(data.path(), settings, clock, Breakpoints::default()).await?;
         app.temporary = Some(data);
