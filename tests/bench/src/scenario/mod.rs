@@ -6,6 +6,7 @@ pub(crate) mod experiment;
 pub(crate) mod growth;
 pub(crate) mod guests;
 pub(crate) mod idle;
+pub(crate) mod imports;
 pub(crate) mod ingest;
 pub(crate) mod judges;
 pub(crate) mod lanes;
