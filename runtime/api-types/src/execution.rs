@@ -59,13 +59,17 @@ pub struct Execution {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     shadow_version: Option<u32>,
-    /// `null` for a session.
+    /// `null` for a session and for a run.
     trace_id: Option<TraceId>,
     observation_id: Option<ObservationId>,
     /// The session, if it is the target; else absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, nullable = false)]
     session_id: Option<SessionId>,
+    /// The run of an experiment, if it is the target; else absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    run_id: Option<String>,
     /// 0, incremented by each rescoring.
     generation: u32,
     state: ExecutionState,
@@ -106,6 +110,7 @@ impl From<&evaluation::Execution> for Execution {
             trace_id: made.target.trace().cloned(),
             observation_id: made.target.observation().cloned(),
             session_id: made.target.session().cloned(),
+            run_id: made.target.run().map(str::to_owned),
             generation: made.generation,
             state: execution.state,
             status: execution.state.into(),
@@ -283,7 +288,7 @@ pub struct LostTargets {
 pub struct Explanation {
     /// The rule.
     pub evaluation_rule_id: RuleId,
-    /// The trace; `null` for session rules.
+    /// The trace; `null` for rules of sessions and runs.
     pub trace_id: Option<TraceId>,
     /// The observation, for observation rules.
     pub observation_id: Option<ObservationId>,
@@ -291,6 +296,10 @@ pub struct Explanation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, nullable = false)]
     pub session_id: Option<SessionId>,
+    /// The run of an experiment, for rules of runs; else absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub run_id: Option<String>,
     /// The decisive check.
     pub step: String,
     /// A human-readable sentence.

@@ -42,10 +42,12 @@ const TARGET: &[Param] = &[
          item to the trace.",
     ),
     param("sessionId", "string", "Id of the session; required for rules of sessions."),
+    param("runId", "string", "Id of the run; required for rules of runs."),
 ];
 const OVER: &[Param] = &[
-    param("traceId", "string", "Id of the trace; either this or `sessionId` is required."),
+    param("traceId", "string", "Id of the trace; this, `sessionId` or `runId` is required."),
     param("sessionId", "string", "Id of the session."),
+    param("runId", "string", "Id of the run of an experiment."),
 ];
 const ONE: &str = "/api/v1/executions/{executionId}";
 const COUNTERS: &[Param] =
@@ -97,9 +99,9 @@ pub(super) fn routes(routes: &mut Routes) {
 }
 
 fn trace_id(params: &Params) -> Result<TraceId, Problem> {
-    let text = params
-        .text("traceId")
-        .ok_or_else(|| Problem::query("traceId", "either traceId or sessionId is required"))?;
+    let text = params.text("traceId").ok_or_else(|| {
+        Problem::query("traceId", "one of traceId, sessionId and runId is required")
+    })?;
     TraceId::new(text).map_err(|error| Problem::query("traceId", error.to_string()))
 }
 
@@ -121,7 +123,13 @@ async fn list_executions(
             return Err(Problem::query("sessionId", message));
         }
         Some(_) => Target::Session(session_id(&params)?),
-        None => Target::Trace(trace_id(&params)?),
+        None => match params.text("runId") {
+            Some(_) if params.text("traceId").is_some() => {
+                return Err(Problem::query("runId", "must be absent with traceId"));
+            }
+            Some(run) => Target::Run(run.to_owned()),
+            None => Target::Trace(trace_id(&params)?),
+        },
     };
     let ledger = &app.store.ledger;
     let rows = ledger.executions_over(&caller.project, &target).await?;
@@ -285,6 +293,17 @@ fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
         (TargetKind::Trace, Some(_)) => {
             return Err(Problem::query("observationId", "must be absent: the rule scores traces"));
         }
+        (TargetKind::Run, _) => {
+            let others = ["traceId", "observationId", "sessionId"];
+            if let Some(other) = others.iter().find(|name| params.text(name).is_some()) {
+                return Err(Problem::query(other, "must be absent: the rule scores runs"));
+            }
+            let run = params.text("runId");
+            let run = run.ok_or_else(|| {
+                Problem::query("runId", "is required: the rule scores runs of experiments")
+            })?;
+            return Ok(Target::Run(run.to_owned()));
+        }
         (TargetKind::Session, _) => {
             let others = ["traceId", "observationId"];
             if let Some(other) = others.iter().find(|name| params.text(name).is_some()) {
@@ -313,6 +332,7 @@ fn explanation_view(
         trace_id: target.trace().cloned(),
         observation_id: target.observation().cloned(),
         session_id: target.session().cloned(),
+        run_id: target.run().map(str::to_owned),
         step: step.name().to_owned(),
         explanation: step.sentence(),
         details: facts(step),

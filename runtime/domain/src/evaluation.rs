@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::budget::Budget;
-use crate::filter::{Column, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, WrittenFilter};
+use crate::filter::{Column, RULE_OBSERVATION, RULE_RUN, RULE_SESSION, RULE_TRACE, WrittenFilter};
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
     SessionId, TraceId,
@@ -203,6 +203,8 @@ named_enum!(
         Experiment = "experiment",
         Trace = "trace",
         Session = "session",
+        /// A whole run of an experiment.
+        Run = "run",
     }
 );
 
@@ -271,6 +273,7 @@ impl TargetKind {
             Self::Observation | Self::Experiment => RULE_OBSERVATION,
             Self::Trace => RULE_TRACE,
             Self::Session => RULE_SESSION,
+            Self::Run => RULE_RUN,
         }
     }
 
@@ -280,13 +283,14 @@ impl TargetKind {
         matches!(self, Self::Observation | Self::Experiment)
     }
 
-    /// Containment level: 0 for observations, 1 for traces, 2 for sessions.
+    /// Containment level: 0 for observations, 1 for traces, 2 for sessions, 3 for runs.
     #[must_use]
     pub const fn size(self) -> u8 {
         match self {
             Self::Observation | Self::Experiment => 0,
             Self::Trace => 1,
             Self::Session => 2,
+            Self::Run => 3,
         }
     }
 
@@ -449,6 +453,8 @@ pub enum Target {
     Trace(TraceId),
     /// All traces of a session.
     Session(SessionId),
+    /// All results of a run of an experiment.
+    Run(String),
 }
 
 impl Target {
@@ -468,6 +474,7 @@ impl Target {
             Self::Observation(..) => TargetKind::Observation,
             Self::Trace(_) => TargetKind::Trace,
             Self::Session(_) => TargetKind::Session,
+            Self::Run(_) => TargetKind::Run,
         }
     }
 
@@ -482,7 +489,7 @@ impl Target {
     pub const fn trace(&self) -> Option<&TraceId> {
         match self {
             Self::Observation(trace, _) | Self::Trace(trace) => Some(trace),
-            Self::Session(_) => None,
+            Self::Session(_) | Self::Run(_) => None,
         }
     }
 
@@ -491,7 +498,7 @@ impl Target {
     pub const fn observation(&self) -> Option<&ObservationId> {
         match self {
             Self::Observation(_, observation) => Some(observation),
-            Self::Trace(_) | Self::Session(_) => None,
+            Self::Trace(_) | Self::Session(_) | Self::Run(_) => None,
         }
     }
 
@@ -500,7 +507,16 @@ impl Target {
     pub const fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Session(session) => Some(session),
-            Self::Observation(..) | Self::Trace(_) => None,
+            Self::Observation(..) | Self::Trace(_) | Self::Run(_) => None,
+        }
+    }
+
+    /// The id of the run that it is.
+    #[must_use]
+    pub fn run(&self) -> Option<&str> {
+        match self {
+            Self::Run(run) => Some(run),
+            Self::Observation(..) | Self::Trace(_) | Self::Session(_) => None,
         }
     }
 
@@ -510,6 +526,7 @@ impl Target {
         match self {
             Self::Observation(trace, _) | Self::Trace(trace) => trace.as_str(),
             Self::Session(session) => session.as_str(),
+            Self::Run(run) => run,
         }
     }
 }
@@ -543,6 +560,8 @@ named_enum!(
         RootEnded = "root_ended",
         Marker = "marker",
         Quiet = "quiet",
+        /// All items of a run have a result.
+        AllItems = "all_items",
         MaxWait = "max_wait",
     }
 );

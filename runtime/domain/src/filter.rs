@@ -13,7 +13,7 @@ mod parse;
 mod to_json;
 
 pub use columns::{
-    Column, ColumnKind, GROUPS, OBSERVATIONS, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE,
+    Column, ColumnKind, GROUPS, OBSERVATIONS, RULE_OBSERVATION, RULE_RUN, RULE_SESSION, RULE_TRACE,
     SCORE_COLUMNS, SCORE_NAMES, SCORES, TRACES, find,
 };
 pub use describe::describe_condition;

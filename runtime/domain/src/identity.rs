@@ -64,6 +64,7 @@ impl<'a> ExecutionKey<'a> {
             target_kind: target.kind().as_str(),
             trace: target.trace().map_or("", |id| id.as_str()),
             observation: target.observation().map_or("", |id| id.as_str()),
+            run: target.run().unwrap_or_default(),
             item: target.session().map_or("", |id| id.as_str()),
             generation,
             ..Self::default()

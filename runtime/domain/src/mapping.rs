@@ -154,6 +154,7 @@ mod tests {
             trace: None,
             observations: &[],
             session: None,
+            run: None,
         };
         let needs = crate::plugin::ItemParts {
             output: true,

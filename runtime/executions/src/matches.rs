@@ -105,6 +105,8 @@ impl TryFrom<WatchRow> for Watch {
     fn try_from(row: WatchRow) -> Result<Self, Error> {
         let target = match (row.session_id.as_str(), row.observation_id.as_str()) {
             ("", "") => Target::Trace(checked("watch", &row.trace_id)?),
+            // The id of a run is in the column of observations, without a trace.
+            ("", id) if row.trace_id.is_empty() => Target::Run(id.to_owned()),
             ("", id) => {
                 Target::Observation(checked("watch", &row.trace_id)?, checked("watch", id)?)
             }
@@ -208,12 +210,17 @@ static INSERT: Sized = Sized::repeatable(|n| {
 });
 const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
 
+/// The observation of a target, or the run that it is.
+pub(super) fn part_of(target: &Target) -> Option<&str> {
+    target.observation().map(|id| id.as_str()).or(target.run())
+}
+
 /// The key columns of a watch.
 fn key_of<'a>(project: &'a ProjectId, target: &'a Target) -> [Arg<'a>; 4] {
     [
         project.as_str().into(),
         target.trace().map_or("", |id| id.as_str()).into(),
-        target.observation().map_or("", |id| id.as_str()).into(),
+        part_of(target).unwrap_or_default().into(),
         target.session().map_or("", |id| id.as_str()).into(),
     ]
 }
@@ -283,7 +290,7 @@ async fn insert(
                 new.assignment_id.as_str().into(),
                 new.evaluator_id.as_str().into(),
                 new.target.trace().map_or("", |id| id.as_str()).into(),
-                new.target.observation().map(|id| id.as_str()).into(),
+                part_of(&new.target).into(),
                 new.target.session().map(|id| id.as_str()).into(),
                 new.shadow.map(i64::from).into(),
                 i64::from(new.generation).into(),

@@ -27,6 +27,9 @@ static AMONG: Sized = Sized::new(|n| {
 });
 const BY_TRACE: &str = " FROM executions WHERE project_id = $1 AND trace_id = $2 ORDER BY seq";
 const BY_SESSION: &str = " FROM executions WHERE project_id = $1 AND session_id = $2 ORDER BY seq";
+const BY_RUN: &str = "
+     FROM executions
+    WHERE project_id = $1 AND trace_id = '' AND observation_id = $2 AND session_id IS NULL ORDER BY seq";
 const DEAD: &str = "
      FROM executions
     WHERE project_id = $1 AND state = 6 AND (finished_at, id) < ($2, $3)
@@ -151,7 +154,21 @@ impl Ledger {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// The executions over the trace of a target and its observations, or over a session itself.
+    /// All executions over a run of an experiment itself, in the order in which they were made.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn run_executions(
+        &self,
+        project: &ProjectId,
+        run: &str,
+    ) -> Result<Vec<Execution>, Error> {
+        let rows: Vec<ExecutionRow> =
+            query(select(BY_RUN)).bind(project.as_str()).bind(run).fetch_all(&self.pool).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// The executions over the trace of a target and its observations, or over a session or a run itself.
     ///
     /// # Errors
     /// When the database fails.
@@ -165,6 +182,7 @@ impl Ledger {
                 self.trace_executions(project, trace).await
             }
             Target::Session(session) => self.session_executions(project, session).await,
+            Target::Run(run) => self.run_executions(project, run).await,
         }
     }
 

@@ -96,6 +96,8 @@ impl TryFrom<ExecutionRow> for Execution {
     fn try_from(row: ExecutionRow) -> Result<Self, Error> {
         let target = match (row.session_id, row.observation_id) {
             (Some(id), None) => Target::Session(checked(WHAT, &id)?),
+            // The id of a run is in the column of observations, without a trace.
+            (None, Some(id)) if row.trace_id.is_empty() => Target::Run(id),
             (None, Some(id)) => {
                 Target::Observation(checked(WHAT, &row.trace_id)?, checked(WHAT, &id)?)
             }

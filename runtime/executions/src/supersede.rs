@@ -13,7 +13,7 @@ use super::row::id_of;
 use crate::Error;
 use perpend_db::{Arg, ColumnType, Tx};
 
-/// A trace or a session and its evaluator. Only these targets are evaluated more than once.
+/// A trace, a session or a run and its evaluator. Only these targets are evaluated more than once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EvaluatedTarget<'f> {
     project: &'f ProjectId,
@@ -23,13 +23,13 @@ struct EvaluatedTarget<'f> {
 }
 
 /// Number of the generation: repetitions after the first evaluation.
-static GENERATION: LazyLock<[String; 2]> = LazyLock::new(|| {
+static GENERATION: LazyLock<[String; 3]> = LazyLock::new(|| {
     OVER.map(|over| {
         format!("SELECT CAST(COALESCE(MAX(generation), 0) AS BIGINT) FROM executions {over}")
     })
 });
 /// The newest successful execution comes first; states 4 and 5 are successful.
-static ALL: LazyLock<[String; 2]> = LazyLock::new(|| {
+static ALL: LazyLock<[String; 3]> = LazyLock::new(|| {
     OVER.map(|over| {
         format!(
             "SELECT id FROM executions {over} \
@@ -37,11 +37,13 @@ static ALL: LazyLock<[String; 2]> = LazyLock::new(|| {
         )
     })
 });
-/// Conditions for a trace and for a session.
-const OVER: [&str; 2] = [
+/// Conditions for a trace, for a session and for a run.
+const OVER: [&str; 3] = [
     "WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4 \
        AND observation_id IS NULL AND session_id IS NULL AND shadow IS NULL",
     "WHERE project_id = $1 AND session_id = $2 AND rule_id = $3 AND evaluator_id = $4 AND shadow IS NULL",
+    "WHERE project_id = $1 AND trace_id = '' AND observation_id = $2 AND rule_id = $3 AND evaluator_id = $4 \
+       AND session_id IS NULL AND shadow IS NULL",
 ];
 const LOCK_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
 /// Base of the advisory locks, so that they do not collide with others of this database.
@@ -53,6 +55,7 @@ impl EvaluatedTarget<'_> {
         match self.target {
             Target::Observation(trace, _) | Target::Trace(trace) => (0, trace.as_str()),
             Target::Session(session) => (1, session.as_str()),
+            Target::Run(run) => (2, run),
         }
     }
 
@@ -96,7 +99,7 @@ pub struct SupersededExecution<'f> {
     pub newest: ExecutionId,
 }
 
-/// The traces and sessions of successful executions that are still under our lease.
+/// The traces, sessions and runs of successful executions that are still under our lease.
 fn judged<'f>(
     finished: &'f [ExecutionEnd<'f>],
     mine: &HashSet<i64>,

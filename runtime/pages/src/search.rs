@@ -409,6 +409,7 @@ impl<'a> Search<'a> {
                     self.trace_href(trace, Some(observation))
                 }
                 Target::Session(session) => href(&self.base, GroupKey::Session, session.as_str()),
+                Target::Run(run) => format!("{}/experiments/{}", self.base, segment(run)),
             };
             hits.push(entry(id.as_str(), "target of an execution", href));
         }

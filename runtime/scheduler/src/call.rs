@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use perpend_domain::evaluation::{AttemptFailure, NoCallReason, OnMissing, Target};
+use perpend_domain::experiment::ExperimentRun;
 use perpend_domain::identity;
 use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::mapping::{Conversation, ItemError, MappingPlan, MappingSubject};
 use perpend_domain::observation::Observation;
+use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
     AttemptRef, CallOrigin, EvaluationCall, FailureClass, Item, Limits, Purpose, ReplyReuse,
 };
@@ -17,7 +19,7 @@ use perpend_domain::trace::Trace;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::catalog::PreparedEvaluator;
-use crate::decide::is_reserved;
+use crate::decide::{RUN_ENVIRONMENT, is_reserved};
 use crate::deps::Inner;
 
 /// Maximum size of the content of a trace that is read for one item.
@@ -33,6 +35,8 @@ pub(crate) struct Loaded {
     trace: Option<Trace>,
     observations: Vec<Observation>,
     session: Option<(Session, Conversation)>,
+    /// A run with its results.
+    run: Option<(ExperimentRun, Payload)>,
 }
 
 /// Result of loading a target.
@@ -58,6 +62,11 @@ impl Loaded {
         Self { observation: Some(own), ..Self::default() }
     }
 
+    /// A run with its results as the input of the item.
+    pub(crate) fn of_run(run: ExperimentRun, results: Payload) -> Self {
+        Self { run: Some((run, results)), ..Self::default() }
+    }
+
     /// Size of inputs and outputs in bytes.
     fn n_bytes(&self) -> usize {
         let parts = self.observation.iter().chain(&self.observations);
@@ -71,6 +80,7 @@ impl Loaded {
             trace: self.trace.as_ref(),
             observations: &self.observations,
             session: self.session.as_ref().map(|(session, conversation)| (session, conversation)),
+            run: self.run.as_ref().map(|(run, results)| (run, results)),
         }
     }
 
@@ -79,7 +89,8 @@ impl Loaded {
         let own = self.observation.as_ref().map(|own| own.environment.as_str());
         let session = self.session.as_ref();
         let of_session = session.map(|(session, _)| session.environment.as_str());
-        of_session.or(of_trace).or(own).unwrap_or_default()
+        let of_run = self.run.as_ref().map(|_| RUN_ENVIRONMENT);
+        of_session.or(of_run).or(of_trace).or(own).unwrap_or_default()
     }
 }
 
@@ -218,6 +229,7 @@ impl Inner {
                 Ok(self.load_trace(project, id, plan).await?.into())
             }
             Target::Session(id) => self.load_session(project, id, plan).await,
+            Target::Run(run) => Ok(self.load_run(project, run).await?.into()),
         }
     }
 
@@ -293,7 +305,7 @@ impl Inner {
             Some(root) => self.load_one(project, id, root).await?,
             None => None,
         };
-        Ok(Some(Loaded { observation, trace: Some(trace), observations, session: None }))
+        Ok(Some(Loaded { observation, trace: Some(trace), observations, ..Loaded::default() }))
     }
 
     /// An observation with its content.

@@ -246,6 +246,12 @@ impl Catalog {
         self.rules.get(project).into_iter().flatten().collect()
     }
 
+    /// Whether a project has rules of runs.
+    pub(crate) fn has_run_rules(&self, project: &ProjectId) -> bool {
+        let mut rules = self.rules.get(project).into_iter().flatten();
+        rules.any(|rule| rule.rule.target == TargetKind::Run)
+    }
+
     /// Whether a project has rules whose targets consist of several observations.
     pub(crate) fn has_whole_rules(&self, project: &ProjectId) -> bool {
         let mut rules = self.rules.get(project).into_iter().flatten();

@@ -5,10 +5,12 @@ use perpend_domain::observation::Observation;
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
 
-const SETTLE_MS: i64 = 10_000;
+/// Also the wait of a run whose items all have a result.
+pub(crate) const SETTLE_MS: i64 = 10_000;
 const MARKER_MS: i64 = 1_000;
 const QUIET_MS: i64 = 180_000;
 const SESSION_QUIET_MS: i64 = 1_800_000;
+const RUN_QUIET_MS: i64 = 60_000;
 const MAX_WAIT_MS: i64 = 3_600_000;
 
 /// When and why a target is complete, unless more data arrives.
@@ -22,7 +24,8 @@ pub struct Completion {
 
 /// When a trace or session, with a wait that started at `began_at`, is complete for a rule with this timing:
 /// the earliest of all conditions. A conversation may last for days, so a session is complete when it is
-/// quiet, and after the maximum wait only if the rule sets one.
+/// quiet, and after the maximum wait only if the rule sets one; so is a run, unless its items all have a
+/// result.
 #[must_use]
 pub fn completion(
     kind: TargetKind,
@@ -33,9 +36,15 @@ pub fn completion(
     let way =
         |from: Timestamp, ms: i64, reason| Completion { at: from.plus_millis(ms.max(0)), reason };
     let last = progress.last_seen;
-    if kind == TargetKind::Session {
-        let quiet = timing.quiet_ms.unwrap_or(SESSION_QUIET_MS);
-        let quiet = way(last, quiet, CompletionReason::Quiet);
+    if matches!(kind, TargetKind::Session | TargetKind::Run) {
+        let settle = timing.settle_ms.unwrap_or(SETTLE_MS);
+        let quiet = match kind {
+            TargetKind::Run if progress.has_marker => way(last, settle, CompletionReason::AllItems),
+            TargetKind::Run => {
+                way(last, timing.quiet_ms.unwrap_or(RUN_QUIET_MS), CompletionReason::Quiet)
+            }
+            _ => way(last, timing.quiet_ms.unwrap_or(SESSION_QUIET_MS), CompletionReason::Quiet),
+        };
         let longest = timing.max_wait_ms;
         let longest = longest.map(|ms| way(began_at, ms, CompletionReason::MaxWait));
         return longest.filter(|longest| longest.at < quiet.at).unwrap_or(quiet);

@@ -22,6 +22,9 @@ const RESERVED_ALIASES: [&str; 2] = ["llm-as-a-judge", "code-eval"];
 /// Environments of server-side experiments, which users start explicitly.
 const OPEN: [&str; 2] = [RUN_ENVIRONMENT, "langfuse-prompt-experiment"];
 
+/// The environment of runs and their scores.
+pub(crate) const RUN_ENVIRONMENT: &str = "default";
+
 /// The column that marks the root of an experiment item.
 const ITEM_ROOT: &str = "isExperimentItemRootSpan";
 
@@ -178,7 +181,7 @@ pub struct CompleteTarget<'a> {
     pub row: &'a dyn Row,
     /// When and why it became complete.
     pub completion: Completion,
-    /// Observations of the whole trace or session; 1 for an observation.
+    /// Observations of the whole trace or session, results of a run; 1 for an observation.
     pub n_observations: u32,
     /// Time of its last change.
     pub last_seen: Timestamp,
@@ -343,7 +346,7 @@ fn n_late(newest: &Execution, complete: &CompleteTarget<'_>) -> u32 {
     let more = complete.n_observations.saturating_sub(newest.made.n_observations);
     let is_changed = newest.created_at < complete.last_seen;
     match complete.target {
-        Target::Session(_) => more.max(u32::from(is_changed)),
+        Target::Session(_) | Target::Run(_) => more.max(u32::from(is_changed)),
         Target::Observation(..) | Target::Trace(_) => more,
     }
 }

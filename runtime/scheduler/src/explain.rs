@@ -116,6 +116,7 @@ impl ExplanationStep {
                     TargetKind::Experiment => "experiment item",
                     TargetKind::Trace => "trace",
                     TargetKind::Session => "session",
+                    TargetKind::Run => "run",
                 }
             ),
             Self::Taken { assignments, is_audit, held, changed_at, .. } => {
@@ -211,7 +212,7 @@ impl Scheduler {
         };
         match target {
             Target::Observation(trace, id) => self.of_observation(&context, trace, id).await,
-            Target::Trace(_) | Target::Session(_) => self.of_whole(&context).await,
+            Target::Trace(_) | Target::Session(_) | Target::Run(_) => self.of_whole(&context).await,
         }
     }
 

@@ -40,6 +40,7 @@ mod reasons;
 mod recent_outcomes;
 mod retry;
 mod rule_dependencies;
+mod runs;
 mod score_triggers;
 mod scores;
 mod target;

@@ -50,11 +50,18 @@ impl Inner {
         for (project, traces) in linked(touched) {
             let mut rules = pass.catalog.observation_rules(project);
             rules.retain(|rule| rule.reads_experiment);
-            if rules.is_empty() {
+            let has_run_rules = pass.catalog.has_run_rules(project);
+            if rules.is_empty() && !has_run_rules {
                 continue;
             }
             let ids: Vec<TraceId> = traces.keys().map(|id| (*id).clone()).collect();
             let items = store.telemetry.linked_items(project, &ids).await?;
+            if has_run_rules {
+                for item in &items {
+                    let linked_at = traces.get(&item.trace_id).copied().unwrap_or(pass.now);
+                    pass.note_run(project, &item.run_id, linked_at);
+                }
+            }
             let keys: BTreeSet<ObservationKey> =
                 items.into_iter().map(|item| (item.trace_id, item.observation_id)).collect();
             for (trace, id) in keys {

@@ -45,6 +45,8 @@ pub(crate) struct Pass<'p> {
     counts: HashMap<(ProjectId, RuleId, &'static str), u64>,
     /// Executions in the batch: a target may change while its watch is due.
     planned: HashSet<ExecutionId>,
+    /// Runs with a new result, with the time of the last one.
+    pub(crate) runs: BTreeMap<(ProjectId, String), Timestamp>,
 }
 
 /// An observation to decide: it has changed, or its watch is due.
@@ -140,10 +142,12 @@ impl Inner {
             batch: MatchBatch::default(),
             counts: HashMap::new(),
             planned: HashSet::new(),
+            runs: BTreeMap::new(),
         };
         self.match_touched(&mut pass, &touched).await?;
         self.match_scored(&mut pass, &touched).await?;
         self.match_linked(&mut pass, &touched).await?;
+        pass.watch_runs();
         // A change replaces the watch.
         let replaced = pass.watched();
         watches.retain(|watch| !replaced.contains(&key(watch)));
@@ -163,7 +167,9 @@ impl Inner {
         for row in touched {
             let at = row.received_at;
             let catalog = pass.catalog;
-            if !catalog.observation_rules(&row.project).is_empty() {
+            if !catalog.observation_rules(&row.project).is_empty()
+                || catalog.has_run_rules(&row.project)
+            {
                 let changes = observations.entry(&row.project).or_default();
                 for key in &row.observations {
                     let (since, watch) = (at, None);
@@ -202,7 +208,8 @@ impl Inner {
         let reads_content = rules.iter().any(|rule| rule.reads_content);
         let keys: Vec<_> = changes.keys().cloned().collect();
         let mut found = self.for_filters(project, &keys, reads_content).await?;
-        if rules.iter().any(|rule| rule.reads_experiment) {
+        let has_run_rules = pass.catalog.has_run_rules(project);
+        if has_run_rules || rules.iter().any(|rule| rule.reads_experiment) {
             self.attach_links(project, found.iter_mut().collect()).await?;
         }
         let traces = self.of_traces(project, &rules, &found).await?;
@@ -211,6 +218,12 @@ impl Inner {
             let Some(change) = changes.get(&key) else {
                 continue;
             };
+            if has_run_rules && change.watch.is_none() {
+                pass.note_result(project, observation, change.at);
+            }
+            if rules.is_empty() {
+                continue;
+            }
             let of_trace = traces.get(&observation.trace_id);
             let progress = of_trace.and_then(|of_trace| of_trace.progress.as_ref());
             if let Some(from) = progress.and_then(|progress| progress.root_ended_at)
@@ -292,7 +305,9 @@ impl Inner {
                     let changes = observations.entry(&watch.project).or_default();
                     changes.insert((trace.clone(), observation.clone()), change);
                 }
-                Target::Trace(_) | Target::Session(_) => self.match_whole(pass, watch).await?,
+                Target::Trace(_) | Target::Session(_) | Target::Run(_) => {
+                    self.match_whole(pass, watch).await?;
+                }
             }
         }
         for (project, changes) in observations {

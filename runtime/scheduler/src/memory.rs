@@ -37,7 +37,7 @@ const N_COPIES_PARSED: usize = 24;
 const N_COPIES_ITEM: usize = 2;
 /// Overhead of an item in addition to its texts.
 const ITEM_BYTES: usize = 4 << 10;
-/// Estimate for a session. Its parsed conversation may have 64 MiB; most have little.
+/// Estimate for a session or a run. The parsed conversation of a session may have 64 MiB; most have little.
 const SESSION_BYTES: usize = 8 << 20;
 /// Content of observations that is read at a time if only the metadata is kept.
 const FILTER_BYTES: usize = 8 << 20;
@@ -83,7 +83,7 @@ impl<'b> TargetUses<'b> {
 
     /// One unit if the items are small enough, else one unit per item.
     fn into_units(self, content_bytes: usize) -> Vec<TargetUnit> {
-        let is_parsed = !is_session(self.target) && self.any(MappingPlan::parses);
+        let is_parsed = !is_estimated(self.target) && self.any(MappingPlan::parses);
         let read_bytes = read_bytes(content_bytes, is_parsed);
         let of_item = ITEM_BYTES.saturating_add(N_COPIES_ITEM.saturating_mul(content_bytes));
         let further = of_item.saturating_mul(self.by_item.len().saturating_sub(1));
@@ -203,7 +203,7 @@ impl Inner {
         let telemetry = &self.deps.store.telemetry;
         let key = |uses: &TargetUses<'_>| match uses.target {
             Target::Observation(trace, id) => Some((trace.clone(), id.clone())),
-            Target::Trace(_) | Target::Session(_) => None,
+            Target::Trace(_) | Target::Session(_) | Target::Run(_) => None,
         };
         let keys: Vec<ObservationKey> = all.iter().filter_map(key).collect();
         let sizes = telemetry.content_sizes(project, &keys).await?;
@@ -219,7 +219,7 @@ impl Inner {
                     let is_whole = uses.any(MappingPlan::reads_observations);
                     self.trace_bytes(project, id, is_whole).await?
                 }
-                Target::Session(_) => SESSION_BYTES / N_COPIES,
+                Target::Session(_) | Target::Run(_) => SESSION_BYTES / N_COPIES,
             };
             units.extend(uses.into_units(content_bytes));
         }
@@ -275,7 +275,7 @@ impl Inner {
                 let is_whole = reads(MappingPlan::reads_observations);
                 self.trace_bytes(project, id, is_whole).await?
             }
-            Target::Session(_) => return Ok(SESSION_BYTES),
+            Target::Session(_) | Target::Run(_) => return Ok(SESSION_BYTES),
         };
         Ok(read_bytes(content_bytes, reads(MappingPlan::parses)))
     }
@@ -328,8 +328,9 @@ impl Inner {
     }
 }
 
-const fn is_session(target: &Target) -> bool {
-    matches!(target, Target::Session(_))
+/// Whether the memory of the target is estimated rather than computed from its content.
+const fn is_estimated(target: &Target) -> bool {
+    matches!(target, Target::Session(_) | Target::Run(_))
 }
 
 #[cfg(test)]

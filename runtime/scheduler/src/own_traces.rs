@@ -42,6 +42,7 @@ pub(crate) fn root(
     root.environment = OWN_ENVIRONMENT.to_owned();
     let target = match &made.target {
         Target::Session(session) => json!({ "sessionId": session }),
+        Target::Run(run) => json!({ "runId": run }),
         other => json!({ "traceId": other.trace(), "observationId": other.observation() }),
     };
     root.content.input = Some(Payload::Json(target.to_string()));

@@ -160,6 +160,8 @@ impl Scheduler {
             }
             TargetKind::Trace => inner.preview_traces(project, &rule, &mut found).await?,
             TargetKind::Session => inner.preview_sessions(project, &rule, &mut found).await?,
+            // Runs are few, and their evaluation needs no estimate.
+            TargetKind::Run => {}
         }
         // The memory for reading is charged to the memory of evaluations.
         let preview = Box::pin(inner.preview_of(project, &rule, found));

@@ -88,6 +88,8 @@ impl Inner {
                 let last_seen = match &target {
                     Target::Observation(trace, _) | Target::Trace(trace) => seen.get(trace),
                     Target::Session(session) => seen_sessions.get(session),
+                    // Filters of runs read no scores.
+                    Target::Run(_) => None,
                 };
                 let Some(last_seen) = last_seen else {
                     continue;

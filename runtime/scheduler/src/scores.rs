@@ -56,6 +56,7 @@ pub(crate) fn scores(
         let chosen = chosen.and_then(|id| ObservationId::new(id).ok());
         let subject = match (&made.target, chosen) {
             (Target::Session(session), _) => Subject::Session(session.to_string()),
+            (Target::Run(run), _) => Subject::Experiment(run.clone()),
             (Target::Observation(trace, _) | Target::Trace(trace), Some(chosen)) => {
                 Subject::Observation(trace.clone(), chosen)
             }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use perpend_domain::evaluation::CompletionReason;
+use perpend_domain::experiment::ExperimentRun;
 use perpend_domain::filter::{Cell, Row, SCORE_NAMES};
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::score::{NewScore, ScoreValue};
@@ -137,6 +138,16 @@ impl Row for SessionRow<'_> {
             "totalTokens" => Cell::Number(session.total_tokens as f64),
             _ => scores_cell(column, self.scores),
         }
+    }
+}
+
+/// A run of an experiment.
+#[derive(Clone, Copy)]
+pub(crate) struct RunRow<'a>(pub(crate) &'a ExperimentRun);
+
+impl Row for RunRow<'_> {
+    fn cell(&self, column: &'static str) -> Cell<'_> {
+        self.0.cell(column)
     }
 }
 

@@ -50,7 +50,7 @@ impl TargetReads {
     fn of(target: &Target, assignment: &PreparedAssignment) -> Self {
         let plan = assignment.plan.as_ref();
         match (target, plan) {
-            (Target::Observation(..), _) | (_, Err(_)) => Self::default(),
+            (Target::Observation(..) | Target::Run(_), _) | (_, Err(_)) => Self::default(),
             (Target::Trace(_), Ok(plan)) => {
                 Self { observations: plan.reads_observations(), ..Self::default() }
             }
@@ -111,7 +111,7 @@ impl Inner {
         };
         let key = |each: &Execution| match &each.made.target {
             Target::Observation(trace, id) => Some((trace.clone(), id.clone())),
-            Target::Trace(_) | Target::Session(_) => None,
+            Target::Trace(_) | Target::Session(_) | Target::Run(_) => None,
         };
         let mut keys: Vec<_> = leased().filter_map(key).collect();
         keys.sort_unstable();
@@ -144,7 +144,7 @@ impl Inner {
                 let own = targets.observations.remove(&(trace.clone(), id.clone()));
                 own.map(Loaded::of_observation).into()
             }
-            Target::Trace(_) | Target::Session(_) => {
+            Target::Trace(_) | Target::Session(_) | Target::Run(_) => {
                 self.load_target(&execution.project, target, &assignment.plan).await?
             }
         };

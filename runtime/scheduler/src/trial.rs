@@ -167,10 +167,12 @@ impl Scheduler {
         let of_observations = plan_of(mapping, TargetKind::Observation);
         let of_traces = plan_of(mapping, TargetKind::Trace);
         let of_sessions = plan_of(mapping, TargetKind::Session);
+        let of_runs = plan_of(mapping, TargetKind::Run);
         let plan = |target: &Target| match target {
             Target::Observation(..) => &of_observations,
             Target::Trace(_) => &of_traces,
             Target::Session(_) => &of_sessions,
+            Target::Run(_) => &of_runs,
         };
         let now = inner.deps.clock.now();
         // Reserved before anything is read, for everything that is kept until the end.

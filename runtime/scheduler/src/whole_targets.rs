@@ -1,9 +1,10 @@
-//! Rules of whole traces and sessions: when they examine a target, and which data they read.
+//! Rules of whole traces, sessions and runs: when they examine a target, and which data they read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use perpend_domain::evaluation::{Execution, Target, TargetKind};
+use perpend_domain::experiment::ExperimentRun;
 use perpend_domain::filter::Row;
 use perpend_domain::ids::{ProjectId, SessionId, TraceId};
 use perpend_domain::score::NewScore;
@@ -15,16 +16,17 @@ use perpend_executions::{NewWatch, Watch};
 
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion};
-use crate::decide::{CompleteTarget, Refusal};
+use crate::decide::{CompleteTarget, RUN_ENVIRONMENT, Refusal};
 use crate::deps::{Error, Inner};
 use crate::matcher::{Pass, earliest, of_rule};
 use crate::rule_dependencies::{OpenRules, is_open, next_poll};
-use crate::target::{SessionRow, TraceRow};
+use crate::target::{RunRow, SessionRow, TraceRow};
 
-/// A trace or a session to be decided, with its scores.
+/// A trace or a session to be decided, with its scores, or a run.
 pub(crate) enum WholeTarget {
     Trace(Box<Trace>, Vec<NewScore>),
     Session(Box<Session>, Vec<NewScore>),
+    Run(Box<ExperimentRun>),
 }
 
 impl WholeTarget {
@@ -35,6 +37,7 @@ impl WholeTarget {
                 Box::new(TraceRow { trace, completion: Some(completion.reason), scores })
             }
             Self::Session(session, scores) => Box::new(SessionRow { session, scores }),
+            Self::Run(run) => Box::new(RunRow(run)),
         }
     }
 
@@ -52,6 +55,7 @@ impl WholeTarget {
             environment: match self {
                 Self::Trace(trace, _) => &trace.environment,
                 Self::Session(session, _) => &session.environment,
+                Self::Run(_) => RUN_ENVIRONMENT,
             },
             row,
             completion,
@@ -120,10 +124,10 @@ fn readiness(
 /// The latest time at which a waiting target is examined: an execution that ends wakes its trace, but not the
 /// session.
 fn latest_poll(now: Timestamp, target: &Target) -> Timestamp {
-    /// For a session, milliseconds.
+    /// For a session or a run, milliseconds.
     const LONGEST_MS: i64 = 30_000;
     match target {
-        Target::Session(_) => now.plus_millis(LONGEST_MS),
+        Target::Session(_) | Target::Run(_) => now.plus_millis(LONGEST_MS),
         Target::Observation(..) | Target::Trace(_) => NewWatch::NEVER,
     }
 }
@@ -266,6 +270,7 @@ impl Inner {
                 let found = telemetry.session_progress(project, std::slice::from_ref(id));
                 found.await?.pop().map(|(_, progress)| progress)
             }
+            Target::Run(run) => self.run_progress(project, run).await?,
             Target::Observation(..) => None,
         })
     }
@@ -302,6 +307,10 @@ impl Inner {
                     }
                 }
             }
+            Target::Run(run) => {
+                let run = telemetry.experiment_run(project, run).await?;
+                run.map(|run| WholeTarget::Run(Box::new(run)))
+            }
             Target::Observation(..) => None,
         })
     }
@@ -335,7 +344,8 @@ impl Inner {
         Ok(open)
     }
 
-    /// The traces of a target: the trace itself, the trace of an observation, or the traces of a session.
+    /// The traces of a target: the trace itself, the trace of an observation, or the traces of a session or a
+    /// run.
     pub(crate) async fn traces_of(
         &self,
         project: &ProjectId,
@@ -347,6 +357,7 @@ impl Inner {
                 let telemetry = &self.deps.store.telemetry;
                 telemetry.session_trace_ids(project, session).await
             }
+            Target::Run(run) => self.deps.store.telemetry.run_trace_ids(project, run).await,
         }
     }
 }

@@ -1,20 +1,22 @@
 //! Runs of experiments together with the items of their datasets.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use perpend_domain::dataset::as_of;
 use perpend_domain::experiment::{ExpectedScores, ExperimentRun, RunResults};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::time::Timestamp;
+use perpend_domain::plugin::Digest;
 
 use crate::Store;
 use perpend_db::Error;
 
-/// The version of the dataset that a run used: the newest version that its results name, or else the state
-/// when the run was created.
-fn dataset_version(results: &RunResults) -> Timestamp {
-    let versions = results.items.iter().filter_map(|item| item.item_version);
-    versions.max().unwrap_or_else(|| as_of(results.run.created_at))
+/// Items with the digests of their expected outputs.
+type ExpectedOutputs = Vec<(String, Option<Digest>)>;
+
+/// Number of results whose item is one of these.
+fn n_covered(results: &RunResults, items: &[(String, Option<Digest>)]) -> usize {
+    let ids: HashSet<&str> = items.iter().map(|(id, _)| id.as_str()).collect();
+    results.items.iter().filter(|result| ids.contains(result.item_id.as_str())).count()
 }
 
 impl Store {
@@ -36,8 +38,7 @@ impl Store {
         };
         let dataset = self.catalog.dataset_by_id(project, &dataset_id).await?;
         results.run.dataset_name = dataset.map(|stored| stored.dataset.name);
-        let at = dataset_version(&results);
-        let expected = self.catalog.expected_outputs(project, &dataset_id, at).await?;
+        let expected = self.expected_outputs(project, &dataset_id, &results).await?;
         let by_id: HashMap<&str, _> =
             expected.iter().map(|(id, digest)| (id.as_str(), *digest)).collect();
         for item in results.items.iter_mut().filter(|item| item.expected_output.is_none()) {
@@ -52,6 +53,34 @@ impl Store {
             });
         }
         Ok(Some(results))
+    }
+
+    /// The items of the dataset in the version that the run used: the newest version that its results name, or
+    /// else the state when the run was created.
+    async fn expected_outputs(
+        &self,
+        project: &ProjectId,
+        dataset_id: &str,
+        results: &RunResults,
+    ) -> Result<ExpectedOutputs, Error> {
+        let catalog = &self.catalog;
+        let versions = results.items.iter().filter_map(|item| item.item_version);
+        if let Some(newest) = versions.max() {
+            return catalog.expected_outputs(project, dataset_id, newest).await;
+        }
+        let created_at = as_of(results.run.created_at);
+        let expected = catalog.expected_outputs(project, dataset_id, created_at).await?;
+        let n_expected = n_covered(results, &expected);
+        if n_expected == results.items.len() {
+            return Ok(expected);
+        }
+        // The clock of the client may be behind: by it, items did not exist when the run began.
+        let times = self.telemetry.run_times(project, &results.run.id).await?;
+        let Some((_, last_seen)) = times.filter(|(_, last_seen)| created_at < *last_seen) else {
+            return Ok(expected);
+        };
+        let later = catalog.expected_outputs(project, dataset_id, last_seen).await?;
+        Ok(if n_expected < n_covered(results, &later) { later } else { expected })
     }
 
     /// The scores that the rules of the project give to each item of the run.

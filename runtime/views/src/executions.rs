@@ -85,6 +85,9 @@ fn target(target: &Target, base: &str) -> (&'static str, Text, String) {
             let id = id.as_str();
             ("session", Text::from(id), href(base, GroupKey::Session, id))
         }
+        Target::Run(id) => {
+            ("run", Text::from(id.as_str()), format!("{base}/experiments/{}", segment(id)))
+        }
     }
 }
 

@@ -225,7 +225,7 @@ async fn list_rules(
     let paging = page::paging(&params)?;
     // Clients of this API cannot parse rules of sessions.
     let mut all = all_rules(&app, &caller.project).await?;
-    all.retain(|rule| rule.target != TargetKind::Session);
+    all.retain(|rule| !matches!(rule.target, TargetKind::Session | TargetKind::Run));
     let found = cut(all, paging);
     let all = all_evaluators(&app, &caller.project).await?;
     let view = |rule: &Rule| by_name(&all, rule);

@@ -1,8 +1,10 @@
 //! The account of a run: each item that was expected and each result that came, by outcome (evaluation.md 5.1).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{ExperimentRun, ItemResult, RunResults};
 use crate::evaluation::{Rule, TargetKind};
@@ -26,8 +28,13 @@ impl Row for ExperimentRun {
     fn cell(&self, column: &'static str) -> Cell<'_> {
         match column {
             "experimentId" => Cell::text(Some(&self.id)),
+            "name" => Cell::text(Some(&self.name)),
             "datasetId" => Cell::text(self.dataset_id.as_deref()),
             "isExperimentItemRootSpan" => Cell::Bool(true),
+            "metadata" => match &self.metadata {
+                Value::Object(members) => Cell::Object(Cow::Borrowed(members)),
+                _ => Cell::Null,
+            },
             _ => Cell::Null,
         }
     }

@@ -237,6 +237,14 @@ pub static RULE_SESSION: &[Column] = &[
     NAMES,
 ];
 
+/// Columns of runs of experiments for rules.
+pub static RULE_RUN: &[Column] = &[
+    EXPERIMENT,
+    Column::new("name", Options).aka(&["experimentName", "Experiment Name"]),
+    Column::new("datasetId", Options).aka(&["experimentDatasetId", "Dataset"]),
+    METADATA,
+];
+
 /// Columns of traces for lists. `text` is its id, name, input and output, and those of each of its observations.
 pub static TRACES: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),

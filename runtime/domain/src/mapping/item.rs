@@ -8,6 +8,7 @@ use super::{
     SourcePart, extract, open,
 };
 use crate::evaluation::Mapping;
+use crate::experiment::ExperimentRun;
 use crate::observation::{Observation, ObservationKind};
 use crate::payload::Payload;
 use crate::plugin::{Item, ItemParts, TraceRef};
@@ -33,6 +34,8 @@ pub struct MappingSubject<'a> {
     pub observations: &'a [Observation],
     /// The target session with its conversation; empty if [`MappingPlan::reads_conversation`] is false.
     pub session: Option<(&'a Session, &'a Conversation)>,
+    /// The target run with its results, which are the input of the item.
+    pub run: Option<(&'a ExperimentRun, &'a Payload)>,
 }
 
 /// The reason why no item can be built from a target.
@@ -255,6 +258,11 @@ pub(super) fn metadata_text(
 impl MappingSubject<'_> {
     /// Adds the id and the references, which do not depend on the mapping.
     fn named(&self, mut item: Item, needs: ItemParts) -> Item {
+        if let Some((run, _)) = self.run {
+            item.id.clone_from(&run.id);
+            item.run = needs.trace.then(|| run.id.clone());
+            return item;
+        }
         if let Some((session, _)) = self.session {
             let id = session.id.as_str();
             item.id = id.to_owned();
@@ -275,6 +283,15 @@ impl MappingSubject<'_> {
     }
 
     fn stored_parts(&self, needs: ItemParts) -> Item {
+        if let Some((run, results)) = self.run {
+            let metadata = Some(&run.metadata).filter(|value| needs.metadata && !value.is_null());
+            let item = Item {
+                input: needs.input.then(|| results.clone()),
+                metadata: metadata_text(metadata.cloned(), Map::new()),
+                ..Item::default()
+            };
+            return self.named(item, needs);
+        }
         if let Some((session, conversation)) = self.session {
             let messages = conversation.value(false).filter(|_| needs.output);
             let metadata = Some(&session.metadata).filter(|_| needs.metadata);

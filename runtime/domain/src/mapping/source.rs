@@ -87,6 +87,11 @@ pub enum SelectorIndex {
 impl MappingSource {
     /// Parses a source for a kind of target. The error is a human-readable message.
     pub(super) fn parse(raw: &str, target: TargetKind) -> Result<Self, String> {
+        if target == TargetKind::Run {
+            return Err(format!(
+                "a rule of runs has no mapping: its evaluators get the results of the run; got `{raw}`"
+            ));
+        }
         if target == TargetKind::Session {
             return match raw {
                 "session.thread" => Ok(Self::SessionThread { without_system: false }),
@@ -149,6 +154,7 @@ fn refused(raw: &str, target: TargetKind) -> String {
              trace.thread_without_system, observation:<selector>.<part>"
         }
         TargetKind::Session => "session.thread, session.thread_without_system, session.metadata",
+        TargetKind::Run => "none",
     };
     format!("source of target {target} must be one of {allowed}; got `{raw}`")
 }

@@ -21,6 +21,7 @@ pub(crate) async fn scores_about(
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     Ok(match target {
         Target::Session(id) => telemetry.scores_of_session(project, id).await?,
+        Target::Run(id) => telemetry.scores_of_run(project, id).await?,
         Target::Trace(trace) => telemetry.scores_about(project, trace, None).await?,
         Target::Observation(trace, id) => telemetry.scores_about(project, trace, Some(id)).await?,
     })

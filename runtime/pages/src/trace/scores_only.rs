@@ -59,6 +59,8 @@ async fn scores_page(
             query.session_ids.push(id.to_string());
             (Section::Sessions, id.as_str())
         }
+        // A run has a page of its own.
+        Target::Run(_) => return Ok(None),
         Target::Trace(id) | Target::Observation(id, _) => {
             query.trace_ids.push(id.clone());
             (Section::Traces, id.as_str())

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use perpend_catalog::datasets::ItemVersion;
 use perpend_domain::dataset::{Dataset, DatasetItem, ItemPatch, run_id};
-use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
+use perpend_domain::evaluation::{CompletionReason, Execution, Rule, Target, TargetKind};
 use perpend_domain::observation::{ExperimentLink, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::Item;
@@ -317,6 +317,80 @@ async fn a_link_to_a_trace_that_never_comes_makes_no_execution() {
         assert_eq!(world.counts(&rule).await, BTreeMap::new());
         let explained = scheduler.explain(&world.project, &rule, &target(&generation(1, 1))).await;
         assert_eq!(explained.unwrap().step, ExplanationStep::NoSuchTarget);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_of_runs_scores_a_run_once_all_items_have_a_result() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let dataset = world.dataset("d").await;
+        world.item(&dataset, None, "right").await;
+        world.clock.advance(1_000);
+        let rule = world.rule("runs", TargetKind::Run, |_| {}).await;
+        let (items, evaluate) = recorder();
+        let scheduler = world.scheduler(evaluate);
+        let root = generation(1, 1);
+        world.link(&dataset, &root, true).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(1_000);
+        world.ingest(vec![root]).await;
+        let run = run_id(&world.project, &dataset.id, "run");
+        let target = Target::Run(run.clone());
+        for (wait_ms, n_scores) in [(0, 0), (9_999, 0), (1, 1), (100_000, 1)] {
+            world.clock.advance(wait_ms);
+            scheduler.run_until_idle().await.unwrap();
+            assert_eq!(world.scores().await.len(), n_scores, "after {wait_ms}");
+        }
+        let scores = world.scores().await;
+        assert_eq!(scores[0].written.subject, Subject::Experiment(run.clone()));
+        let recorded = items.lock().unwrap().clone();
+        assert_eq!(recorded.len(), 1);
+        let input: Value = recorded[0].input.as_ref().unwrap().to_value();
+        assert_eq!(
+            input["items"],
+            json!([{
+                "id": "i", "repetition": 0, "scores": {}, "input": "question", "output": "an answer",
+                "expectedOutput": "right", "metadata": { "hard": true },
+            }])
+        );
+        let explained = scheduler.explain(&world.project, &rule, &target).await.unwrap();
+        assert!(matches!(explained.step, ExplanationStep::Taken { .. }), "{:?}", explained.step);
+        let made = world.store.ledger.run_executions(&world.project, &run).await.unwrap();
+        assert_eq!(made[0].made.completion, CompletionReason::AllItems);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_of_runs_scores_a_run_with_missing_items_when_it_is_quiet() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let dataset = world.dataset("d").await;
+        world.item(&dataset, None, "right").await;
+        world.clock.advance(1_000);
+        world.rule("runs", TargetKind::Run, |_| {}).await;
+        let scheduler = world.scheduler(FakeEvaluate::new(|_, _| Ok(1.0)));
+        let run = run_id(&world.project, &dataset.id, "run");
+        let mut item = generation(1, 1);
+        let start = world.clock.now();
+        (item.start, item.end) = (start, Some(start.plus_millis(5)));
+        item.experiment = Some(Box::new(ExperimentLink {
+            id: Some(run.clone()),
+            dataset_id: Some(dataset.id.clone()),
+            item_id: Some("another".to_owned()),
+            item_root_observation_id: Some(item.id.to_string()),
+            ..ExperimentLink::default()
+        }));
+        world.ingest(vec![item]).await;
+        for (wait_ms, n_scores) in [(0, 0), (59_999, 0), (1, 1)] {
+            world.clock.advance(wait_ms);
+            scheduler.run_until_idle().await.unwrap();
+            assert_eq!(world.scores().await.len(), n_scores, "after {wait_ms}");
+        }
+        let made = world.store.ledger.run_executions(&world.project, &run).await.unwrap();
+        assert_eq!(made[0].made.completion, CompletionReason::Quiet);
     })
     .await;
 }

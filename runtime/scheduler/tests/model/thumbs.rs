@@ -29,6 +29,7 @@ impl History<'_> {
             Target::Observation(trace, id) => Subject::Observation(trace.clone(), id.clone()),
             Target::Trace(trace) => Subject::Trace(trace.clone()),
             Target::Session(session) => Subject::Session(session.to_string()),
+            Target::Run(run) => Subject::Experiment(run.clone()),
         };
         let id = format!("thumb {}", self.log.len());
         self.world.thumb(&id, subject).await;

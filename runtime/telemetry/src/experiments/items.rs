@@ -17,6 +17,14 @@ pub(super) const ROOT_OF_TRACE: &str = "(SELECT root.id FROM observations root
      WHERE root.trace = t.number AND root.is_root = 1 AND root.id <> 't-' || t.trace_id
      ORDER BY CASE WHEN root.parent_id IS NULL THEN 0 ELSE 1 END, root.started_at, root.id LIMIT 1)";
 
+/// Condition that trace `t` belongs to run `$3`; `$1` is the project, `$2` its number.
+const OF_RUN: &str = "t.number IN (
+        SELECT o.trace FROM observations o WHERE o.tenant = $2 AND o.experiment_id = $3
+        UNION
+        SELECT linked.number FROM dataset_run_items l
+          JOIN traces linked ON linked.tenant = $2 AND linked.trace_id = l.trace_id
+         WHERE l.project_id = $1 AND l.run_id = $3)";
+
 perpend_db::record! {
     struct LinkedItemRow {
         trace_id: String,
@@ -87,5 +95,48 @@ impl Telemetry {
             }
         }
         Ok(found)
+    }
+
+    /// The traces of a run, from spans and links, as far as they have arrived.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn run_trace_ids(
+        &self,
+        project: &ProjectId,
+        run_id: &str,
+    ) -> Result<Vec<TraceId>, Error> {
+        let tenant = self.tenant(project).await?.unwrap_or_default();
+        let mut sql = about(project, tenant);
+        sql.bind_text(run_id);
+        sql.push(&format!("SELECT t.trace_id FROM traces t WHERE {OF_RUN} ORDER BY t.trace_id"));
+        let rows: Vec<(String,)> = self.pool.select(&sql.text, &sql.args).await?;
+        rows.iter().map(|(id,)| checked("run item", id)).collect()
+    }
+
+    /// When the first and the last data of the traces of a run arrived, or of its links; `None` for a run
+    /// without results.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn run_times(
+        &self,
+        project: &ProjectId,
+        run_id: &str,
+    ) -> Result<Option<(Timestamp, Timestamp)>, Error> {
+        let tenant = self.tenant(project).await?.unwrap_or_default();
+        let mut sql = about(project, tenant);
+        sql.bind_text(run_id);
+        sql.push(&format!(
+            "SELECT MIN(x.first_seen), MAX(x.last_seen)
+               FROM (SELECT t.first_seen, t.last_seen FROM traces t WHERE {OF_RUN}
+                     UNION ALL
+                     SELECT l.updated_at, l.updated_at FROM dataset_run_items l
+                      WHERE l.project_id = $1 AND l.run_id = $3) x"
+        ));
+        let rows: Vec<(Option<i64>, Option<i64>)> = self.pool.select(&sql.text, &sql.args).await?;
+        let times = rows.into_iter().next().and_then(|(first, last)| Some((first?, last?)));
+        let time = Timestamp::from_micros;
+        Ok(times.map(|(first, last)| (time(first), time(last))))
     }
 }

@@ -143,6 +143,18 @@ impl Telemetry {
         Ok(Page { items: items.collect(), next: page.next })
     }
 
+    /// The run with this id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn experiment_run(
+        &self,
+        project: &ProjectId,
+        id: &str,
+    ) -> Result<Option<ExperimentRun>, Error> {
+        Ok(self.runs_by_id(project, &[id]).await?.remove(id))
+    }
+
     /// Creation times and ids of the runs after the cursor, newest first. Runs of spans are of any dataset.
     async fn run_heads(
         &self,

@@ -229,7 +229,7 @@ impl Telemetry {
         execution: &ExecutionId,
     ) -> Result<Vec<(Score, ExecutionId)>, Error> {
         let (place, over) = place_of(target);
-        let column = ["trace_id", "session_id"][place];
+        let column = ["trace_id", "session_id", "experiment_id"][place];
         let rows: Vec<SupersededRow> = query(format!(
             "SELECT {COLUMNS}, s.superseded_by FROM superseded_scores s \
              WHERE s.project_id = $1 AND s.{column} = $2 AND s.execution_id = $3 ORDER BY s.id"
@@ -412,6 +412,15 @@ impl Telemetry {
         session: &SessionId,
     ) -> Result<Vec<Score>, Error> {
         let query = ScoreQuery { session_ids: vec![session.to_string()], ..ScoreQuery::default() };
+        self.fetch_scores(list(&self.pool, &query, project, None)).await
+    }
+
+    /// The scores of a run of an experiment as a whole.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_of_run(&self, project: &ProjectId, run: &str) -> Result<Vec<Score>, Error> {
+        let query = ScoreQuery { experiment_ids: vec![run.to_owned()], ..ScoreQuery::default() };
         self.fetch_scores(list(&self.pool, &query, project, None)).await
     }
 

@@ -214,13 +214,14 @@ async fn put_by(
     Ok(())
 }
 
-static IDS_OF_EXECUTION: LazyLock<[String; 2]> = LazyLock::new(|| {
+static IDS_OF_EXECUTION: LazyLock<[String; 3]> = LazyLock::new(|| {
     OF_EXECUTION.map(|of_execution| format!("SELECT id FROM scores {of_execution}"))
 });
-/// Conditions for an execution over a trace or its observations, and over a session.
-const OF_EXECUTION: [&str; 2] = [
+/// Conditions for an execution over a trace or its observations, over a session, and over a run.
+const OF_EXECUTION: [&str; 3] = [
     "WHERE project_id = $1 AND trace_id = $2 AND execution_id = $3",
     "WHERE project_id = $1 AND session_id = $2 AND execution_id = $3",
+    "WHERE project_id = $1 AND experiment_id = $2 AND execution_id = $3",
 ];
 const DELETE: &str = "DELETE FROM scores WHERE project_id = $1 AND id = $2";
 
@@ -229,6 +230,7 @@ pub(super) fn place_of(target: &Target) -> (usize, &str) {
     match target {
         Target::Observation(trace, _) | Target::Trace(trace) => (0, trace.as_str()),
         Target::Session(session) => (1, session.as_str()),
+        Target::Run(run) => (2, run),
     }
 }
 
@@ -260,7 +262,7 @@ pub async fn supersede(
     execution: &ExecutionId,
     newest: &ExecutionId,
 ) -> Result<(), Error> {
-    static COPY: LazyLock<[[String; 2]; 2]> = LazyLock::new(|| {
+    static COPY: LazyLock<[[String; 3]; 2]> = LazyLock::new(|| {
         let copy = |of_execution, locked| {
             let columns = COLUMNS.join(", ");
             format!(
@@ -272,7 +274,7 @@ pub async fn supersede(
         // Waits for a concurrent deletion, so that deleted rows are not copied.
         ["", "FOR UPDATE"].map(|locked| OF_EXECUTION.map(|of_execution| copy(of_execution, locked)))
     });
-    static REMOVE: LazyLock<[String; 2]> = LazyLock::new(|| {
+    static REMOVE: LazyLock<[String; 3]> = LazyLock::new(|| {
         OF_EXECUTION.map(|of_execution| format!("DELETE FROM scores {of_execution}"))
     });
     let (place, over) = place_of(target);

@@ -51,6 +51,7 @@ impl TraceState {
             // The default reasons need no explanation.
             CompletionReason::Ended | CompletionReason::RootEnded => "",
             CompletionReason::Marker => "marked as complete",
+            CompletionReason::AllItems => "all items have a result",
             CompletionReason::Quiet => "no root observation, and no more data",
             CompletionReason::MaxWait => "maximum wait reached",
         };
