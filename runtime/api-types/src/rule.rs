@@ -26,7 +26,8 @@ pub struct RuleInput {
     pub filter: Option<Conditions>,
     /// 1 to 20, in order.
     pub evaluator_assignments: Option<Vec<AssignmentInput>>,
-    /// `observation`, `experiment` (roots of experiment items), `trace` or `session` (all traces of one session).
+    /// `observation`, `experiment` (items of experiments), `trace`, `session` (all traces of one session) or `run` (a whole
+    /// run of an experiment).
     pub target: Option<String>,
     /// `continuous`.
     pub schedule: Option<String>,
