@@ -29,6 +29,8 @@ pub(super) struct ComparisonKey {
     runs: Vec<String>,
     base: Option<String>,
     segment: Option<String>,
+    correction: Option<String>,
+    reducer: Option<String>,
 }
 
 impl ComparisonKey {
@@ -38,6 +40,8 @@ impl ComparisonKey {
             runs: query.runs.clone(),
             base: query.base.clone(),
             segment: query.segment.clone(),
+            correction: query.correction.clone(),
+            reducer: query.reducer.clone(),
         }
     }
 }

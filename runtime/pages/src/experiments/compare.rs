@@ -30,6 +30,18 @@ use crate::state::App;
 const PAGE: usize = 25;
 /// Bytes of the shown difference of an output.
 const DIFF_BYTES: usize = 2 << 10;
+/// Adjustments of p-values.
+const CORRECTIONS: [(&str, &str); 3] =
+    [("holm", "Holm"), ("bh", "Benjamini–Hochberg"), ("bonferroni", "Bonferroni")];
+/// Reductions of the repetitions of an item.
+const REDUCERS: [(&str, &str); 6] = [
+    ("mean", "mean"),
+    ("median", "median"),
+    ("mode", "most frequent"),
+    ("max", "largest"),
+    ("at_least:1", "any passes"),
+    ("pass_at:1", "pass@1"),
+];
 /// Runs offered for selection.
 const MAX_OFFERED: u32 = 50;
 
@@ -95,6 +107,12 @@ async fn comparison(
         metrics: verdicts::metrics(compared),
         undirected: undirected(runs),
         may_set_direction: viewer.may(ScoreConfigWrite),
+        method_fields: query.fields_without(&["correction", "reducer"]),
+        corrections: choices(&CORRECTIONS, query.correction.as_deref()),
+        reducers: match compared.runs.iter().any(|run| run.n_items < run.n_results) {
+            true => choices(&REDUCERS, query.reducer.as_deref()),
+            false => Vec::new(),
+        },
         segment_links: segment_links(query, &keys, &base),
         segments: verdicts::segments(compared),
         selections: selections(runs, query, &base),
@@ -108,6 +126,16 @@ async fn comparison(
         command: command(runs),
     };
     page(StatusCode::OK, &view)
+}
+
+/// The options of a selection; the first one is the default.
+fn choices(
+    all: &[(&'static str, &'static str)],
+    selected: Option<&str>,
+) -> Vec<(&'static str, &'static str, bool)> {
+    let default = all.first().map(|(value, _)| *value);
+    let selected = selected.or(default);
+    all.iter().map(|(value, label)| (*value, *label, Some(*value) == selected)).collect()
 }
 
 /// The command that prints the comparison.

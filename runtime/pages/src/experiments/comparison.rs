@@ -7,7 +7,7 @@ use perpend_domain::dataset::DatasetItem;
 use perpend_domain::experiment::RunResults;
 use perpend_experiments::compare;
 use perpend_experiments::comparison::{Comparison, ItemComparison};
-use perpend_experiments::options::{CompareError, CompareOptions};
+use perpend_experiments::options::{CompareError, CompareOptions, parse_correction, parse_reducer};
 use perpend_http_kit::problem::Problem;
 use perpend_storage::ComparisonQuery;
 use perpend_views::{ItemSelection, OutputDiff, RunsQuery, Text};
@@ -61,6 +61,16 @@ impl ComparisonParams {
                 "diff" => match OutputDiff::parse(text) {
                     Some(diff) => query.diff = diff,
                     None => fault("`expected`, `off`"),
+                },
+                "correction" if !text.is_empty() => match parse_correction(text) {
+                    Ok(_) => query.correction = Some(text.to_owned()),
+                    Err(_) => fault("`holm`, `bh`, `bonferroni`"),
+                },
+                "reducer" if !text.is_empty() => match parse_reducer(text) {
+                    Ok(_) => query.reducer = Some(text.to_owned()),
+                    Err(_) => fault(
+                        "`mean`, `median`, `mode`, `max`, `at_least:K`, `pass_at:K`, `pass_k:K`",
+                    ),
                 },
                 "segment" if !text.is_empty() => query.segment = Some(text.to_owned()),
                 "at" => query.at = text.parse().unwrap_or_default(),
@@ -160,8 +170,13 @@ async fn options(
     query: &RunsQuery,
     results: &[RunResults],
 ) -> Result<CompareOptions, Problem> {
+    let mut options = CompareOptions { base: query.base.clone(), ..CompareOptions::default() };
+    let correction = query.correction.as_deref().and_then(|name| parse_correction(name).ok());
+    options.correction = correction.unwrap_or(options.correction);
+    let reducer = query.reducer.as_deref().and_then(|name| parse_reducer(name).ok());
+    options.reducer = reducer.unwrap_or(options.reducer);
     let query = ComparisonQuery {
-        options: CompareOptions { base: query.base.clone(), ..CompareOptions::default() },
+        options,
         segment_by: query.segment.clone(),
         ..ComparisonQuery::default()
     };

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::ExperimentWrite;
-use perpend_domain::experiment::{ItemResult, RunQuery, RunResults};
+use perpend_domain::experiment::{ExperimentRun, ItemResult, RunAccount, RunQuery, RunResults};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::score_config::ScoreDirection;
@@ -17,7 +17,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
 use perpend_views::{
     ApiRequest, EvaluatorCountLine, NewsFragment, PageLinks, ResourceLink, RunItem, RunPage,
-    RunScoreLine, ScoreSummary, Section, Text, beginning, decode_segment, encode, run_href,
+    RunScoreLine, ScoreSummary, Section, Text, beginning, decode_segment, encode, plural, run_href,
     segment, with_query,
 };
 use serde::Deserialize;
@@ -140,21 +140,16 @@ pub(crate) async fn run_page(
         id: Text::from(run.id.as_str()),
         name: Text::from(run.name.as_str()),
         description: run.description.as_deref().map(Text::lines),
-        dataset: run.dataset_id.as_ref().map(|id| {
-            let name = run.dataset_name.as_deref().unwrap_or(id);
-            (Text::from(name), format!("{base}/datasets/{}", encode(id)))
-        }),
+        dataset: dataset(run, &base),
         created_at: run.created_at,
         updated_at: run.updated_at,
         counts: report.counts(),
         n_results: report.account.n_results,
         is_complete: report.account.is_complete,
+        account_notes: account_notes(&report.account),
         cost_usd: report.figures.total_cost_usd,
         latency: report.latency(),
-        metadata: (!run.metadata.is_null()).then(|| {
-            let pretty = serde_json::to_string_pretty(&run.metadata);
-            Text::lines(pretty.unwrap_or_default())
-        }),
+        metadata: metadata(run),
         scores: report.scores.iter().map(|scores| score_summary(scores, &results)).collect(),
         run_scores: run_scores(&results),
         evaluators: evaluators(&app, &viewer, &report).await?,
@@ -173,6 +168,30 @@ pub(crate) async fn run_page(
         href: href.clone(),
     };
     page(StatusCode::OK, &view)
+}
+
+/// Name and URL of the dataset.
+fn dataset(run: &ExperimentRun, base: &str) -> Option<(Text, String)> {
+    let id = run.dataset_id.as_ref()?;
+    let name = run.dataset_name.as_deref().unwrap_or(id);
+    Some((Text::from(name), format!("{base}/datasets/{}", encode(id))))
+}
+
+fn metadata(run: &ExperimentRun) -> Option<Text> {
+    let pretty = serde_json::to_string_pretty(&run.metadata).ok();
+    pretty.filter(|_| !run.metadata.is_null()).map(Text::lines)
+}
+
+/// Sentences about results that do not fit: pending, repeated, or of items that are not expected.
+fn account_notes(account: &RunAccount) -> Vec<Text> {
+    let notes = [
+        (account.n_pending_results, "result", "linked to a trace that has not arrived"),
+        (account.n_duplicate_results, "result", "in addition to those of the other items"),
+        (account.n_missing_results, "result", "missing: other items have more results"),
+        (account.n_unexpected.unwrap_or_default(), "item", "not in the version of the dataset"),
+    ];
+    let present = notes.into_iter().filter(|(n, ..)| 0 < *n);
+    present.map(|(n, noun, words)| Text::from(format!("{}: {words}.", plural(n, noun)))).collect()
 }
 
 fn score_summary(scores: &SummaryOfScores, results: &RunResults) -> ScoreSummary {

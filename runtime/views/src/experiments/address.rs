@@ -97,6 +97,10 @@ pub struct RunsQuery {
     pub diff: OutputDiff,
     /// The metadata key of the segments.
     pub segment: Option<String>,
+    /// The adjustment of p-values, as the API names it; the default if absent.
+    pub correction: Option<String>,
+    /// The reduction of repetitions, as the API names it; the mean if absent.
+    pub reducer: Option<String>,
     /// Index of the first shown item.
     pub at: usize,
 }
@@ -128,6 +132,8 @@ impl RunsQuery {
         all.extend(choices.map(|(name, value)| (name, value.to_owned())));
         all.extend(self.score.iter().map(|score| ("score", score.clone())));
         all.extend(self.segment.iter().map(|key| ("segment", key.clone())));
+        all.extend(self.correction.iter().map(|name| ("correction", name.clone())));
+        all.extend(self.reducer.iter().map(|name| ("reducer", name.clone())));
         all.extend((0 < self.at).then(|| ("at", self.at.to_string())));
         all
     }
@@ -161,6 +167,14 @@ impl RunsQuery {
         let mut changed = self.clone();
         change(&mut changed);
         changed
+    }
+
+    /// Fields of a form that changes other parameters: without those named, and from the first item on.
+    #[must_use]
+    pub fn fields_without(&self, names: &[&str]) -> Vec<(&'static str, String)> {
+        let mut fields = self.parameters();
+        fields.retain(|(name, _)| *name != "at" && !names.contains(name));
+        fields
     }
 
     /// Links to the choices of differences: label, URL and whether it is the current one.

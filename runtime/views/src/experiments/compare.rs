@@ -28,6 +28,12 @@ pub struct RunComparisonPage {
     pub undirected: Vec<DirectionForm>,
     /// Whether directions can be set.
     pub may_set_direction: bool,
+    /// Hidden fields of the form that selects the method.
+    pub method_fields: Vec<(&'static str, String)>,
+    /// Adjustments of p-values: value, label and whether it is selected.
+    pub corrections: Vec<(&'static str, &'static str, bool)>,
+    /// Reductions of repetitions; empty if no run has repetitions.
+    pub reducers: Vec<(&'static str, &'static str, bool)>,
     /// Metadata keys of the items: label, URL and whether it is selected.
     pub segment_links: Vec<(Text, String, bool)>,
     /// The groups of items of the selected key.

@@ -45,6 +45,8 @@ pub struct RunPage {
     pub n_results: u64,
     /// Whether each item has a result and no result is open.
     pub is_complete: bool,
+    /// Sentences about results that do not fit.
+    pub account_notes: Vec<Text>,
     /// Sum of the known costs in US dollars.
     pub cost_usd: Option<f64>,
     /// Mean latency.

@@ -103,6 +103,7 @@ fn a_run_is_inert_and_accounts_for_its_items() {
         counts: ItemCounts { n_expected: Some(20), n_seen: 18, n_failed: 1, n_missing: 2 },
         n_results: 36,
         is_complete: false,
+        account_notes: vec![text(HOSTILE)],
         cost_usd: None,
         latency: Some(Estimate { unit: Unit::Milliseconds, ..estimate(120.0) }),
         metadata: Some(Text::lines(typed())),
@@ -212,6 +213,9 @@ fn a_comparison_is_inert_and_never_says_that_there_is_no_difference() {
             data_type: "NUMERIC",
         }],
         may_set_direction: true,
+        method_fields: vec![("runs", typed())],
+        corrections: vec![("holm", "Holm", true)],
+        reducers: vec![("mean", "mean", true)],
         segment_links: vec![(text(HOSTILE), typed(), true)],
         segments: vec![SegmentVerdicts {
             value: Some(text(HOSTILE)),
