@@ -6,6 +6,7 @@ mod changes;
 mod compare;
 mod content;
 mod data;
+mod datasets;
 mod experiments;
 mod keyboard;
 mod large;
@@ -35,6 +36,7 @@ fn main() -> anyhow::Result<ExitCode> {
         experiments::all(&shared),
         content::all(&shared),
         changes::all(&shared),
+        datasets::all(&shared),
         paper::all(&shared),
     ];
     let tests = of_each.into_iter().flatten().collect();

@@ -145,7 +145,7 @@ fn of_traces(
     ]
 }
 
-/// A dataset with a run, on a server of the tests; both pages.
+/// The pages of a dataset with an item and a run, on a server of the tests.
 pub(crate) async fn of_dataset(visitor: &Visitor) -> Result<Vec<Page>> {
     let server = &visitor.server;
     let dataset = json!({ "name": "questions", "description": "What people ask" });
@@ -162,7 +162,16 @@ pub(crate) async fn of_dataset(visitor: &Visitor) -> Result<Vec<Page>> {
     let experiments = format!("{base}/experiments");
     let run = format!("{experiments}/{}", id(&run["datasetRunId"]));
     let new = format!("{experiments}/new");
+    let item = format!("{dataset}/items/{}", id(&item["id"]));
     Ok(vec![
+        ("datasets", format!("{base}/datasets")),
+        ("dataset-schemas", format!("{dataset}?tab=schemas")),
+        ("dataset-versions", format!("{dataset}?tab=versions")),
+        ("dataset-use", format!("{dataset}?tab=use")),
+        ("dataset-edit", format!("{dataset}/edit")),
+        ("dataset-import", format!("{dataset}/import")),
+        ("new-item", format!("{dataset}/new-item")),
+        ("item", item),
         ("dataset", dataset),
         ("experiments", experiments),
         ("run", run),
