@@ -22,6 +22,7 @@ mod dataset_items;
 mod datasets;
 mod evaluation;
 mod experiment_runs;
+mod gates;
 mod grants;
 mod http;
 mod ingestion;

@@ -1,5 +1,6 @@
 //! Migration of databases of older versions.
 
+mod comparisons;
 mod costs;
 mod executions;
 mod experiments;
