@@ -105,18 +105,33 @@ fn push_line(out: &mut Vec<u8>, delimiter: char, item: &DatasetItem) {
     out.extend_from_slice(line.as_bytes());
 }
 
-/// Items that were not sent yet.
-struct Export {
-    app: App,
-    project: ProjectId,
-    query: ItemQuery,
-    after: Option<Cursor>,
+/// Appends the start of a file.
+pub(super) fn push_header(out: &mut Vec<u8>, format: FileFormat) {
+    match format {
+        FileFormat::Csv | FileFormat::Tsv => {
+            let mut line = String::new();
+            csv::push_texts(&mut line, delimiter(format), EXPORT_COLUMNS);
+            out.extend_from_slice(line.as_bytes());
+        }
+        FileFormat::Json => out.push(b'['),
+        FileFormat::Jsonl => {}
+    }
+}
+
+/// Writes items in a format.
+#[derive(Debug)]
+pub(super) struct Serializer {
     format: FileFormat,
     has_items: bool,
 }
 
-impl Export {
-    fn push(&mut self, out: &mut Vec<u8>, item: &DatasetItem) -> Result<(), Problem> {
+impl Serializer {
+    pub(super) fn new(format: FileFormat) -> Self {
+        Self { format, has_items: false }
+    }
+
+    /// Appends an item.
+    pub(super) fn push(&mut self, out: &mut Vec<u8>, item: &DatasetItem) -> Result<(), Problem> {
         match self.format {
             FileFormat::Csv | FileFormat::Tsv => push_line(out, delimiter(self.format), item),
             FileFormat::Jsonl => {
@@ -132,6 +147,22 @@ impl Export {
         self.has_items = true;
         Ok(())
     }
+
+    /// Appends the end of a file.
+    pub(super) fn end(&self, out: &mut Vec<u8>) {
+        if self.format == FileFormat::Json {
+            out.extend_from_slice(b"\n]\n");
+        }
+    }
+}
+
+/// Items that were not sent yet.
+struct Export {
+    app: App,
+    project: ProjectId,
+    query: ItemQuery,
+    after: Option<Cursor>,
+    serializer: Serializer,
 }
 
 impl BodyParts for Export {
@@ -142,14 +173,14 @@ impl BodyParts for Export {
         let (some, is_cut) = some.await?;
         let is_last = !is_cut && some.len() < PER_READ as usize;
         for version in &some {
-            self.push(out, &version.item)?;
+            self.serializer.push(out, &version.item)?;
         }
         if let Some(last) = some.last() {
             let (at, id) = (last.item.created_at, last.item.id.clone());
             self.after = Some(Cursor { at, id });
         }
-        if is_last && self.format == FileFormat::Json {
-            out.extend_from_slice(b"\n]\n");
+        if is_last {
+            self.serializer.end(out);
         }
         Ok(is_last)
     }
@@ -167,19 +198,12 @@ async fn export_items(
     let with_archived = params.flag("archived")?.unwrap_or(true);
     let dataset = find(&app, &caller, &name).await?.dataset;
     let mut first = Vec::new();
-    match format {
-        FileFormat::Csv | FileFormat::Tsv => {
-            let mut line = String::new();
-            csv::push_texts(&mut line, delimiter(format), EXPORT_COLUMNS);
-            first.extend_from_slice(line.as_bytes());
-        }
-        FileFormat::Json => first.push(b'['),
-        FileFormat::Jsonl => {}
-    }
+    push_header(&mut first, format);
     let query =
         ItemQuery { dataset_id: Some(dataset.id), at, with_archived, ..ItemQuery::default() };
     let project = caller.project;
-    let export = Export { app, project, query, after: None, format, has_items: false };
+    let serializer = Serializer::new(format);
+    let export = Export { app, project, query, after: None, serializer };
     let response = parts::answer(first, export).await?;
     let file = format!("attachment; filename=\"{}.{format}\"", file_name(&dataset.name));
     let headers = [(CONTENT_TYPE, media_type(format).to_owned()), (CONTENT_DISPOSITION, file)];

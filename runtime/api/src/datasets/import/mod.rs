@@ -2,6 +2,8 @@
 
 mod detect;
 mod job;
+#[cfg(test)]
+mod round_trip;
 mod rows;
 mod spool;
 mod view;
