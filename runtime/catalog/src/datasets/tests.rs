@@ -419,3 +419,57 @@ async fn a_renamed_dataset_keeps_its_items_and_a_deleted_one_loses_them() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn items_are_searched_by_status_text_and_metadata_and_counted_by_dataset() {
+    on_each_database(|store| async move {
+        let p = home();
+        let of = fresh("d", at(0));
+        store.catalog.create_dataset(&p, &of).await.unwrap();
+        store.catalog.create_dataset(&p, &fresh("empty", at(0))).await.unwrap();
+        let item = |id: &str, text: &str, metadata: serde_json::Value, seconds: i64| {
+            let patch = ItemPatch {
+                input: Some(json!({ "q": text })),
+                metadata: Some(metadata),
+                ..ItemPatch::default()
+            };
+            DatasetItem::new(id.to_owned(), &of, patch, at(seconds))
+        };
+        let first = item("a", "Where is 50% of it?", json!({ "tier": "gold", "n": 1 }), 1);
+        let second = item("b", "A \"quoted\" line", json!({ "in": { "n": 12 } }), 2);
+        assert!(put(&store, first.clone(), None, false).await);
+        assert!(put(&store, second.clone(), None, false).await);
+        let archive = ItemPatch { status: Some(ItemStatus::Archived), ..ItemPatch::default() };
+        let archived = second.patched(archive, at(3));
+        assert!(put(&store, archived, Some(at(2)), false).await);
+        let found = async |change: fn(&mut ItemSearch)| {
+            let mut search = ItemSearch { dataset_id: of.id.clone(), ..ItemSearch::default() };
+            change(&mut search);
+            let page = Paging { page: 1, limit: 10 };
+            let found = store.catalog.search_dataset_items(&p, &search, page).await.unwrap();
+            assert_eq!(found.n_total, found.items.len() as u64);
+            found.items.into_iter().map(|found| found.item.id).collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(found(|_| ()).await, "b,a");
+        assert_eq!(found(|search| search.status = Some(ItemStatus::Active)).await, "a");
+        assert_eq!(found(|search| search.text = Some("where".to_owned())).await, "a");
+        assert_eq!(found(|search| search.text = Some("50%".to_owned())).await, "a");
+        assert_eq!(found(|search| search.text = Some("5_".to_owned())).await, "");
+        assert_eq!(found(|search| search.text = Some("\"quoted\"".to_owned())).await, "b");
+        assert_eq!(found(|search| search.metadata = Some(("n".into(), "1".into()))).await, "a");
+        assert_eq!(found(|search| search.metadata = Some(("n".into(), "12".into()))).await, "b");
+        assert_eq!(found(|search| search.at = Some(at(2))).await, "b,a");
+        assert_eq!(found(|search| search.at = Some(at(1))).await, "a");
+        let next = store.catalog.next_dataset_item(&p, &first).await.unwrap();
+        assert_eq!(next, None);
+        let summaries = store.catalog.dataset_summaries(&p, 10).await.unwrap();
+        let names: Vec<&str> = summaries.iter().map(|summary| summary.name.as_str()).collect();
+        assert_eq!(names, ["d", "empty"]);
+        assert!(!summaries[0].has_input_schema && !summaries[0].has_expected_output_schema);
+        let ids: Vec<&str> = summaries.iter().map(|summary| summary.id.as_str()).collect();
+        let counts = store.catalog.dataset_item_counts(&p, &ids).await.unwrap();
+        assert_eq!(counts.len(), 1);
+        assert_eq!(counts[&of.id], ItemCounts { n_active: 1, changed_at: at(3) });
+    })
+    .await;
+}
