@@ -54,7 +54,7 @@ pub struct NewApp {
     pub home_project: ProjectId,
     /// Generates the OpenAPI document; called on the first request for the API reference.
     pub document: fn() -> Value,
-    /// Read operations of the API with their authentication; pages call them with the viewer's permissions.
+    /// Operations of the API with their authentication; pages call them with the viewer's permissions.
     pub operations: Router,
 }
 
