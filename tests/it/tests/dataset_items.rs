@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
-use perpend_it::{TestApp, Trace, trace_id, wait_for};
+use perpend_db::DatabaseUrl;
+use perpend_it::{Child, TestApp, Trace, trace_id, wait_for};
 use perpend_server::client::{Answer, Client};
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 
 const FORMATS: [&str; 4] = ["csv", "tsv", "jsonl", "json"];
@@ -116,8 +118,21 @@ async fn each_item_of_a_batch_has_its_own_outcome() {
 }
 
 #[tokio::test]
-async fn an_export_imports_equal_in_every_format() {
-    let app = TestApp::new().await.unwrap();
+async fn an_export_imports_equal_in_every_format_on_each_database() {
+    for database in TempDatabase::each_migrated().await {
+        let url = match database.url() {
+            DatabaseUrl::Sqlite(_) => None,
+            DatabaseUrl::Postgres(raw) => Some(raw.clone()),
+        };
+        let settings: Vec<(&str, &str)> =
+            url.iter().map(|url| ("database.url", url.as_str())).collect();
+        let app = TestApp::with(&settings).await.unwrap();
+        exports_import_equal(&app).await;
+        app.stop().await.unwrap();
+    }
+}
+
+async fn exports_import_equal(app: &TestApp) {
     let other = app.other_project().await.unwrap();
     create(&app.client, "d").await;
     let tricky = [
@@ -337,4 +352,36 @@ async fn items_are_made_of_traces_with_a_preview_and_only_once() {
     assert_eq!((made.len(), made.iter().filter(is_linked).count()), (3, 3));
     let wrong = json!({ "query": "nosuchcolumn:1" });
     assert_eq!(app.client.json(Method::POST, path, &wrong).await.unwrap().status, 400);
+}
+
+#[tokio::test]
+async fn a_killed_server_continues_an_import_without_duplicates() {
+    const N_ROWS: u64 = 20_000;
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Child::start(data.path()).await.unwrap();
+    create(&server.client, "d").await;
+    let file: String = (0..N_ROWS).map(|n| format!("{{\"input\":{n}}}\n")).collect();
+    let path = "/api/v1/datasets/d/import?format=jsonl&start=import";
+    let uploaded = upload(&server.client, path, file).await;
+    assert_eq!(uploaded.status, 201, "{}", uploaded.text());
+    let id = uploaded.json()["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/datasets/d/imports/{id}");
+    for n_rows in [1, N_ROWS / 2] {
+        let has_rows = |import: &Value| n_rows <= import["progress"]["rows"].as_u64().unwrap();
+        wait_for(&server.client, &path, has_rows).await.unwrap();
+        server.kill().await.unwrap();
+        server = Child::start(data.path()).await.unwrap();
+    }
+    let done = ended(&server.client, &path).await;
+    assert_eq!(
+        (&done["state"], &done["progress"]["created"]),
+        (&json!("completed"), &json!(N_ROWS))
+    );
+    let mut inputs: Vec<u64> = items(&server.client, "d")
+        .await
+        .iter()
+        .map(|item| item["input"].as_u64().unwrap())
+        .collect();
+    inputs.sort_unstable();
+    assert!(inputs.into_iter().eq(0..N_ROWS), "each row is an item once");
 }
