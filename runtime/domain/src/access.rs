@@ -70,7 +70,7 @@ permissions! {
     CommentRead, "comment.read", Project, [Full], "Read comments.";
     CommentWrite, "comment.write", Project, [Full], "Write comments.";
     DatasetRead, "dataset.read", Project, [Full], "Read datasets, their items and versions.";
-    DatasetWrite, "dataset.write", Project, [Full], "Create and change datasets, create and delete items.";
+    DatasetWrite, "dataset.write", Project, [Full], "Create, change, import and delete datasets and their items.";
     ExperimentRead, "experiment.read", Project, [Full], "Read experiments and runs.";
     ExperimentWrite, "experiment.write", Project, [Full], "Start, record and delete runs.";
     PromptRead, "prompt.read", Project, [Full], "Read prompts and skills.";
