@@ -6,6 +6,7 @@
 
 mod gates;
 mod item_runs;
+mod item_scores;
 mod items;
 mod linked;
 mod list;

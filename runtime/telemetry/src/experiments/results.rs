@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use perpend_domain::experiment::{
-    ExperimentRun, ItemResult, ItemScore, RunResults, RunScore, expected_output_digest,
+    ExperimentRun, ItemResult, RunResults, RunScore, expected_output_digest,
 };
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::observation::ExperimentLink;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::items::ROOT_OF_TRACE;
 use super::linked::LINK_COUNTS;
 use super::spans::{about, link_of, push_not_deleted};
-use crate::scores::{OriginRow, score_value};
+use crate::scores::score_value;
 use crate::{Error, Telemetry, refresh};
 use perpend_db::{Record as _, Row, Scratch, Sql, charge, checked, from_json, query};
 
@@ -64,17 +64,6 @@ perpend_db::record! {
 }
 
 perpend_db::record! {
-    struct ItemScoreRow {
-        id: String,
-        timestamp: i64,
-        trace_id: String,
-        observation_id: Option<String>,
-        value: ScoreCells,
-        origin: OriginRow,
-    }
-}
-
-perpend_db::record! {
     struct ScoreCells {
         name: String,
         data_type: String,
@@ -114,6 +103,8 @@ struct Collected {
     attempts: HashMap<(String, u32), (u32, usize)>,
     /// The roots of traces that are linked as a whole.
     roots: HashMap<String, String>,
+    /// Number of results by trace.
+    n_results: HashMap<TraceId, u32>,
     /// Start and attributes of the newest span.
     newest: Option<(Timestamp, ExperimentLink)>,
     changed_at: Option<Timestamp>,
@@ -190,18 +181,15 @@ impl Collected {
 
     /// Results of one trace share its cost and its tokens.
     fn share_usage(&mut self) {
-        let mut per_trace: HashMap<&TraceId, u32> = HashMap::with_capacity(self.results.len());
         for result in &self.results {
-            *per_trace.entry(&result.trace_id).or_default() += 1;
+            *self.n_results.entry(result.trace_id.clone()).or_default() += 1;
         }
-        let shares: Vec<u32> = self
-            .results
-            .iter()
-            .map(|result| per_trace.get(&result.trace_id).copied().unwrap_or(1))
-            .collect();
-        for (result, share) in self.results.iter_mut().zip(shares).filter(|(_, share)| 1 < *share) {
-            result.cost_usd = result.cost_usd.map(|cost| cost / f64::from(share));
-            result.n_tokens = result.n_tokens.map(|tokens| tokens / u64::from(share));
+        for result in &mut self.results {
+            let share = self.n_results.get(&result.trace_id).copied().unwrap_or(1);
+            if 1 < share {
+                result.cost_usd = result.cost_usd.map(|cost| cost / f64::from(share));
+                result.n_tokens = result.n_tokens.map(|tokens| tokens / u64::from(share));
+            }
         }
     }
 
@@ -235,46 +223,6 @@ impl Collected {
                 updated_at: last,
             },
         })
-    }
-}
-
-/// A score with its place in the order of scores.
-type OrderedScore = (i64, String, ItemScore);
-
-/// Scores by trace and observation.
-#[derive(Default)]
-struct CollectedScores(HashMap<String, Vec<(Option<String>, OrderedScore)>>);
-
-impl CollectedScores {
-    fn add(&mut self, row: ItemScoreRow) -> Result<(), Error> {
-        let ScoreCells { name, data_type, number, text, comment } = row.value;
-        let origin = row.origin.origin(&name)?;
-        let n_texts = name.len()
-            + text.as_ref().map_or(0, String::len)
-            + comment.as_ref().map_or(0, String::len);
-        charge(size_of::<ItemScore>() + n_texts)?;
-        let value = score_value(number, text, &data_type)?;
-        let score = ItemScore { name, value, comment, origin };
-        let of_trace = self.0.entry(row.trace_id).or_default();
-        of_trace.push((row.observation_id, (row.timestamp, row.id, score)));
-        Ok(())
-    }
-
-    /// The scores of the trace as a whole and of the observation of the result, or else of the root of the
-    /// trace; oldest first.
-    fn of(&self, result: &ItemResult, roots: &HashMap<String, String>) -> Vec<ItemScore> {
-        let root = || roots.get(result.trace_id.as_str()).map(String::as_str);
-        let own = result.observation_id.as_ref().map(|id| id.as_str()).or_else(root);
-        let of_trace = self.0.get(result.trace_id.as_str());
-        let is_own = |observation: Option<&str>| observation.is_none() || observation == own;
-        let mut scores: Vec<&OrderedScore> = of_trace
-            .into_iter()
-            .flatten()
-            .filter(|(observation, _)| is_own(observation.as_deref()))
-            .map(|(_, score)| score)
-            .collect();
-        scores.sort_unstable_by(|(a_at, a_id, _), (b_at, b_id, _)| (a_at, a_id).cmp(&(b_at, b_id)));
-        scores.into_iter().map(|(_, _, score)| score.clone()).collect()
     }
 }
 
@@ -314,14 +262,17 @@ impl Telemetry {
         }
         collected.share_usage();
         let run = collected.run(run_id, stored.pop())?;
-        let Collected { results: mut items, roots, .. } = collected;
+        let Collected { results: mut items, roots, n_results, .. } = collected;
         items.sort_by(|a, b| {
             let order = a.start.cmp(&b.start).then_with(|| a.trace_id.cmp(&b.trace_id));
             order.then_with(|| a.observation_id.cmp(&b.observation_id))
         });
-        let scores = self.item_scores(project, (tenant, run_id)).await?;
+        let mut scores = self.item_scores(project, (tenant, run_id)).await?;
         for item in &mut items {
-            item.scores = scores.of(item, &roots);
+            let trace = item.trace_id.as_str();
+            let root = roots.get(trace).map(String::as_str);
+            let is_shared = n_results.get(&item.trace_id).is_some_and(|n| 1 < *n);
+            item.scores = scores.take(item, root, is_shared);
         }
         let scores = self.run_scores(project, run_id).await?;
         Ok(Some(RunResults { run, expected_items: None, items, scores }))
@@ -371,31 +322,6 @@ impl Telemetry {
         ));
         let put = &mut |row: Row| collected.add_link(LinkResultRow::read(&row)?);
         query(sql.text).bind_all(&sql.args).each(&self.pool, put).await
-    }
-
-    /// The scores of all traces of a run, except corrections.
-    async fn item_scores(
-        &self,
-        project: &ProjectId,
-        (tenant, run_id): (i64, &str),
-    ) -> Result<CollectedScores, Error> {
-        let mut sql = about_run(project, tenant, run_id);
-        sql.push(&format!(
-            "SELECT s.id, s.timestamp, s.trace_id, s.observation_id, {SCORE_CELLS}, s.execution_id,
-                    s.evaluator_id, s.evaluator_version_id, s.rule_id, s.fingerprint,
-                    s.inclusion_probability, s.given_name
-               FROM (SELECT l.trace_id FROM dataset_run_items l
-                      WHERE l.project_id = $1 AND l.run_id = $3
-                      UNION
-                     SELECT t.trace_id FROM observations o JOIN traces t ON t.number = o.trace
-                      WHERE o.tenant = $2 AND o.experiment_id = $3) r
-              CROSS JOIN scores s
-              WHERE s.project_id = $1 AND s.trace_id = r.trace_id AND s.data_type <> 'CORRECTION'"
-        ));
-        let mut scores = CollectedScores::default();
-        let put = &mut |row: Row| scores.add(ItemScoreRow::read(&row)?);
-        query(sql.text).bind_all(&sql.args).each(&self.pool, put).await?;
-        Ok(scores)
     }
 
     async fn run_scores(&self, project: &ProjectId, run_id: &str) -> Result<Vec<RunScore>, Error> {

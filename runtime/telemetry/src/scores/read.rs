@@ -41,7 +41,7 @@ perpend_db::record! {
 }
 
 perpend_db::record! {
-    pub(crate) struct OriginRow {
+    struct OriginRow {
         execution_id: Option<String>,
         evaluator_id: Option<String>,
         evaluator_version_id: Option<String>,
@@ -72,7 +72,7 @@ fn inconsistent(detail: &str) -> Error {
 impl OriginRow {
     /// Whether there is an origin depends on the execution. Scores from before evaluators named them are
     /// stored under the name in the plug-in's result.
-    pub(crate) fn origin(self, stored_name: &str) -> Result<Option<ScoreOrigin>, Error> {
+    fn origin(self, stored_name: &str) -> Result<Option<ScoreOrigin>, Error> {
         let Some(execution) = self.execution_id else {
             return Ok(None);
         };
