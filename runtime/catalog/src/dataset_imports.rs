@@ -118,6 +118,9 @@ const START: &str = "
            n_updated = 0, n_unchanged = 0, n_skipped = 0, n_invalid = 0, n_bytes_done = 0, error = NULL,
            updated_at = $7
      WHERE project_id = $1 AND id = $2 AND revision = $3";
+const CANCEL: &str = "
+    UPDATE dataset_imports SET state = 'cancelled', updated_at = $3
+     WHERE project_id = $1 AND id = $2 AND state IN ('uploaded', 'checking', 'checked', 'importing')";
 const CLEAR_REJECTS: &str =
     "DELETE FROM dataset_import_rejects WHERE project_id = $1 AND import_id = $2";
 const ADVANCE: &str = "
@@ -313,6 +316,20 @@ impl Catalog {
             query(CLEAR_REJECTS).bind(project.as_str()).bind(&import.id).execute(&mut tx).await?;
             true
         }))
+    }
+
+    /// Cancels an import; a running stage writes nothing more. `false` if it has ended.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn cancel_dataset_import(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let args: [Arg<'_>; 3] = [project.as_str().into(), id.into(), now.as_micros().into()];
+        Ok(self.pool.change(CANCEL, &args).await? == 1)
     }
 
     /// Rejected rows of an import after a place, in the order of the file.
@@ -520,6 +537,7 @@ mod tests {
             assert_eq!(rejects.len(), 1);
             assert_eq!(catalog.old_dataset_imports(at(9)).await.unwrap().len(), 1);
             assert!(catalog.abandoned_dataset_imports(at(9)).await.unwrap().is_empty());
+            assert!(!catalog.cancel_dataset_import(&home, "import", at(3)).await.unwrap());
             let foreign = ProjectId::new("foreign").unwrap();
             assert_eq!(catalog.dataset_import(&foreign, "import").await.unwrap(), None);
             catalog.delete_dataset_import(&home, "import").await.unwrap();

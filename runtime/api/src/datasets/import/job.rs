@@ -309,9 +309,7 @@ impl DatasetImports {
         for (project, id) in
             catalog.abandoned_dataset_imports(now.plus_millis(-ABANDONED_MS)).await?
         {
-            if let Some(import) = catalog.dataset_import(&project, &id).await? {
-                let ended = DatasetImport { state: ImportState::Cancelled, ..import };
-                catalog.start_dataset_import(&project, &ended, now).await?;
+            if catalog.cancel_dataset_import(&project, &id, now).await? {
                 self.spool.delete(&id).await;
             }
         }

@@ -392,13 +392,12 @@ async fn cancel_import(
     caller: Act,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<Answer<Confirmation>, Problem> {
-    let mut import = import_of(&app, &caller, (&name, &id)).await?;
-    if import.state.is_final() {
-        return Err(Problem::new(Code::Conflict, format!("the import is {}", import.state)));
+    let import = import_of(&app, &caller, (&name, &id)).await?;
+    let now = app.web.clock.now();
+    if !app.store.catalog.cancel_dataset_import(&caller.project, &import.id, now).await? {
+        return Err(Problem::new(Code::Conflict, "the import has ended"));
     }
-    import.state = ImportState::Cancelled;
-    store_state(&app, &caller.project, import).await?;
-    Spool::of(&app.web).delete(&id).await;
+    Spool::of(&app.web).delete(&import.id).await;
     Ok(Answer(Confirmation::new("Import cancelled; imported items are kept")))
 }
 
