@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
-use perpend_it::{TestApp, Trace};
+use perpend_it::{TestApp, Trace, wait_for};
 use perpend_server::client::Answer;
 use serde_json::{Value, json};
 
@@ -422,7 +422,7 @@ async fn pasted_rows_and_a_file_are_mapped_checked_and_imported() {
     let import = format!("{path}/import");
     let empty = test.send(&import, &import, &[("text", " ")]).await;
     assert_eq!(empty.status, 422, "{}", empty.text());
-    let rows_of_file = "question,answer\n=1+1,2\n\"a, b\",c\n";
+    let rows_of_file = "question,answer\n=1+1,2\n\"a, b\",c\n,d\n";
     let sent = test.send(&import, &import, &[("text", rows_of_file)]).await;
     let state = location(&test, &sent);
     let page = test.visitor.page(&state).await;
@@ -440,6 +440,15 @@ async fn pasted_rows_and_a_file_are_mapped_checked_and_imported() {
     ];
     let sent = test.send(&state, &state, &mapping).await;
     assert_eq!(location(&test, &sent), state);
+    let id = state.rsplit('/').next().unwrap();
+    let of_api = format!("/api/v1/datasets/d/imports/{id}");
+    let is_done = |import: &Value| import["state"] == "completed";
+    wait_for(&test.app.client, &of_api, is_done).await.unwrap();
+    let done = test.visitor.page(&state).await;
+    assert!(done.contains("3 rows: 2 created, 1 invalid"), "{done}");
+    let download = format!("{}{state}/rejected?format=csv", test.visitor.base);
+    let rejected = test.visitor.client.get(&download).await.unwrap().text();
+    assert!(rejected.starts_with("row,") && rejected.contains("\n3,"), "{rejected}");
     let base = test.visitor.base.clone();
     let file = b"id,question\nx,fine\ny,\n";
     let token = test.visitor.token(&format!("{base}{import}")).await;
