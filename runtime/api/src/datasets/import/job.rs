@@ -303,6 +303,26 @@ impl DatasetImports {
         )))
     }
 
+    /// Fails an import that no server has worked on since a time, because none of them has the file.
+    async fn fail_without_file(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        since: Timestamp,
+    ) -> Result<(), JobError> {
+        let catalog = &self.writer.store.catalog;
+        let import = catalog.dataset_import(project, id).await?;
+        if let Some(import) = import.filter(|import| import.updated_at < since) {
+            let advance = ImportAdvance {
+                state: ImportState::Failed,
+                error: Some("no server has the uploaded file".to_owned()),
+                ..self.advance(project, &import, import.counts)
+            };
+            catalog.advance_dataset_import(&advance).await?;
+        }
+        Ok(())
+    }
+
     /// Ends uploads without an import, and deletes old states and files.
     async fn sweep(&self) -> Result<(), JobError> {
         let (catalog, now) = (&self.writer.store.catalog, self.writer.web.clock.now());
@@ -311,6 +331,11 @@ impl DatasetImports {
         {
             if catalog.cancel_dataset_import(&project, &id, now).await? {
                 self.spool.delete(&id).await;
+            }
+        }
+        for (project, id) in catalog.running_dataset_imports().await? {
+            if !self.spool.has(&id) {
+                self.fail_without_file(&project, &id, now.plus_millis(-ABANDONED_MS)).await?;
             }
         }
         for (project, id) in catalog.old_dataset_imports(now.plus_millis(-OLD_MS)).await? {
