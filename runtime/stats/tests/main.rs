@@ -2,3 +2,4 @@
 
 mod never_nan;
 mod stats_corpus;
+mod tables;
