@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use axum::body::{Body, Bytes};
 use axum::http::Method;
 use perpend_db::DatabaseUrl;
 use perpend_it::{Child, TestApp, Trace, trace_id, wait_for};
@@ -384,4 +385,32 @@ async fn a_killed_server_continues_an_import_without_duplicates() {
         .collect();
     inputs.sort_unstable();
     assert!(inputs.into_iter().eq(0..N_ROWS), "each row is an item once");
+}
+
+/// 200 MB of rows, most of them too long.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_of_200_mb_is_imported_in_constant_memory() {
+    const N_ROWS: usize = 40;
+    const ROW_BYTES: usize = 5 << 20;
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Child::start(data.path()).await.unwrap();
+    create(&server.client, "d").await;
+    server.reset_peak_memory().unwrap();
+    let before = server.peak_memory().unwrap();
+    let long = Bytes::from([vec![b'x'; ROW_BYTES], b",1\n".to_vec()].concat());
+    let rows = (0..N_ROWS).flat_map(|_| [long.clone(), Bytes::from_static(b"short,2\n")]);
+    let header = [Bytes::from_static(b"input,expected\n")];
+    let rows = header.into_iter().chain(rows).map(Ok::<Bytes, std::io::Error>);
+    let body = Body::from_stream(futures_util::stream::iter(rows));
+    let path = "/api/v1/datasets/d/import?fileName=a.csv&start=import";
+    let uploaded = server.client.send(Method::POST, path, &[], body).await.unwrap();
+    assert_eq!(uploaded.status, 201, "{}", uploaded.text());
+    let id = uploaded.json()["id"].as_str().unwrap().to_owned();
+    let done = ended(&server.client, &format!("/api/v1/datasets/d/imports/{id}")).await;
+    let progress = &done["progress"];
+    assert_eq!((&progress["created"], &progress["invalid"]), (&json!(N_ROWS), &json!(N_ROWS)));
+    let n_more = server.peak_memory().unwrap().saturating_sub(before);
+    assert!(n_more < 100 << 20, "{n_more} bytes more");
+    server.kill().await.unwrap();
 }

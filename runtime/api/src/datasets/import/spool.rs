@@ -80,12 +80,6 @@ impl Spool {
         }
     }
 
-    /// An empty file that replaces the one of an import.
-    pub(super) async fn create(&self, id: &str) -> Result<tokio::fs::File, Problem> {
-        self.make_room().await.map_err(|error| failed(&error))?;
-        tokio::fs::File::create(self.path(id)).await.map_err(|error| failed(&error))
-    }
-
     /// Deletes the file of an import, if it exists.
     pub(super) async fn delete(&self, id: &str) {
         if let Err(error) = tokio::fs::remove_file(self.path(id)).await
