@@ -399,7 +399,7 @@ async fn a_file_of_200_mb_is_imported_in_constant_memory() {
     server.reset_peak_memory().unwrap();
     let before = server.peak_memory().unwrap();
     let long = Bytes::from([vec![b'x'; ROW_BYTES], b",1\n".to_vec()].concat());
-    let rows = (0..N_ROWS).flat_map(|_| [long.clone(), Bytes::from_static(b"short,2\n")]);
+    let rows = (0..N_ROWS).flat_map(move |_| [long.clone(), Bytes::from_static(b"short,2\n")]);
     let header = [Bytes::from_static(b"input,expected\n")];
     let rows = header.into_iter().chain(rows).map(Ok::<Bytes, std::io::Error>);
     let body = Body::from_stream(futures_util::stream::iter(rows));
