@@ -3,6 +3,7 @@
 //! Invariant: **a form does what the API does.** Every change is a call of an operation (`request::operations`).
 
 mod check;
+mod context;
 pub(super) mod dataset;
 pub(super) mod downloads;
 pub(super) mod edit;

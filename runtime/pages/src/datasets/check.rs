@@ -7,7 +7,7 @@ use perpend_http_kit::problem::{MAX_LISTED, Problem};
 use perpend_views::{Text, ValiditySummary, plural};
 use serde_json::{Value, json};
 
-use super::dataset::DatasetContext;
+use super::context::DatasetContext;
 use crate::request::operations::call;
 use crate::state::App;
 

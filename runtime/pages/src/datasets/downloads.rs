@@ -7,7 +7,7 @@ use axum::response::Response;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{decode_segment, encode};
 
-use super::dataset::{DatasetContext, DatasetPath};
+use super::context::{DatasetContext, DatasetPath};
 use super::import::ImportPath;
 use crate::request::operations::send;
 use crate::request::viewer::Viewer;

@@ -9,7 +9,7 @@ use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{DatasetEditPage, RejectedForm, Text, plural};
 use serde_json::{Value, json};
 
-use super::dataset::{DatasetContext, DatasetPath};
+use super::context::{DatasetContext, DatasetPath};
 use super::links::folder_href;
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::{call, field_problems, is_about_input};

@@ -10,7 +10,7 @@ use perpend_views::{ItemPage, ItemSourceView, Section, Text, encode, segment};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::dataset::DatasetContext;
+use super::context::DatasetContext;
 use super::item::empty_page;
 use super::item_form::{ItemWriteResult, VALUES, WriteMode, editors_of, write_item};
 use super::links::folder_href;

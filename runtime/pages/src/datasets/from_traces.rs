@@ -13,7 +13,7 @@ use perpend_views::{
 };
 use serde_json::{Value, json};
 
-use super::dataset::DatasetContext;
+use super::context::DatasetContext;
 use super::item_form::VALUES;
 use super::list::dataset_names;
 use crate::read;

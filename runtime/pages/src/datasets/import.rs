@@ -17,7 +17,7 @@ use perpend_views::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::dataset::{DatasetContext, DatasetPath};
+use super::context::{DatasetContext, DatasetPath};
 use crate::request::forms::{ContentForm, check_token};
 use crate::request::operations::{call, is_about_input, json_of, send};
 use crate::request::reply::page;

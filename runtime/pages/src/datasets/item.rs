@@ -18,7 +18,7 @@ use perpend_views::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::dataset::{DatasetContext, DatasetPath, fault};
+use super::context::{DatasetContext, DatasetPath, fault};
 use super::item_form::{
     FieldProblems, ItemWriteResult, VALUES, WriteMode, editors_of, typed_editors, typed_values,
     write_item,

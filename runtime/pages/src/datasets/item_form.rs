@@ -7,7 +7,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_views::{ItemProblemsFragment, JsonEditor, Text};
 use serde_json::{Map, Value, json};
 
-use super::dataset::{DatasetContext, DatasetPath};
+use super::context::{DatasetContext, DatasetPath};
 use super::schemas::parsed_field;
 use crate::request::forms::ContentForm;
 use crate::request::operations::{call, field_problems, is_about_input};

@@ -16,7 +16,7 @@ use perpend_views::{
 use serde_json::{Value, json};
 
 use super::check::SchemaImpact;
-use super::dataset::{DatasetContext, DatasetParams, DatasetPath, fault, instant, numbered_links};
+use super::context::{DatasetContext, DatasetParams, DatasetPath, fault, instant, numbered_links};
 use super::links::item_href;
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::call;

@@ -8,7 +8,7 @@ use perpend_views::{DatasetSchemasPage, JsonEditor, RejectedForm, SchemaImpactVi
 use serde_json::{Value, json};
 
 use super::check::{SchemaImpact, inferred};
-use super::dataset::{DatasetContext, DatasetPath};
+use super::context::{DatasetContext, DatasetPath};
 use super::links::item_href;
 use crate::request::forms::ContentForm;
 use crate::request::operations::{call, field_problems, is_about_input};

@@ -14,7 +14,7 @@ use perpend_views::{
 };
 use serde_json::json;
 
-use super::dataset::{DatasetContext, DatasetParams, DatasetPath, instant, numbered_links};
+use super::context::{DatasetContext, DatasetParams, DatasetPath, instant, numbered_links};
 use super::links::item_href;
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::call;
