@@ -2,6 +2,7 @@
 
 use crate::markup::{encode, segment};
 use crate::urls::{Focus, is_known};
+use askama::Template;
 use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
 
@@ -194,6 +195,41 @@ static GROUPS: [SidebarGroup; 3] = [
         ],
     },
 ];
+
+/// A part of each page that depends on the frame alone. Parts are templates of their own because a template
+/// repeats the code of those that it extends or includes.
+macro_rules! frame_part {
+    ($name:ident, $path:literal) => {
+        #[derive(Debug, Template)]
+        #[template(path = $path)]
+        pub(crate) struct $name<'a> {
+            shell: &'a Shell,
+        }
+    };
+}
+
+frame_part!(FrameHead, "shell_head.html");
+frame_part!(FrameTop, "shell_frame.html");
+frame_part!(FrameFlash, "shell_flash.html");
+frame_part!(FrameEnd, "shell_end.html");
+
+impl Shell {
+    pub(crate) const fn head(&self) -> FrameHead<'_> {
+        FrameHead { shell: self }
+    }
+
+    pub(crate) const fn frame(&self) -> FrameTop<'_> {
+        FrameTop { shell: self }
+    }
+
+    pub(crate) const fn flash(&self) -> FrameFlash<'_> {
+        FrameFlash { shell: self }
+    }
+
+    pub(crate) const fn end(&self) -> FrameEnd<'_> {
+        FrameEnd { shell: self }
+    }
+}
 
 impl Shell {
     /// Time of day, with the date unless it is today.
