@@ -220,6 +220,8 @@ async fn a_request_that_cannot_start_names_its_field() {
         (json!({ "itemIds": ["item-0", "item-0"] }), 400, "itemIds[1]"),
         (json!({ "itemFilter": [{ "column": "color" }] }), 400, "itemFilter"),
         (json!({ "endpoint": { "url": "http://example.com" } }), 400, "prompts"),
+        (json!({ "outputSchema": [] }), 400, "outputSchema"),
+        (json!({ "tools": [{ "name": "a", "parameters": 1 }] }), 400, "tools[0].parameters"),
         (json!({ "unknown": 1 }), 400, "unknown"),
     ] {
         let (status, answer) = call(&app, Method::POST, EXPERIMENTS, with(change)).await;

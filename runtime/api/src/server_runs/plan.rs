@@ -25,6 +25,9 @@ const TIMEOUT_MS: u32 = 120_000;
 /// Characters of a secret.
 const SECRET: std::ops::RangeInclusive<usize> = 16..=512;
 
+/// Adapters whose connections can be stored but not called.
+const UNSUPPORTED: [&str; 2] = ["bedrock", "google-vertex-ai"];
+
 /// A run to start.
 #[derive(Debug)]
 pub(super) struct PlannedRun {
@@ -152,6 +155,7 @@ async fn model_tasks(
         let message = format!("prompts and models must give at most {MAX_RUNS} runs, got {n_runs}");
         return Err(Problem::body("prompts", message));
     }
+    check_structure(input)?;
     let models = models(app, project, input).await?;
     let mut tasks = Vec::with_capacity(n_runs);
     for (at, selection) in input.prompts.iter().enumerate() {
@@ -168,6 +172,29 @@ async fn model_tasks(
         }
     }
     Ok(tasks)
+}
+
+/// Checks the tools and the output schema.
+fn check_structure(input: &NewExperiment) -> Result<(), Problem> {
+    for (at, tool) in input.tools.iter().enumerate() {
+        let field = |member: &str| format!("tools[{at}].{member}");
+        if tool.name.is_empty() {
+            return Err(Problem::body(&field("name"), "must not be empty"));
+        }
+        if input.tools[..at].iter().any(|other| other.name == tool.name) {
+            let message = format!("must be unique, got {:?} twice", tool.name);
+            return Err(Problem::body(&field("name"), message));
+        }
+        if !tool.parameters.is_object() {
+            return Err(Problem::body(&field("parameters"), "must be a JSON Schema, an object"));
+        }
+    }
+    match &input.output_schema {
+        Some(schema) if !schema.is_object() => {
+            Err(Problem::body("outputSchema", "must be a JSON Schema, an object"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The models with the common parameters. Each has a connection, and a price if the cost is limited.
@@ -194,8 +221,16 @@ async fn models(
                 .with("provider", model.provider.clone())
                 .with("model", model.model.clone())
         };
-        if app.store.catalog.connection(project, &model.provider).await?.is_none() {
+        let connection = app.store.catalog.connection(project, &model.provider).await?;
+        let Some(connection) = connection else {
             let message = format!("the project has no LLM connection {:?}", model.provider);
+            return Err(refused(message));
+        };
+        if UNSUPPORTED.contains(&connection.adapter.as_str()) {
+            let message = format!(
+                "the LLM connection {:?} has the adapter `{}`, which cannot be called",
+                model.provider, connection.adapter
+            );
             return Err(refused(message));
         }
         if is_limited && prices.cost_of_call(&model.model, &probe, now).is_none() {
