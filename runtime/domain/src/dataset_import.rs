@@ -479,9 +479,9 @@ mod tests {
         let text = ColumnType::Text;
         let whole = map("a", ImportTarget::Input, &[], text);
         let inside = map("b", ImportTarget::Input, &["x"], text);
-        let beside = map("a", ImportTarget::Input, &["y"], text);
+        let other = map("a", ImportTarget::Input, &["y"], text);
         assert!(settings(vec![whole, inside.clone()]).check(&columns).is_err());
-        assert_eq!(settings(vec![beside, inside]).check(&columns), Ok(()));
+        assert_eq!(settings(vec![other, inside]).check(&columns), Ok(()));
         assert!(settings(Vec::new()).check(&columns).is_err());
     }
 

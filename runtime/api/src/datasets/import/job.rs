@@ -95,13 +95,13 @@ impl DatasetImports {
     async fn run_due(&self) -> Result<Progress, JobError> {
         self.sweep().await?;
         let mut active = FuturesUnordered::new();
-        let mut begun: HashSet<String> = HashSet::new();
+        let mut started: HashSet<String> = HashSet::new();
         let (mut n_items, mut n_failed) = (0, 0);
         loop {
             let running = self.writer.store.catalog.running_dataset_imports().await?;
             for (project, id) in running {
-                if active.len() < LANES && !begun.contains(&id) && self.spool.has(&id) {
-                    begun.insert(id.clone());
+                if active.len() < LANES && !started.contains(&id) && self.spool.has(&id) {
+                    started.insert(id.clone());
                     active.push(self.import(project, id));
                 }
             }
@@ -113,7 +113,7 @@ impl DatasetImports {
                     Ok(n_rows) => {
                         n_items += n_rows;
                         // Another stage may be started meanwhile.
-                        begun.remove(&id);
+                        started.remove(&id);
                     }
                     Err(_) => n_failed += 1,
                 },

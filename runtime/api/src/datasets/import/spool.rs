@@ -46,7 +46,7 @@ impl Spool {
         request: Request,
     ) -> Result<u64, Problem> {
         let mut chunks = BodyChunks::of(web, request, MAX_FILE_BYTES)?;
-        self.make_room().await.map_err(|error| failed(&error))?;
+        self.require_space().await.map_err(|error| failed(&error))?;
         let partial = self.path(&format!("{id}.{PARTIAL}"));
         let received = async {
             let mut file = tokio::fs::File::create(&partial).await.map_err(|e| failed(&e))?;
@@ -67,7 +67,7 @@ impl Spool {
     }
 
     /// Creates the folder and refuses another file if its files are too large together.
-    async fn make_room(&self) -> io::Result<()> {
+    async fn require_space(&self) -> io::Result<()> {
         tokio::fs::create_dir_all(&self.0).await?;
         let mut n_bytes = 0;
         let mut entries = tokio::fs::read_dir(&self.0).await?;
