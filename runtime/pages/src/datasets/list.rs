@@ -9,8 +9,7 @@ use perpend_catalog::datasets::{DatasetSummary, ItemCounts};
 use perpend_domain::access::Permission;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ApiRequest, DatasetLine, DatasetsPage, FolderLine, RejectedForm, Section, Text, count, encode,
-    plural,
+    ApiRequest, DatasetLine, DatasetsPage, FolderLine, RejectedForm, Section, Text, count, plural,
 };
 use serde::Deserialize;
 use serde_json::json;
