@@ -1,9 +1,11 @@
 //! Checks the dependencies between crates against `docs/architecture.md`: the block that starts with `text crates` has one
-//! line per crate, `NAME -> DEPENDENCIES`.
+//! line per crate, `NAME -> DEPENDENCIES`. A manifest has no dependency that its crate does not use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use serde_json::Value;
 
 use crate::shell;
 
@@ -55,9 +57,11 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
     let allowed = parse_map(&map)?;
     let metadata = shell::metadata()?;
     let packages = metadata["packages"].as_array().context("no packages")?;
+    let files = shell::files()?;
     let mut violations = Vec::new();
     let mut actual = Dependencies::new();
     for package in packages {
+        violations.extend(unused(package, &files)?);
         let name = short(package["name"].as_str().context("no name")?);
         let dependencies = package["dependencies"].as_array();
         // Dependencies of tests are not part of the crate.
@@ -70,7 +74,7 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
         actual.insert(name.to_owned(), ours.map(str::to_owned).collect());
     }
     violations.extend(compare(&allowed, &actual));
-    for file in shell::files()? {
+    for file in files {
         let is_pure = |(folder, _): &(&str, &str)| file.starts_with(format!("{folder}/src"));
         if PURE.iter().any(is_pure) {
             let text = std::fs::read_to_string(shell::root().join(&file))?;
@@ -78,6 +82,31 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
         }
     }
     Ok(violations)
+}
+
+/// Dependencies of a package that none of its files names.
+fn unused(package: &Value, files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
+    let manifest = package["manifest_path"].as_str().context("no manifest")?;
+    let folder = Path::new(manifest).parent().context("no folder")?;
+    let folder = folder.strip_prefix(shell::root()).unwrap_or(folder);
+    let is_source = |file: &&PathBuf| {
+        file.starts_with(folder) && file.extension().is_some_and(|extension| extension == "rs")
+    };
+    let mut text = String::new();
+    for file in files.iter().filter(is_source) {
+        text.push_str(&std::fs::read_to_string(shell::root().join(file))?);
+    }
+    let dependencies = package["dependencies"].as_array().into_iter().flatten();
+    let names = dependencies.filter_map(|dependency| {
+        dependency["rename"].as_str().or_else(|| dependency["name"].as_str())
+    });
+    // The macro that derives `JsonSchema` uses the library without a name in the source.
+    let is_used = |name: &str| {
+        text.contains(&name.replace('-', "_"))
+            || (name == "schemars" && text.contains("JsonSchema"))
+    };
+    let unused = names.filter(|name| !is_used(name));
+    Ok(unused.map(|name| format!("{}: {name} is not used", folder.display())).collect())
 }
 
 fn short(package: &str) -> &str {
