@@ -52,7 +52,7 @@ pub(crate) trait ListSource: Sized + Send + Sync + 'static {
 
     /// The list that its own parameters select. Invalid ones add a notice and have no effect. `filter` is that of the text.
     fn new(
-        (app, viewer): (&App, &Viewer),
+        context: (&App, &Viewer),
         own: &OwnParameters,
         filter: &Filter,
         notices: &mut Vec<Text>,
@@ -75,12 +75,12 @@ pub(crate) trait ListSource: Sized + Send + Sync + 'static {
     /// The time by which the list is ordered.
     fn time_of(item: &Self::Item) -> Timestamp;
 
-    /// The API requests that return the same rows, for a page of `n` rows.
+    /// The API requests that return the same rows. `page` is its number of rows and whether it is not the first one.
     fn api(
         &self,
         conditions: &ListConditions,
         items: &[Self::Item],
-        (n, is_later): (u32, bool),
+        page: (u32, bool),
     ) -> Vec<ApiRequest>;
 
     /// The valid ones of its own parameters.

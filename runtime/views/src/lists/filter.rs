@@ -187,11 +187,6 @@ impl FilterView {
         exported_rows(self.of.row)
     }
 
-    /// URL of the list without a parameter.
-    pub(crate) fn without_parameter(&self, name: &str) -> String {
-        self.href_with(&self.q, &[name])
-    }
-
     /// URL of the list without any condition.
     pub(crate) fn unfiltered_href(&self) -> String {
         self.href_with("", &["from", "to", "env"])
