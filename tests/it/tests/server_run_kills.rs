@@ -1,7 +1,7 @@
 //! Servers that are killed while they execute a run, again and again, on one database.
 //!
 //! The test starts itself as another process, which continues the run and aborts at a named place inside a transaction. The
-//! provider lives here and counts: what it was asked twice was under way at a kill.
+//! provider lives here and counts requests: a repeated one was under way at a kill.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
@@ -31,7 +31,7 @@ const N_KILLS: u32 = 8;
 /// Set for the process that is killed: its number, the place, how often that is passed before, the run, the database, the
 /// directory.
 const ORDER: &str = "PERPEND_TEST_RUN_KILL";
-const NAME: &str = "server_run_kills::a_killed_server_asks_nothing_again_whose_answer_is_stored";
+const NAME: &str = "server_run_kills::a_killed_server_repeats_no_call_whose_answer_is_stored";
 /// Longer than a lease.
 const BETWEEN: Duration = Duration::from_secs(600);
 const PLACES: [&str; 2] = ["asking: kept", "server run: finished"];
@@ -155,16 +155,16 @@ async fn kill_and_check(database: TempDatabase) {
         json!(N_ITEMS),
         "each stored answer was paid for once: {costs}"
     );
-    let n_asked: u64 = requests.lock().unwrap().values().sum();
-    let n_again = n_asked - N_ITEMS as u64;
-    assert!(n_again <= u64::from(n_kills) * CONCURRENCY, "{n_again} of {n_asked} were asked again");
+    let n_requests: u64 = requests.lock().unwrap().values().sum();
+    let n_again = n_requests - N_ITEMS as u64;
+    assert!(n_again <= u64::from(n_kills) * CONCURRENCY, "{n_again} of {n_requests} were repeated");
     let n_repeated = completed["repeatedCallCount"].as_u64().unwrap();
-    assert!(n_again <= n_repeated, "{n_again} were asked again, {n_repeated} are counted");
+    assert!(n_again <= n_repeated, "{n_again} were repeated, {n_repeated} are counted");
     app.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_server_asks_nothing_again_whose_answer_is_stored() {
+async fn a_killed_server_repeats_no_call_whose_answer_is_stored() {
     if let Ok(order) = std::env::var(ORDER) {
         return process(&order).await;
     }

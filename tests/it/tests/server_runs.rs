@@ -431,3 +431,41 @@ async fn the_page_estimates_and_starts_an_experiment_without_script() {
     assert!(page.contains("by page") && page.contains("4 of 4 results"), "{page}");
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_command_runs_a_file_and_reports_its_results() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", json!([{ "reply": "Paris" }])).await;
+    dataset(&app, "capitals", &questions(3)).await;
+    prompt(&app, "answer", "Answer {{question}}").await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capitals.toml");
+    let text = "name = \"by command\"\ndataset = \"capitals\"\nprompts = [\"answer\"]\n\
+                models = [\"main/gpt-4o-mini\"]\nrepetitions = 2\n";
+    std::fs::write(&file, text).unwrap();
+    let run = async |more: &[&str]| {
+        let mut args = vec!["experiment", "run", "--config", file.to_str().unwrap()];
+        args.extend(more);
+        let mut command = perpend_it::command(&args).unwrap();
+        let command = command
+            .env("PERPEND_SERVER", &app.origin)
+            .env("PERPEND_PUBLIC_KEY", perpend_it::KEYS.0)
+            .env("PERPEND_SECRET_KEY", perpend_it::KEYS.1);
+        let output = command.output().await.unwrap();
+        let [out, error] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        (output.status.code(), out, error)
+    };
+    let (code, out, error) = run(&["--dry-run"]).await;
+    assert!(code == Some(0) && out.contains("6 calls"), "{out} {error}");
+    let (code, out, error) = run(&["--json"]).await;
+    assert_eq!(code, Some(0), "{error}");
+    let result: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(result["runs"][0]["completedCount"], 6, "{result}");
+    let (code, _, error) = run(&[]).await;
+    assert!(code == Some(3) && error.contains("by command"), "the name is taken: {error}");
+    std::fs::write(&file, "dataset = \"capitals\"\ncolor = 1").unwrap();
+    let (code, _, error) = run(&[]).await;
+    assert!(code == Some(3) && error.contains("color"), "{error}");
+    app.stop().await.unwrap();
+}

@@ -4,7 +4,7 @@
 //! Invariants:
 //! - **One path to models.** Calls go through [`Models`](crate::Models), like those of evaluators: connections, limits, prices and
 //!   budgets apply.
-//! - **An answer is stored before it is used.** A process that takes over a run asks nothing again whose answer is
+//! - **An answer is stored before it is used.** A process that takes over a run repeats no call whose answer is
 //!   stored; ids of traces and observations are derived, so that writing a trace again changes nothing.
 
 mod call;

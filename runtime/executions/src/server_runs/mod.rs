@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - **One driver.** A run is driven under a lease; statements about its items repeat the fence of the lease.
-//! - **An answer is stored before it is used.** An item whose answer is stored is not asked again.
+//! - **An answer is stored before it is used.** An item whose answer is stored is not called again.
 
 mod drive;
 mod expected;
