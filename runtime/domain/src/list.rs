@@ -95,13 +95,22 @@ pub struct BidirectionalPage<T> {
     pub older: Option<Cursor>,
     /// The cursor at which the search continues in the same direction, if it stopped before the page was full.
     pub stopped: Option<Cursor>,
+    /// Rows that were tested until it stopped; absent if that is the limit of the read.
+    pub n_tested: Option<u64>,
     /// Number of all matches, if known.
     pub total: Option<BoundedCount>,
 }
 
 impl<T> Default for BidirectionalPage<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), newer: None, older: None, stopped: None, total: None }
+        Self {
+            items: Vec::new(),
+            newer: None,
+            older: None,
+            stopped: None,
+            n_tested: None,
+            total: None,
+        }
     }
 }
 
@@ -128,6 +137,7 @@ impl<T> BidirectionalPage<T> {
             older: rows.last().map(&cursor).filter(|_| has_older),
             items: rows,
             stopped: None,
+            n_tested: None,
             total: None,
         }
     }

@@ -48,6 +48,7 @@ use perpend_http_kit::routes::{ApiDescription, PageRoute, Routes};
 use perpend_views::{OBSERVATION_LIST, SCORE_LIST, SESSION_LIST, Section, TRACE_LIST, USER_LIST};
 
 use crate::executions::list::Executions;
+use crate::groups::list::{Sessions, Users};
 use crate::list::export::export_list;
 use crate::list::page::list_page;
 use crate::observations::Observations;
@@ -114,19 +115,10 @@ fn export_routes(routes: &mut Routes<App>) {
     routes.page(BySession, traces, traces::export::export_traces);
     let observations = PageRoute::get("/project/{project}/export/observations", TraceRead);
     routes.page(BySession, observations, export_list::<Observations>);
-    let groups = [
-        ("/project/{project}/export/sessions", GroupKey::Session),
-        ("/project/{project}/export/users", GroupKey::User),
-    ];
-    for (path, by) in groups {
-        let send = move |app: State<App>,
-                         viewer: Viewer,
-                         raw: RawQuery,
-                         params: Query<groups::list::GroupListParams>| {
-            groups::export::export_groups(app, viewer, raw, params, by)
-        };
-        routes.page(BySession, PageRoute::get(path, TraceRead), send);
-    }
+    let sessions = PageRoute::get("/project/{project}/export/sessions", TraceRead);
+    routes.page(BySession, sessions, export_list::<Sessions>);
+    let users = PageRoute::get("/project/{project}/export/users", TraceRead);
+    routes.page(BySession, users, export_list::<Users>);
     let executions = PageRoute::get("/project/{project}/export/executions", EvaluatorRead);
     routes.page(BySession, executions, export_list::<Executions>);
     let scores = PageRoute::get("/project/{project}/export/scores", ScoreRead);
@@ -389,11 +381,11 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     let find = PageRoute::get("/project/{project}/traces/{trace}/find", TraceRead);
     routes.page(BySession, find, trace::find::find_page);
     let sessions = PageRoute::get("/project/{project}/sessions", TraceRead);
-    routes.page(BySession, sessions, groups::list::sessions_page);
+    routes.page(BySession, sessions, list_page::<Sessions>);
     let session = PageRoute::get("/project/{project}/sessions/{session}", TraceRead);
     routes.page(BySession, session, groups::session::session_page);
     let users = PageRoute::get("/project/{project}/users", TraceRead);
-    routes.page(BySession, users, groups::list::users_page);
+    routes.page(BySession, users, list_page::<Users>);
     let user = PageRoute::get("/project/{project}/users/{user}", TraceRead);
     routes.page(BySession, user, groups::user::user_page);
     let search = PageRoute::get("/project/{project}/search", TraceRead);

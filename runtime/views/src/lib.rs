@@ -91,14 +91,18 @@ pub use layout::shell::{
 };
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
 pub use lists::chips::{ScoreChip, score_chips};
-pub use lists::column::{Cell, CellContext, CellLayout, ExportedValue, ListColumn, ListTable};
+pub use lists::column::{
+    Cell, CellContext, CellLayout, ExportedValue, ListColumn, ListTable, TableStyle,
+};
 pub use lists::executions::{EXECUTION_ROWS, ExecutionRow};
 pub use lists::facets::{FacetsPage, FacetsView};
 pub use lists::filter::{
     EmptyListCounts, FilterView, MAX_EXPORTED, SearchProgress, StoppedSearch, TermChip,
 };
 pub use lists::focus::FocusView;
-pub use lists::groups::{GroupChip, GroupLine, GroupsPage, UserPage};
+pub use lists::groups::{
+    GroupChip, GroupLine, GroupRow, GroupSetup, SESSION_ROWS, USER_ROWS, UserPage, session_table,
+};
 pub use lists::list::{
     ChosenColumns, ListAction, ListDeclaration, ListNote, ListTexts, ListView, SelectFilter,
     UrlCondition,

@@ -291,8 +291,7 @@ fn a_list_of_executions_is_inert_and_only_failed_ones_have_a_form() {
     };
     let (forms, focus) = (forms(), Focus::default());
     let context = CellContext { base: "/project/p", focus: &focus, forms: &forms };
-    let table =
-        |rows: &[ExecutionRow]| ListTable::new(("executions", None), &columns, rows, &context);
+    let table = |rows: &[ExecutionRow]| list.table(&columns, rows, &context);
     let view = ListView {
         shell: shell(),
         texts: &list.texts,
@@ -320,6 +319,7 @@ fn a_list_of_executions_is_inert_and_only_failed_ones_have_a_form() {
         has_news: false,
         narrowed: Vec::new(),
         notes: Vec::new(),
+        open_by_id: None,
         setup: None,
         exports: [("Export CSV", typed()), ("Export JSONL", typed())],
     };

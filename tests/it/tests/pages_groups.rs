@@ -199,7 +199,7 @@ async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_one
     assert!(sessions.contains("/sessions/a%26b#pane-scores"), "{sessions}");
     let users = visitor.page("/users").await;
     assert_eq!(chips(&users), of_traces);
-    assert!(users.contains("data-label=\"In 30 days\">0</td>"), "{users}");
+    assert!(users.contains("data-label=\"Traces in 30 days\">0</td>"), "{users}");
     let user = visitor.page("/users/ada").await;
     let (_, low) = user.split_once("id=\"low\"").unwrap();
     assert_eq!(low.matches("<td class=\"what\"").count(), 2, "{low}");
@@ -457,7 +457,7 @@ async fn lists_of_sessions_users_and_scores_have_the_rows_that_are_asked_for_or_
     for list in ["sessions", "users", "scores"] {
         let odd = visitor.page(&format!("/{list}?n=abc&sort=foo&cols=luck")).await;
         for said in [
-            "`cols` is not supported by this list, got `luck`",
+            "`cols` has unknown columns: luck",
             "`n` must be one of 25, 50, 100; got `abc`",
             "`sort` is not supported by this list, got `foo`",
         ] {

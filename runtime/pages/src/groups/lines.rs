@@ -10,14 +10,16 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::ScoreSum;
 use perpend_views::{
-    Focus, GroupChip, GroupLine, Sort, Text, TracesQuery, count, date, href, number,
+    Focus, GroupChip, GroupLine, GroupRow, Sort, Text, TracesQuery, count, date, href, number,
 };
+use serde_json::{Value, json};
 
 use crate::read;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-/// Newest traces of each session or user whose scores are read. Reading more dominates the time of a page.
+/// Newest traces of each session or user whose scores are read. Reading more dominates the time of a page. The footnotes of the
+/// lists contain this number.
 pub(crate) const SCORED_TRACES: u32 = 10;
 /// Days in the chart of a user's traces.
 pub(crate) const DAYS: usize = 30;
@@ -28,12 +30,12 @@ const MAX_CHIPS: usize = 4;
 const CATEGORY_CHARS: usize = 24;
 
 /// One row per session or user, in the same order. Scores are limited to the time range and environments of the query.
-pub(crate) async fn group_lines(
+pub(crate) async fn group_rows(
     app: &App,
     viewer: &Viewer,
     query: &GroupQuery,
     groups: Vec<TraceGroup>,
-) -> Result<Vec<GroupLine>, Problem> {
+) -> Result<Vec<GroupRow>, Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let ids: Vec<&str> = groups.iter().map(|group| group.id.as_str()).collect();
     let mut scores = telemetry.scores_of_groups(project, query, &ids, SCORED_TRACES).await?;
@@ -48,17 +50,40 @@ pub(crate) async fn group_lines(
     // All rows have the same scale, so that their bars are comparable.
     let highest = days.values().flatten().copied().max().unwrap_or_default();
     let base = viewer.base();
-    let line = |group: TraceGroup| {
+    let row = |group: TraceGroup| {
         let (by, id) = (query.by, group.id.clone());
         let sums = scores.remove(&id).unwrap_or_default();
+        let exported: Value = sums.iter().map(exported_sum).collect();
         let mut line = GroupLine::new(by, group);
         line.scores = chips((&base, &viewer.focus), (by, &id), query.of.as_deref(), sums);
-        match by {
+        let line = match by {
             GroupKey::Session => line,
             GroupKey::User => line.with_days(&dated_counts(first, days.get(&id)), highest),
-        }
+        };
+        (line, exported, days.get(&id).map_or(0, |days| days.iter().sum::<u64>()))
     };
-    Ok(groups.into_iter().map(line).collect())
+    Ok(GroupRow::all(groups.into_iter().map(row).collect()))
+}
+
+/// The scores with one name in a file.
+fn exported_sum(sum: &ScoreSum) -> Value {
+    let mut object = json!({
+        "name": sum.name,
+        "dataType": sum.data_type.as_str(),
+        "isOfSession": sum.is_own,
+        "count": sum.n,
+    });
+    match (sum.data_type, &sum.top) {
+        (ScoreDataType::Numeric | ScoreDataType::Boolean, _) => {
+            object["mean"] = (sum.total / sum.n as f64).into();
+        }
+        (_, Some((category, n))) => {
+            object["mostFrequent"] = category.as_str().into();
+            object["mostFrequentCount"] = (*n).into();
+        }
+        (_, None) => {}
+    }
+    object
 }
 
 /// Start of the period of `DAYS` days that ends today, UTC.

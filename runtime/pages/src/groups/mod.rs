@@ -1,6 +1,5 @@
 //! Sessions and users: lists, and the pages of one.
 
-pub(crate) mod export;
 pub(crate) mod lines;
 pub(crate) mod list;
 pub(crate) mod session;

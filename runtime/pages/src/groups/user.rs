@@ -15,8 +15,9 @@ use perpend_domain::trace::Trace;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::IntervalTotals;
 use perpend_views::{
-    Chart, ChartBar, ChartPart, DeferredTrend, FocusView, GroupLine, Section, Text, TraceLine,
-    TracesQuery, Trend, TrendPage, UserPage, decode_segment, href, segment,
+    CellContext, Chart, ChartBar, ChartPart, DeferredTrend, FocusView, GroupLine, Section, Text,
+    TraceLine, TracesQuery, Trend, TrendPage, UserPage, decode_segment, href, segment,
+    session_table,
 };
 use serde::Deserialize;
 
@@ -78,6 +79,8 @@ pub(crate) async fn user_page(
     let group = group.ok_or_else(|| Problem::not_found("user"))?;
     let address = href(&viewer.base(), GroupKey::User, &user);
     let focus = (address, viewer.unknown_parameters());
+    let base = viewer.base();
+    let context = CellContext { base: &base, focus: &viewer.focus, forms: viewer.form_context() };
     let mut view = UserPage {
         shell: viewer
             .shell(Section::Users)
@@ -88,7 +91,7 @@ pub(crate) async fn user_page(
         is_outside,
         charts: None,
         has_more_sessions: false,
-        sessions: Vec::new(),
+        sessions: session_table(&[], &context),
         traces: Vec::new(),
         all_traces: traces_of_user(&viewer, &user).first(&viewer.base()),
         low: Vec::new(),
@@ -102,7 +105,8 @@ pub(crate) async fn user_page(
     of_sessions.of = Some(user.clone());
     let sessions = telemetry.trace_groups(project, &of_sessions).await?;
     view.has_more_sessions = sessions.has_more;
-    view.sessions = groups::lines::group_lines(&app, &viewer, &of_sessions, sessions.items).await?;
+    let rows = groups::lines::group_rows(&app, &viewer, &of_sessions, sessions.items).await?;
+    view.sessions = session_table(&rows, &context);
     let mut newest = user_filter(&user);
     let now = app.web.clock.now();
     newest.conditions.extend(viewer.focus.conditions(TRACES, now));

@@ -2,12 +2,12 @@
 
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use perpend_domain::list::BidirectionalPage;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    CellContext, EmptyListCounts, FilterView, Focus, FocusView, ListNote, ListTable, ListView,
-    PageLinks, Pager, Parameter, StoppedSearch, Text, UrlCondition, with_query,
+    CellContext, EmptyListCounts, FilterView, Focus, FocusView, ListNote, ListView, PageLinks,
+    Pager, Parameter, StoppedSearch, Text, UrlCondition, with_query,
 };
 
 use crate::list::empty::empty_list_counts;
@@ -26,6 +26,9 @@ pub(crate) async fn list_page<L: ListSource>(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let request = ListRequest::<L>::new(&app, viewer, raw.as_deref())?;
+    if let Some(address) = request.source.redirect().await? {
+        return Ok(Redirect::to(&address).into_response());
+    }
     let bounds = ListBounds { limit: request.n, max_tested: L::MAX_TESTED };
     let part = request.source.read(&request.conditions, &request.position, bounds).await?;
     let view = view(&request, part).await?;
@@ -144,7 +147,6 @@ async fn view<L: ListSource>(
     let rows = source.rows(part.items).await?;
     let forms = viewer.form_context();
     let context = CellContext { base: &base, focus: &viewer.focus, forms };
-    let names = (list.texts.name, list.row_class);
     Ok(ListView {
         shell: viewer.shell(list.texts.section).with_api(api),
         texts: &list.texts,
@@ -154,12 +156,12 @@ async fn view<L: ListSource>(
         other_parameters: [viewer.parameters(), request.table_parameters.clone()].concat(),
         notices: request.notices.clone(),
         stopped: part.stopped.as_ref().map(|at| StoppedSearch {
-            n_tested: L::MAX_TESTED,
+            n_tested: part.n_tested.unwrap_or(L::MAX_TESTED),
             n_found: n,
             next_href: Some(links.at(at, position.is_backwards)),
         }),
         action: None,
-        table: ListTable::new(names, &request.columns, &rows, &context),
+        table: list.table(&request.columns, &rows, &context),
         picker: list.picker(&path, &links.pairs, (request.columns.as_slice(), request.n)),
         page_links,
         position: Pager::of_page(!is_later, n, total).position(),
@@ -167,6 +169,7 @@ async fn view<L: ListSource>(
         has_news: list.has_news,
         narrowed: narrowed(request, &links),
         notes,
+        open_by_id: None,
         setup: None,
         exports: exports(&base, list.texts.name, &links.pairs),
         path,

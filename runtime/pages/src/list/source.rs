@@ -47,6 +47,8 @@ pub(crate) trait ListSource: Sized + Send + Sync + 'static {
     const PARAMETERS: &'static [&'static str] = &[];
     /// Rows that are tested for one page.
     const MAX_TESTED: u64;
+    /// The rows that are shown first, for notices.
+    const ORDER: &'static str = "the newest";
 
     fn declaration() -> &'static ListDeclaration<Self::Row>;
 
@@ -115,6 +117,11 @@ pub(crate) trait ListSource: Sized + Send + Sync + 'static {
     /// Whether internal environments are excluded by default.
     fn hides_internal(&self, _conditions: &ListConditions) -> bool {
         false
+    }
+
+    /// The page of a row that a parameter names by its id.
+    fn redirect(&self) -> impl Future<Output = Result<Option<String>, Problem>> + Send {
+        std::future::ready(Ok(None))
     }
 
     /// Adds the parts of the page that only this list has.

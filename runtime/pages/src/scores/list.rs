@@ -258,6 +258,7 @@ impl ListSource for Scores {
             newer: first,
             older: last.filter(|_| !is_last),
             stopped: stopped.map(cursor_of),
+            n_tested: None,
             total: None,
         })
     }

@@ -23,6 +23,8 @@ pub struct ListColumn<R: 'static> {
     pub is_default: bool,
     /// Whether it is left out of a page on which all its cells are empty.
     pub is_optional: bool,
+    /// Whether the list is ordered by it, latest first.
+    pub is_order: bool,
     /// Content of the cell of a row.
     pub cell: fn(&R, &CellContext<'_>) -> Cell,
     /// Value of a row in files.
@@ -45,8 +47,8 @@ impl<R: 'static> ListColumn<R> {
     ) -> Self {
         let further: &'static [ExportedValue<R>] = &[];
         let unit = "";
-        let (is_default, is_optional) = (false, false);
-        Self { id, label, layout, is_default, is_optional, cell, value, unit, further }
+        let (is_default, is_optional, is_order) = (false, false, false);
+        Self { id, label, layout, is_default, is_optional, is_order, cell, value, unit, further }
     }
 
     /// Shows it by default.
@@ -57,6 +59,11 @@ impl<R: 'static> ListColumn<R> {
     /// Leaves it out of a page on which all its cells are empty.
     pub(crate) const fn optional(self) -> Self {
         Self { is_optional: true, ..self }
+    }
+
+    /// Marks it as the order of the list.
+    pub(crate) const fn ordering(self) -> Self {
+        Self { is_order: true, ..self }
     }
 
     pub(crate) const fn in_unit(self, unit: &'static str) -> Self {
@@ -86,6 +93,8 @@ pub enum CellLayout {
     Time,
     /// Number.
     Figure,
+    /// Links to a user or a session.
+    People,
     /// Scores.
     Chips,
     /// Short text on one line.
@@ -104,6 +113,7 @@ impl CellLayout {
             Self::Name => "what",
             Self::Time => "time",
             Self::Figure => "num",
+            Self::People => "people",
             Self::Chips => "chips",
             Self::Line => "nowrap",
             Self::Plain => "plain",
@@ -160,11 +170,24 @@ impl Cell {
     }
 }
 
+/// Names and CSS classes of a table.
+#[derive(Debug)]
+pub struct TableStyle<R: 'static> {
+    /// URL name of the list.
+    pub name: &'static str,
+    /// CSS class of the table; empty without one.
+    pub class: &'static str,
+    /// CSS class of a row, if rows differ.
+    pub row_class: Option<fn(&R) -> &'static str>,
+}
+
 /// The table of a page.
 #[derive(Clone, Debug)]
 pub struct ListTable {
     /// URL name of the list, for the stored widths of its columns.
     pub(crate) name: &'static str,
+    /// CSS class; empty without one.
+    pub(crate) class: &'static str,
     pub(crate) heads: Vec<TableHead>,
     pub(crate) rows: Vec<TableRow>,
 }
@@ -183,6 +206,8 @@ pub(crate) struct TableHead {
     pub(crate) id: &'static str,
     pub(crate) label: &'static str,
     pub(crate) layout: CellLayout,
+    /// Whether the list is ordered by it, latest first.
+    pub(crate) is_order: bool,
 }
 
 impl TableHead {
@@ -201,10 +226,10 @@ impl TableHead {
 }
 
 impl ListTable {
-    /// The cells of these columns. `name` is the URL name of the list, and `class` gives the CSS class of a row.
+    /// The cells of these columns.
     #[must_use]
     pub fn new<R: 'static>(
-        (name, class): (&'static str, Option<fn(&R) -> &'static str>),
+        TableStyle { name, class, row_class }: TableStyle<R>,
         columns: &[&'static ListColumn<R>],
         rows: &[R],
         context: &CellContext<'_>,
@@ -214,11 +239,12 @@ impl ListTable {
         };
         let mut table = Self {
             name,
+            class,
             heads: Vec::new(),
             rows: rows
                 .iter()
                 .map(|row| TableRow {
-                    class: class.map_or("", |class| class(row)),
+                    class: row_class.map_or("", |class| class(row)),
                     cells: Vec::new(),
                 })
                 .collect(),
@@ -228,8 +254,12 @@ impl ListTable {
             if column.is_optional && cells.iter().all(|cell| matches!(cell, Cell::Empty)) {
                 continue;
             }
-            let (id, label, layout) = (column.id, column.label, column.layout);
-            table.heads.push(TableHead { id, label, layout });
+            table.heads.push(TableHead {
+                id: column.id,
+                label: column.label,
+                layout: column.layout,
+                is_order: column.is_order,
+            });
             for (row, cell) in table.rows.iter_mut().zip(cells) {
                 row.cells.push(cell);
             }
@@ -241,6 +271,12 @@ impl ListTable {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.rows.len()
     }
 
     /// The cells of a row with their headings.

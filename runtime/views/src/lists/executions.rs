@@ -42,6 +42,8 @@ pub static EXECUTION_ROWS: ListDeclaration<ExecutionRow> = ListDeclaration {
         row: "execution",
         title: "Executions",
         section: Section::Executions,
+        order: "newest first",
+        footnote: "",
         empty: "An execution is created for each evaluator of an enabled rule when a target of the rule is complete. There are \
                 none if no rule is enabled, if nothing has arrived since the rules were created, or if no target matches their \
                 conditions and sample.",
@@ -52,6 +54,7 @@ pub static EXECUTION_ROWS: ListDeclaration<ExecutionRow> = ListDeclaration {
     filter: None,
     has_news: false,
     in_all_environments: false,
+    table_class: "",
     row_class: None,
 };
 

@@ -1,51 +1,20 @@
 //! Lists of sessions and of users.
 
-use crate::urls::Focus;
 use askama::Template;
+use perpend_domain::cost::CostSum;
 use perpend_domain::telemetry::{GroupKey, TraceGroup};
 use perpend_domain::time::Timestamp;
+use serde_json::Value;
 
 use crate::facts::{Fact, fact};
-use crate::format::{count, duration};
+use crate::format::{count, decimal_blanks, duration};
 use crate::layout::setup::Setup;
 use crate::layout::shell::href;
-use crate::lists::filter::{FilterView, StoppedSearch};
+use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn, ListTable};
 use crate::lists::focus::FocusView;
-use crate::lists::page_links::PageLinks;
+use crate::lists::list::{ListDeclaration, ListTexts};
 use crate::overview::trends::DeferredTrend;
-use crate::{Shell, Text, encode};
-
-/// The list of sessions or of users by last activity.
-#[derive(Clone, Debug, Template)]
-#[template(path = "groups.html")]
-pub struct GroupsPage {
-    /// Page frame.
-    pub shell: Shell,
-    /// Time range and environments.
-    pub focus: FocusView,
-    /// Errors in the query string.
-    pub notices: Vec<Text>,
-    /// The filter.
-    pub filter: FilterView,
-    /// Progress of the search, if it stopped before the end.
-    pub stopped: Option<StoppedSearch>,
-    /// Number of traces per row whose scores are included.
-    pub n_scored: u32,
-    /// Sessions or users.
-    pub by: GroupKey,
-    /// Rows of this page.
-    pub lines: Vec<GroupLine>,
-    /// Links to other pages.
-    pub page_links: PageLinks,
-    /// Position of the page in the list.
-    pub position: String,
-    /// Whether it is not the first page.
-    pub is_later: bool,
-    /// The requested id, if it is unknown.
-    pub unknown: Option<Text>,
-    /// Values for example commands, if no trace has a session or user.
-    pub setup: Option<Setup>,
-}
+use crate::{Html, SESSION_LIST, Section, Shell, Text, USER_LIST, encode};
 
 /// A row of the list, or the header of its page.
 #[derive(Clone, Debug)]
@@ -143,12 +112,6 @@ impl GroupLine {
         crate::format::cost(self.group.cost)
     }
 
-    /// Padding that aligns the decimals of the cost with those of the other rows.
-    pub(crate) fn decimal_padding(&self, lines: &[Self]) -> String {
-        let costs = lines.iter().map(|line| line.group.cost);
-        crate::format::decimal_blanks(self.group.cost, costs)
-    }
-
     pub(crate) fn more_others(&self) -> u64 {
         self.group.n_others.saturating_sub(1)
     }
@@ -182,23 +145,266 @@ impl UserPage {
     }
 }
 
-impl GroupsPage {
-    pub(crate) fn is_of_sessions(&self) -> bool {
+/// A row of a list of sessions or of users.
+#[derive(Clone, Debug)]
+pub struct GroupRow {
+    /// Its cells.
+    pub line: GroupLine,
+    /// Sums of its scores, for files.
+    pub scores: Value,
+    /// Traces of the last days.
+    pub n_recent: u64,
+    /// Aligns the decimals of the cost with those of the other rows.
+    padding: String,
+}
+
+impl GroupRow {
+    /// The rows of a page: cells, sums of scores and traces of the last days.
+    #[must_use]
+    pub fn all(rows: Vec<(GroupLine, Value, u64)>) -> Vec<Self> {
+        let costs: Vec<CostSum> = rows.iter().map(|(line, ..)| line.group.cost).collect();
+        let row = |(line, scores, n_recent): (GroupLine, Value, u64)| {
+            let padding = decimal_blanks(line.group.cost, costs.iter().copied());
+            Self { line, scores, n_recent, padding }
+        };
+        rows.into_iter().map(row).collect()
+    }
+}
+
+/// The table of the sessions of a page.
+#[must_use]
+pub fn session_table(rows: &[GroupRow], context: &CellContext<'_>) -> ListTable {
+    let (columns, _) = SESSION_ROWS.choose("");
+    SESSION_ROWS.table(&columns, rows, context)
+}
+
+/// The list of sessions.
+pub static SESSION_ROWS: ListDeclaration<GroupRow> = ListDeclaration {
+    texts: ListTexts {
+        name: "sessions",
+        row: "session",
+        title: "Sessions",
+        section: Section::Sessions,
+        order: "sorted by last activity",
+        footnote: "Scores: of the session itself, then of its newest 10 traces; scores of observations are not included. n is the \
+                   number of scores in a mean.",
+        empty: "A session groups the traces of one conversation. Set its id on a span with any SDK:",
+        empty_label: "",
+        empty_path: "",
+    },
+    columns: &SESSION_COLUMNS,
+    filter: Some(&SESSION_LIST),
+    has_news: true,
+    in_all_environments: true,
+    table_class: "groups",
+    row_class: None,
+};
+
+/// The list of users.
+pub static USER_ROWS: ListDeclaration<GroupRow> = ListDeclaration {
+    texts: ListTexts {
+        name: "users",
+        row: "user",
+        title: "Users",
+        section: Section::Users,
+        order: "sorted by last activity",
+        footnote: "Scores: of its newest 10 traces; scores of observations are not included. n is the number of scores in a mean.",
+        empty: "A user is an end user of your application. Set the id on a span with any SDK:",
+        empty_label: "",
+        empty_path: "",
+    },
+    columns: &USER_COLUMNS,
+    filter: Some(&USER_LIST),
+    has_news: true,
+    in_all_environments: true,
+    table_class: "groups",
+    row_class: None,
+};
+
+/// Code that sets the id of a session or user, for a project without any.
+#[derive(Debug, Template)]
+#[template(path = "group_setup.html")]
+pub struct GroupSetup {
+    /// Sessions or users.
+    pub by: GroupKey,
+    /// Values of the commands.
+    pub setup: Setup,
+}
+
+impl GroupSetup {
+    fn is_of_sessions(&self) -> bool {
         self.by == GroupKey::Session
     }
 
-    /// Whether a time range or environments are selected.
-    pub(crate) fn is_narrowed(&self) -> bool {
-        self.shell.focus != Focus::default()
-    }
-
-    pub(crate) fn title(&self) -> &'static str {
-        match self.by {
-            GroupKey::Session => "Sessions",
-            GroupKey::User => "Users",
-        }
+    /// The code as markup.
+    #[must_use]
+    pub fn html(&self) -> Option<Html> {
+        Html::rendered(self).ok()
     }
 }
+
+/// The part of a session or user in a cell.
+enum GroupCellPart {
+    Id,
+    Other,
+    Errors,
+    Cost,
+    Scores,
+    Days,
+}
+
+/// A cell with several elements.
+#[derive(Template)]
+#[template(path = "group_cell.html")]
+struct GroupCell<'a> {
+    part: GroupCellPart,
+    line: &'a GroupLine,
+    padding: &'a str,
+    base: &'a str,
+    /// Query string with the focus.
+    focus: String,
+}
+
+fn cell(part: GroupCellPart, row: &GroupRow, context: &CellContext<'_>) -> Cell {
+    Cell::html(&GroupCell {
+        part,
+        line: &row.line,
+        padding: &row.padding,
+        base: context.base,
+        focus: context.focus.query(),
+    })
+}
+
+type Column = ListColumn<GroupRow>;
+
+const fn id(label: &'static str) -> Column {
+    Column::new(
+        ("id", label),
+        CellLayout::Name,
+        |row, context| cell(GroupCellPart::Id, row, context),
+        |row| row.line.group.id.as_str().into(),
+    )
+    .usual()
+}
+
+const fn last_seen(label: &'static str) -> Column {
+    Column::new(
+        ("lastSeen", label),
+        CellLayout::Time,
+        |row, _| Cell::Time(row.line.group.last, true),
+        |row| row.line.group.last.to_iso_micros().into(),
+    )
+    .usual()
+    .ordering()
+}
+
+const fn first_seen(label: &'static str) -> Column {
+    Column::new(
+        ("firstSeen", label),
+        CellLayout::Time,
+        |row, _| Cell::Time(row.line.group.first, true),
+        |row| row.line.group.first.to_iso_micros().into(),
+    )
+    .usual()
+}
+
+fn duration_us(row: &GroupRow) -> i64 {
+    row.line.group.end.micros_since(row.line.group.first)
+}
+
+const DURATION: Column = Column::new(
+    ("duration", "Duration"),
+    CellLayout::Figure,
+    |row, _| Cell::text(row.line.duration_text()),
+    |row| (duration_us(row) as f64 / 1e6).into(),
+)
+.in_unit("s");
+
+const fn other((id, label): (&'static str, &'static str)) -> Column {
+    Column::new(
+        (id, label),
+        CellLayout::People,
+        |row, context| cell(GroupCellPart::Other, row, context),
+        |row| row.line.group.other.clone().into(),
+    )
+    .usual()
+}
+
+const TRACES: Column = Column::new(
+    ("traceCount", "Traces"),
+    CellLayout::Figure,
+    |row, _| Cell::text(row.line.traces()),
+    |row| row.line.group.n_traces.into(),
+)
+.usual()
+.with(&[("observationCount", "Observations", |row| row.line.group.n_observations.into())]);
+
+const ERRORS: Column = Column::new(
+    ("errorCount", "Errors"),
+    CellLayout::Figure,
+    |row, context| cell(GroupCellPart::Errors, row, context),
+    |row| row.line.group.n_errors.into(),
+)
+.usual();
+
+const TOKENS: Column = Column::new(
+    ("totalTokens", "Tokens"),
+    CellLayout::Figure,
+    |row, _| Cell::text(row.line.tokens()),
+    |row| row.line.group.total_tokens.into(),
+)
+.usual();
+
+const COST: Column = Column::new(
+    ("totalCost", "Cost"),
+    CellLayout::Figure,
+    |row, context| cell(GroupCellPart::Cost, row, context),
+    |row| row.line.group.cost.known().into(),
+)
+.in_unit("USD")
+.usual();
+
+const SCORES: Column = Column::new(
+    ("scores", "Scores"),
+    CellLayout::Chips,
+    |row, context| cell(GroupCellPart::Scores, row, context),
+    |row| row.scores.clone(),
+)
+.usual();
+
+static SESSION_COLUMNS: [Column; 10] = [
+    id("Session"),
+    last_seen("Last trace"),
+    first_seen("Started"),
+    DURATION.usual(),
+    other(("userId", "User")).with(&[("userCount", "Users", |row| row.line.group.n_others.into())]),
+    TRACES,
+    ERRORS,
+    TOKENS,
+    COST,
+    SCORES,
+];
+
+static USER_COLUMNS: [Column; 10] = [
+    id("User"),
+    last_seen("Last seen"),
+    first_seen("First seen")
+        .with(&[("duration", "Duration (s)", |row| (duration_us(row) as f64 / 1e6).into())]),
+    other(("sessionId", "Session"))
+        .with(&[("sessionCount", "Sessions", |row| row.line.group.n_others.into())]),
+    TRACES,
+    ERRORS,
+    TOKENS,
+    COST,
+    SCORES,
+    Column::new(
+        ("recentTraceCount", "Traces in 30 days"),
+        CellLayout::Figure,
+        |row, context| cell(GroupCellPart::Days, row, context),
+        |row| row.n_recent.into(),
+    )
+    .usual(),
+];
 
 /// The page of a user.
 #[derive(Clone, Debug, Template)]
@@ -217,7 +423,7 @@ pub struct UserPage {
     /// Traces, cost and latency over time.
     pub charts: Option<DeferredTrend>,
     /// Sessions by last activity.
-    pub sessions: Vec<GroupLine>,
+    pub sessions: ListTable,
     /// Whether there are more sessions.
     pub has_more_sessions: bool,
     /// Latest traces.

@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::lists::column::{ListColumn, ListTable};
+use crate::lists::column::{CellContext, ListColumn, ListTable, TableStyle};
 use crate::lists::filter::{FilterView, StoppedSearch};
 use crate::lists::focus::FocusView;
 use crate::lists::page_links::PageLinks;
@@ -24,7 +24,9 @@ pub struct ListDeclaration<R: 'static> {
     pub has_news: bool,
     /// Whether internal environments are shown by default.
     pub in_all_environments: bool,
-    /// The CSS class of a row, if rows differ.
+    /// CSS class of the table; empty without one.
+    pub table_class: &'static str,
+    /// CSS class of a row, if rows differ.
     pub row_class: Option<fn(&R) -> &'static str>,
 }
 
@@ -39,9 +41,13 @@ pub struct ListTexts {
     pub title: &'static str,
     /// Section in the sidebar.
     pub section: Section,
+    /// The order, such as `newest first`.
+    pub order: &'static str,
+    /// Explanation of the columns below the table; empty without one.
+    pub footnote: &'static str,
     /// Explanation while the project has no rows.
     pub empty: &'static str,
-    /// Label of a link below the explanation.
+    /// Label of a link below the explanation; empty without one.
     pub empty_label: &'static str,
     /// Its path below the project.
     pub empty_path: &'static str,
@@ -51,6 +57,22 @@ pub struct ListTexts {
 pub type ChosenColumns<R> = Vec<&'static ListColumn<R>>;
 
 impl<R: 'static> ListDeclaration<R> {
+    /// The table of these columns.
+    #[must_use]
+    pub fn table(
+        &self,
+        columns: &[&'static ListColumn<R>],
+        rows: &[R],
+        context: &CellContext<'_>,
+    ) -> ListTable {
+        let style = TableStyle {
+            name: self.texts.name,
+            class: self.table_class,
+            row_class: self.row_class,
+        };
+        ListTable::new(style, columns, rows, context)
+    }
+
     /// The columns with these names, and unknown names. Without names it is the default; the first column is always included.
     #[must_use]
     pub fn choose(&'static self, names: &str) -> (ChosenColumns<R>, Vec<String>) {
@@ -171,6 +193,8 @@ pub struct ListView {
     pub narrowed: Vec<UrlCondition>,
     /// Notes about hidden rows.
     pub notes: Vec<ListNote>,
+    /// Label and value of a field that opens a row by its id.
+    pub open_by_id: Option<(&'static str, Text)>,
     /// Example commands, if the project has no rows.
     pub setup: Option<Html>,
     /// Labels and URLs of the list as a file.
@@ -248,6 +272,11 @@ impl ListView {
         self.page_links.first.as_deref().unwrap_or("?")
     }
 
+    /// URL of the list without any condition of the text filter and of the focus.
+    fn unfiltered_href(&self) -> String {
+        self.filter.as_ref().map_or_else(String::new, FilterView::unfiltered_href)
+    }
+
     /// Rows of a file, in words.
     fn exported_rows(&self) -> String {
         crate::lists::filter::exported_rows(self.texts.row)
@@ -265,7 +294,6 @@ mod tests {
 
     use super::*;
     use crate::lists::chips::tests::scored;
-    use crate::lists::column::CellContext;
     use crate::pages_tests::{HOSTILE, checked, focus, hostile_observation, shell, text, typed};
     use crate::{EmptyListCounts, OBSERVATION_LIST, OBSERVATION_ROWS, ObservationLine, TermChip};
 
@@ -320,13 +348,14 @@ mod tests {
             notices: vec![text(HOSTILE)],
             stopped: None,
             action: None,
-            table: ListTable::new((list.texts.name, None), &columns, lines, &context),
+            table: list.table(&columns, lines, &context),
             picker: list.picker("/p/observations", &parameters, (columns.as_slice(), 50)),
             page_links: PageLinks::default(),
             position: "1 of 1".to_owned(),
             is_later: false,
             has_news: true,
             narrowed: Vec::new(),
+            open_by_id: None,
             notes: vec![ListNote { text: HOSTILE.to_owned(), label: "show", href: typed() }],
             setup: None,
             exports: [("Export CSV", typed()), ("Export JSONL", typed())],

@@ -37,6 +37,8 @@ pub static OBSERVATION_ROWS: ListDeclaration<ObservationLine> = ListDeclaration 
         row: "observation",
         title: "Observations",
         section: Section::Observations,
+        order: "newest first",
+        footnote: "",
         empty: "An observation is a step of a trace, such as a model call or a tool call. Observations are listed when the first \
                 trace arrives.",
         empty_label: "Traces",
@@ -46,6 +48,7 @@ pub static OBSERVATION_ROWS: ListDeclaration<ObservationLine> = ListDeclaration 
     filter: Some(&OBSERVATION_LIST),
     has_news: true,
     in_all_environments: false,
+    table_class: "",
     row_class: None,
 };
 

@@ -162,74 +162,78 @@ fn setup() -> Setup {
     }
 }
 
-/// The list of scores with a hostile filter, or without conditions.
-fn scores_view(rows: &[ScoreRow], terms: Vec<TermChip>) -> ListView {
-    let list = &SCORE_ROWS;
+/// The page of a list with hostile text.
+fn list_view<R: 'static>(
+    list: &'static ListDeclaration<R>,
+    (rows, filter): (&[R], FilterView),
+) -> ListView {
     let (columns, _) = list.choose("");
     let (shell, time) = (shell(), Focus::default());
     let base = shell.base().to_owned();
     let forms = FormContext::default();
     let context = CellContext { base: &base, focus: &time, forms: &forms };
-    let is_filtered = !terms.is_empty();
     ListView {
         texts: &list.texts,
-        focus: Some(FocusView::default()),
-        filter: Some(FilterView {
-            of: &SCORE_LIST,
-            base: base.clone(),
-            q: if is_filtered { typed() } else { String::new() },
-            terms,
-            other_parameters: vec![("trace".into(), "t".to_owned())],
-            sorts: Vec::new(),
-            empty_counts: EmptyListCounts::default(),
-        }),
+        focus: Some(focus()),
+        filter: Some(filter),
         selects: Vec::new(),
-        path: format!("{base}/scores"),
+        path: format!("{base}/{}", list.texts.name),
         other_parameters: Vec::new(),
         notices: vec![text(HOSTILE)],
         stopped: None,
         action: None,
-        table: ListTable::new(("scores", list.row_class), &columns, rows, &context),
-        picker: list.picker("/p/scores", &[], (columns.as_slice(), 50)),
+        table: list.table(&columns, rows, &context),
+        picker: list.picker("/p/list", &[], (columns.as_slice(), 50)),
         page_links: PageLinks::default(),
-        position: "1–50 of 10,000+".to_owned(),
+        position: "1–50 of 1,234".to_owned(),
         is_later: false,
         has_news: true,
-        narrowed: match is_filtered {
-            true => {
-                vec![UrlCondition { name: "name", value: text(HOSTILE), without: typed() }]
-            }
-            false => Vec::new(),
-        },
-        notes: vec![ListNote {
-            text: "1 superseded score hidden".to_owned(),
-            label: "show",
-            href: "/p/scores?superseded=1".to_owned(),
-        }],
+        narrowed: Vec::new(),
+        open_by_id: Some(("Id", text(HOSTILE))),
+        notes: Vec::new(),
         setup: None,
         exports: [("Export CSV", typed()), ("Export JSONL", typed())],
         shell,
     }
 }
 
+/// The list of sessions or users.
+fn groups_view(by: GroupKey, rows: &[GroupRow], terms: Vec<TermChip>) -> ListView {
+    match by {
+        GroupKey::Session => list_view(&SESSION_ROWS, (rows, filter(terms))),
+        GroupKey::User => list_view(&USER_ROWS, (rows, filter(terms))),
+    }
+}
+
+/// The list of scores with a hostile filter, or without conditions.
+fn scores_view(rows: &[ScoreRow], terms: Vec<TermChip>) -> ListView {
+    let is_filtered = !terms.is_empty();
+    let filter = FilterView {
+        of: &SCORE_LIST,
+        base: shell().base().to_owned(),
+        q: if is_filtered { typed() } else { String::new() },
+        terms,
+        other_parameters: vec![("trace".into(), "t".to_owned())],
+        sorts: Vec::new(),
+        empty_counts: EmptyListCounts::default(),
+    };
+    let condition = || UrlCondition { name: "name", value: text(HOSTILE), without: typed() };
+    ListView {
+        narrowed: is_filtered.then(condition).into_iter().collect(),
+        notes: vec![ListNote {
+            text: "1 superseded score hidden".to_owned(),
+            label: "show",
+            href: "/p/scores?superseded=1".to_owned(),
+        }],
+        ..list_view(&SCORE_ROWS, (rows, filter))
+    }
+}
+
 #[test]
 fn commands_of_empty_lists_contain_the_url_of_the_server_and_can_be_copied() {
     let groups = |by| {
-        checked(&GroupsPage {
-            shell: shell(),
-            focus: FocusView::default(),
-            notices: Vec::new(),
-            filter: filter(Vec::new()),
-            stopped: None,
-            n_scored: 100,
-            by,
-            lines: Vec::new(),
-            page_links: PageLinks::default(),
-            position: "1–50 of 1,234".to_owned(),
-            is_later: false,
-            unknown: None,
-            setup: Some(setup()),
-        })
+        let commands = GroupSetup { by, setup: setup() }.html();
+        checked(&ListView { setup: commands, ..groups_view(by, &[], Vec::new()) })
     };
     let commands = ScoreSetup { setup: setup() }.html();
     let scores = checked(&ListView { setup: commands, ..scores_view(&[], Vec::new()) });
@@ -446,27 +450,14 @@ fn an_error_in_a_filter_ends_in_one_full_stop_and_names_its_effect() {
 #[test]
 fn a_list_without_matches_differs_from_a_stopped_search() {
     let page = |stopped: Option<StoppedSearch>| {
-        checked(&GroupsPage {
-            shell: shell(),
-            focus: focus(),
-            notices: Vec::new(),
-            filter: filter(vec![TermChip {
-                text: text("errorCount:>0"),
-                problem: None,
-                without: String::new(),
-                corrected: None,
-                alone: None,
-            }]),
-            stopped,
-            n_scored: 100,
-            by: GroupKey::Session,
-            lines: Vec::new(),
-            page_links: PageLinks::default(),
-            position: "1–50 of 1,234".to_owned(),
-            is_later: false,
-            unknown: None,
-            setup: None,
-        })
+        let terms = vec![TermChip {
+            text: text("errorCount:>0"),
+            problem: None,
+            without: String::new(),
+            corrected: None,
+            alone: None,
+        }];
+        checked(&ListView { stopped, ..groups_view(GroupKey::Session, &[], terms) })
     };
     let none = "No sessions match";
     let html = page(None);
@@ -506,34 +497,26 @@ fn a_trace_or_session_with_only_scores_shows_them() {
 #[test]
 fn lists_of_sessions_and_users_are_inert() {
     for by in [GroupKey::Session, GroupKey::User] {
-        let html = checked(&GroupsPage {
-            shell: shell(),
-            focus: focus(),
-            notices: vec![text(HOSTILE)],
-            filter: filter(vec![TermChip {
-                text: text(HOSTILE),
-                problem: Some(text(HOSTILE)),
-                without: typed(),
-                corrected: None,
-                alone: None,
-            }]),
+        let terms = vec![TermChip {
+            text: text(HOSTILE),
+            problem: Some(text(HOSTILE)),
+            without: typed(),
+            corrected: None,
+            alone: None,
+        }];
+        let rows = GroupRow::all(vec![(hostile_group(by), HOSTILE.into(), 3)]);
+        let html = checked(&ListView {
             stopped: Some(StoppedSearch {
                 n_tested: 2_000,
                 n_found: 1,
                 next_href: Some("/p/sessions?q=a&after=1.a".to_owned()),
             }),
-            n_scored: 100,
-            by,
-            lines: vec![hostile_group(by)],
             page_links: PageLinks {
                 previous: Some(("Newer", "/p?before=1.a".to_owned())),
                 next: Some(("Older", "/p?after=1.a".to_owned())),
                 ..PageLinks::default()
             },
-            position: "1–50 of 1,234".to_owned(),
-            is_later: false,
-            unknown: Some(text(HOSTILE)),
-            setup: None,
+            ..groups_view(by, &rows, terms)
         });
         assert!(html.contains("and 2 more") && html.contains("$1.15"), "{html}");
         assert!(html.contains(">1–50 of 1,234</span> · sorted by last"));
@@ -560,7 +543,10 @@ fn a_user_and_a_session_are_inert() {
             trend: None,
         }),
         all_traces: typed(),
-        sessions: vec![hostile_group(GroupKey::Session)],
+        sessions: session_table(
+            &GroupRow::all(vec![(hostile_group(GroupKey::Session), HOSTILE.into(), 0)]),
+            &CellContext { base: "/p", focus: &Focus::default(), forms: &FormContext::default() },
+        ),
         has_more_sessions: true,
         traces: vec![hostile_line()],
         low: vec![hostile_line()],

@@ -188,6 +188,8 @@ pub static SCORE_ROWS: ListDeclaration<ScoreRow> = ListDeclaration {
         row: "score",
         title: "Scores",
         section: Section::Scores,
+        order: "newest first",
+        footnote: "",
         empty: "Scores are sent by an application, created by a rule when traces arrive, or given by a person.",
         empty_label: "Rules and evaluators",
         empty_path: "/rules",
@@ -196,6 +198,7 @@ pub static SCORE_ROWS: ListDeclaration<ScoreRow> = ListDeclaration {
     filter: Some(&SCORE_LIST),
     has_news: true,
     in_all_environments: true,
+    table_class: "",
     row_class: Some(|row| if row.line.superseded.is_some() { "older" } else { "" }),
 };
 
