@@ -9,7 +9,7 @@ use perpend_domain::filter::{Cell, Row, SCORE_COLUMNS, describe_condition};
 use perpend_domain::identity::{ExecutionKey, shadow_rule};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
 use perpend_domain::sampling;
-use perpend_domain::server_run::RUN_ENVIRONMENT;
+use perpend_domain::server_run;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use crate::completeness::Completion;
 const RESERVED_PREFIXES: [&str; 2] = ["perpend", "langfuse"];
 const RESERVED_ALIASES: [&str; 2] = ["llm-as-a-judge", "code-eval"];
 /// Environments of server-side experiments, which users start explicitly.
-const OPEN: [&str; 2] = [RUN_ENVIRONMENT, "langfuse-prompt-experiment"];
+const OPEN: [&str; 2] = [server_run::RUN_ENVIRONMENT, "langfuse-prompt-experiment"];
 
 /// The environment of runs and their scores.
 pub(crate) const RUN_ENVIRONMENT: &str = "default";
