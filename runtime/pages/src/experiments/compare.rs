@@ -3,6 +3,7 @@
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
+use futures_util::future::try_join_all;
 use perpend_domain::access::Permission::ScoreConfigWrite;
 use perpend_domain::experiment::RunQuery;
 use perpend_domain::payload::Payload;
@@ -229,8 +230,8 @@ async fn items(
     let base = viewer.base();
     let text = |payload: Option<&Payload>| payload.map(|payload| Text::from(beginning(payload)));
     let mut items = Vec::with_capacity(shown.len());
-    for item in shown {
-        let contents = contents(app, viewer, item, &of_dataset).await?;
+    let reads = shown.iter().map(|item| contents(app, viewer, item, &of_dataset));
+    for (item, contents) in shown.iter().zip(try_join_all(reads).await?) {
         let first = contents.iter().flatten().next();
         let of_base = contents.get(runs.base()).and_then(Option::as_ref);
         let cells = item.runs.iter().zip(&contents).enumerate().map(|(at, (run, own))| {
