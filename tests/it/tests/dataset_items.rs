@@ -5,7 +5,7 @@
 use axum::body::{Body, Bytes};
 use axum::http::Method;
 use perpend_db::DatabaseUrl;
-use perpend_it::{Child, TestApp, Trace, trace_id, wait_for};
+use perpend_it::{Child, KEYS, TestApp, Trace, command, trace_id, wait_for};
 use perpend_server::client::{Answer, Client};
 use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
@@ -413,4 +413,45 @@ async fn a_file_of_200_mb_is_imported_in_constant_memory() {
     let n_more = server.peak_memory().unwrap().saturating_sub(before);
     assert!(n_more < 100 << 20, "{n_more} bytes more");
     server.kill().await.unwrap();
+}
+
+/// Runs `perpend dataset` for a project; exit status and output.
+async fn run_command(app: &TestApp, args: &[&str]) -> (Option<i32>, String) {
+    let keys = ["--server", &app.origin, "--public-key", KEYS.0, "--secret-key", KEYS.1];
+    let all: Vec<&str> = [&["dataset"][..], args, &keys[..]].concat();
+    let output = command(&all).unwrap().output().await.unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[tokio::test]
+async fn the_command_imports_checks_and_exports() {
+    let app = TestApp::new().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (table, rejected, exported) = (path("a.csv"), path("rejected.csv"), path("out.tsv"));
+    std::fs::write(&table, "no;question;n\n1;What?;1\n2;Why?;many\n").unwrap();
+    let mapping = ["--map", "no=id", "--map", "question=input.q", "--map", "n=metadata.n:number"];
+    let import = ["import", &table, "--dataset", "folder/d", "--create", "--rejected", &rejected];
+    let check = [&import[..], &mapping[..], &["--check"][..]].concat();
+    let (status, text) = run_command(&app, &check).await;
+    assert_eq!(status, Some(3), "{text}");
+    assert!(items(&app.client, "folder%2Fd").await.is_empty());
+    let (status, text) = run_command(&app, &[&import[..], &mapping[..]].concat()).await;
+    assert_eq!(status, Some(3), "{text}");
+    let made = items(&app.client, "folder%2Fd").await;
+    assert_eq!((made.len(), &made[0]["input"]), (1, &json!({ "q": "What?" })));
+    let reasons = std::fs::read_to_string(&rejected).unwrap();
+    assert_eq!(reasons.lines().count(), 2, "{reasons}");
+    let export = ["export", "--dataset", "folder/d", "--output", &exported];
+    let (status, text) = run_command(&app, &export).await;
+    assert_eq!(status, Some(0), "{text}");
+    let again = ["import", &exported, "--dataset", "folder/d", "--json"];
+    let (status, text) = run_command(&app, &again).await;
+    assert_eq!(status, Some(0), "{text}");
+    let import: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(import["progress"]["unchanged"], 1, "{import}");
+    let (status, text) = run_command(&app, &["export", "--dataset", "none"]).await;
+    assert_eq!(status, Some(1));
+    assert!(text.contains("404"), "{text}");
 }
