@@ -133,15 +133,16 @@ async fn the_page_of_a_run_has_the_numbers_of_the_api_and_its_worst_items_first(
 }
 
 #[tokio::test]
-async fn a_comparison_asks_for_the_direction_once_and_shows_regressions_first() {
+async fn a_score_has_a_verdict_once_its_direction_is_set_and_regressions_come_first() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let items = dataset(&app).await;
     let first = run(&app, ("first version", 1), &items, 20).await;
     let second = run(&app, ("second version", 2), &items, 6).await;
     let path = format!("/experiments/compare?runs={first},{second}");
-    let asked = visitor.page(&path).await;
-    assert!(asked.contains("Which values are better?") && asked.contains("not comparable"));
+    let undirected = visitor.page(&path).await;
+    assert!(undirected.contains("Which values are better?"), "{undirected}");
+    assert!(undirected.contains("not comparable"), "{undirected}");
     let address = format!("{}{path}", visitor.base);
     let token = visitor.token(&address).await;
     let body = format!(

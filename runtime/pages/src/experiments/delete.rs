@@ -13,7 +13,7 @@ use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-/// `GET P/experiments/{experiment}/delete`: asks for confirmation.
+/// `GET P/experiments/{experiment}/delete`: the confirmation.
 pub(crate) async fn confirmation_page(
     State(app): State<App>,
     viewer: Viewer,

@@ -28,9 +28,9 @@ pub(crate) async fn set_direction(
     let viewer = &form.viewer;
     let score = form.fields.text("score").unwrap_or_default();
     let name = percent_decode_str(score).decode_utf8_lossy().into_owned();
-    let wanted = form.fields.text("direction").unwrap_or_default();
-    let Some((_, direction, words)) = DIRECTIONS.iter().find(|(value, ..)| *value == wanted) else {
-        let message = format!("must be one of `higher`, `lower`, `unknown`; got `{wanted}`");
+    let value = form.fields.text("direction").unwrap_or_default();
+    let Some((_, direction, words)) = DIRECTIONS.iter().find(|(known, ..)| *known == value) else {
+        let message = format!("must be one of `higher`, `lower`, `unknown`; got `{value}`");
         return Err(Problem::body("direction", message));
     };
     let act = async {

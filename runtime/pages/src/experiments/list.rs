@@ -136,15 +136,15 @@ pub(super) async fn runs(
     params: &ExperimentListParams,
     (after, limit): (Option<Cursor>, u32),
 ) -> Result<Page<RunSummary>, Problem> {
-    let wanted = params.q.trim().to_lowercase();
+    let text = params.q.trim().to_lowercase();
     let dataset_id = Some(params.dataset.clone()).filter(|id| !id.is_empty());
     let query =
-        RunQuery { dataset_id, after, limit: if wanted.is_empty() { limit } else { MAX_TESTED } };
+        RunQuery { dataset_id, after, limit: if text.is_empty() { limit } else { MAX_TESTED } };
     let mut found = app.store.telemetry.experiment_runs(&viewer.project, &query).await?;
-    if wanted.is_empty() {
+    if text.is_empty() {
         return Ok(found);
     }
-    found.items.retain(|one| one.run.name.to_lowercase().contains(&wanted));
+    found.items.retain(|one| one.run.name.to_lowercase().contains(&text));
     if (limit as usize) < found.items.len() {
         found.items.truncate(limit as usize);
         found.next = found
@@ -199,8 +199,8 @@ fn score_names(reports: &[Option<RunReport>]) -> Vec<String> {
     names.into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 
-fn chart_name<'n>(wanted: &str, names: &'n [String]) -> Option<&'n str> {
-    let named = names.iter().find(|name| *name == wanted);
+fn chart_name<'n>(selected: &str, names: &'n [String]) -> Option<&'n str> {
+    let named = names.iter().find(|name| *name == selected);
     named.or(names.first()).map(String::as_str)
 }
 

@@ -41,8 +41,8 @@ fn report(comparison: &Comparison, places: [usize; 2]) -> GateReport {
         // The values are in the order of all metrics, the report in that of the metrics with values.
         let mut item = ItemComparison { runs: pair(&item.runs, places), ..item.clone() };
         for run in item.runs.iter_mut().flatten() {
-            run.values = kept(comparison, &run.values);
-            run.labels = kept(comparison, &run.labels);
+            run.values = entries_with_values(comparison, &run.values);
+            run.labels = entries_with_values(comparison, &run.labels);
         }
         item
     });
@@ -63,7 +63,7 @@ fn pair<T: Clone>(all: &[T], places: [usize; 2]) -> Vec<T> {
 }
 
 /// The entries of the metrics that any run has values of.
-fn kept<T: Clone>(comparison: &Comparison, entries: &[T]) -> Vec<T> {
+fn entries_with_values<T: Clone>(comparison: &Comparison, entries: &[T]) -> Vec<T> {
     let metrics = comparison.metrics.iter().zip(entries);
     let with_values = metrics.filter(|(metric, _)| metric.runs.iter().any(|run| 0 < run.summary.n));
     with_values.map(|(_, entry)| entry.clone()).collect()
