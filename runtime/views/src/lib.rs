@@ -92,7 +92,7 @@ pub use layout::shell::{
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
 pub use lists::chips::{ScoreChip, score_chips};
 pub use lists::column::{
-    Cell, CellContext, CellLayout, ExportedValue, ListColumn, ListTable, TableStyle,
+    Cell, CellContent, CellContext, CellLayout, ExportedValue, ListColumn, ListTable, TableStyle,
 };
 pub use lists::executions::{EXECUTION_ROWS, ExecutionRow};
 pub use lists::facets::{FacetsPage, FacetsView};

@@ -3,12 +3,17 @@
 //! A column has a name, a heading, the content of its cells on pages, and the values of its rows in files.
 
 use askama::Template;
+use perpend_domain::query;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
+use crate::format::count;
 use crate::layout::forms::FormContext;
 use crate::urls::Focus;
-use crate::{Html, Text};
+use crate::{Html, Text, with_query};
+
+/// Characters of a text in a cell.
+const MAX_TEXT: usize = 160;
 
 /// A column of a list with rows of this type.
 #[derive(Debug)]
@@ -25,8 +30,8 @@ pub struct ListColumn<R: 'static> {
     pub is_optional: bool,
     /// Whether the list is ordered by it, latest first.
     pub is_order: bool,
-    /// Content of the cell of a row.
-    pub cell: fn(&R, &CellContext<'_>) -> Cell,
+    /// Content of its cells.
+    pub content: CellContent<R>,
     /// Value of a row in files.
     pub value: fn(&R) -> Value,
     /// Unit of the value; empty without one.
@@ -35,20 +40,61 @@ pub struct ListColumn<R: 'static> {
     pub further: &'static [ExportedValue<R>],
 }
 
+/// Content of the cells of a column.
+#[derive(Debug)]
+pub enum CellContent<R: 'static> {
+    /// The value as text.
+    Value,
+    /// The value as a link to the list filtered by it.
+    FilterLink,
+    /// Other content.
+    Cell(fn(&R, &CellContext<'_>) -> Cell),
+}
+
 /// A further value of a column in files: name of the member in JSON, heading in CSV, and the value of a row.
 pub type ExportedValue<R> = (&'static str, &'static str, fn(&R) -> Value);
 
 impl<R: 'static> ListColumn<R> {
     pub(crate) const fn new(
-        (id, label): (&'static str, &'static str),
+        names: (&'static str, &'static str),
         layout: CellLayout,
         cell: fn(&R, &CellContext<'_>) -> Cell,
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self::of(names, layout, CellContent::Cell(cell), value)
+    }
+
+    /// A column with the value as text.
+    pub(crate) const fn plain(names: (&'static str, &'static str), value: fn(&R) -> Value) -> Self {
+        Self::of(names, CellLayout::Plain, CellContent::Value, value)
+    }
+
+    /// A column of integers.
+    pub(crate) const fn figure(
+        names: (&'static str, &'static str),
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self::of(names, CellLayout::Figure, CellContent::Value, value)
+    }
+
+    /// A column with links to the list filtered by the value. The name is that of a filter column.
+    pub(crate) const fn filter_link(
+        names: (&'static str, &'static str),
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self::of(names, CellLayout::Plain, CellContent::FilterLink, value)
+    }
+
+    const fn of(
+        (id, label): (&'static str, &'static str),
+        layout: CellLayout,
+        content: CellContent<R>,
         value: fn(&R) -> Value,
     ) -> Self {
         let further: &'static [ExportedValue<R>] = &[];
         let unit = "";
         let (is_default, is_optional, is_order) = (false, false, false);
-        Self { id, label, layout, is_default, is_optional, is_order, cell, value, unit, further }
+        Self { id, label, layout, is_default, is_optional, is_order, content, value, unit, further }
     }
 
     /// Shows it by default.
@@ -72,6 +118,22 @@ impl<R: 'static> ListColumn<R> {
 
     pub(crate) const fn with(self, further: &'static [ExportedValue<R>]) -> Self {
         Self { further, ..self }
+    }
+
+    /// The cell of a row of this list.
+    fn cell(&self, list: &str, row: &R, context: &CellContext<'_>) -> Cell {
+        match self.content {
+            CellContent::Cell(cell) => cell(row, context),
+            CellContent::Value => Cell::text(value_text(&(self.value)(row))),
+            CellContent::FilterLink => {
+                let (value, path) = ((self.value)(row), format!("{}/{list}", context.base));
+                Cell::link(value.as_str(), |text| {
+                    let q = ("q", format!("{}:{}", self.id, query::printed(text)));
+                    let pairs = std::iter::once(q).chain(context.focus.pairs());
+                    with_query(&path, &pairs.collect::<Vec<_>>())
+                })
+            }
+        }
     }
 
     /// Heading in CSV files.
@@ -132,6 +194,29 @@ pub struct CellContext<'a> {
     pub focus: &'a Focus,
     /// Values of forms.
     pub forms: &'a FormContext,
+}
+
+/// A value in a cell: long text is cut, and the texts of a list are separated by commas.
+fn value_text(value: &Value) -> String {
+    let text = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) => {
+            let all: Vec<&str> = all.iter().filter_map(Value::as_str).collect();
+            all.join(", ")
+        }
+        Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), count),
+        other => other.to_string(),
+    };
+    shortened(&text)
+}
+
+/// The beginning of a long text.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// Content of a cell.
@@ -235,7 +320,7 @@ impl ListTable {
         context: &CellContext<'_>,
     ) -> Self {
         let cells = |column: &&'static ListColumn<R>| -> Vec<Cell> {
-            rows.iter().map(|row| (column.cell)(row, context)).collect()
+            rows.iter().map(|row| column.cell(name, row, context)).collect()
         };
         let mut table = Self {
             name,

@@ -11,15 +11,12 @@ use perpend_domain::usage::{Side, side_of};
 use serde_json::Value;
 
 use crate::facts::total_tokens;
-use crate::format::{count, duration, kind_label};
+use crate::format::{duration, kind_label};
 use crate::layout::shell::href;
 use crate::lists::chips::ScoreChip;
-use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn};
+use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn, shortened};
 use crate::lists::list::{ListDeclaration, ListTexts};
 use crate::{OBSERVATION_LIST, Section, Text, score_chips, score_value, segment, with_query};
-
-/// Maximum characters of a status message in a row.
-const MESSAGE: usize = 160;
 
 /// A row of the list of observations.
 #[derive(Clone, Debug)]
@@ -73,41 +70,34 @@ struct ScoresCell<'a> {
 }
 
 impl ObservationLine {
-    fn observation(&self) -> &Observation {
+    fn own(&self) -> &Observation {
         &self.stored.observation
     }
 
     fn user(&self) -> Option<&str> {
-        let own = self.observation().user_id.as_deref().filter(|own| !own.is_empty());
-        own.or(self.stored.trace_attributes.user_id.as_deref())
+        first_text(&self.own().user_id, &self.stored.trace_attributes.user_id)
     }
 
     fn session(&self) -> Option<&str> {
-        let own = self.observation().session_id.as_deref().filter(|own| !own.is_empty());
-        own.or(self.stored.trace_attributes.session_id.as_deref())
+        first_text(&self.own().session_id, &self.stored.trace_attributes.session_id)
     }
 
     fn release(&self) -> Option<&str> {
-        let own = self.observation().release.as_deref().filter(|own| !own.is_empty());
-        own.or(self.stored.trace_attributes.release.as_deref())
-    }
-
-    fn prompt(&self) -> Option<&str> {
-        self.observation().prompt.as_ref().map(|prompt| prompt.name.as_str())
+        first_text(&self.own().release, &self.stored.trace_attributes.release)
     }
 
     fn latency_us(&self) -> Option<i64> {
-        let observation = self.observation();
+        let observation = self.own();
         observation.end.map(|end| end.micros_since(observation.start))
     }
 
     fn first_token_us(&self) -> Option<i64> {
-        let observation = self.observation();
+        let observation = self.own();
         observation.completion_start.map(|at| at.micros_since(observation.start))
     }
 
     fn tokens(&self, side: Option<Side>) -> Option<u64> {
-        let usage = &self.observation().usage;
+        let usage = &self.own().usage;
         let Some(side) = side else {
             return (!usage.is_empty()).then(|| total_tokens(usage));
         };
@@ -118,13 +108,18 @@ impl ObservationLine {
 
     /// URL of the observation in its trace.
     fn href(&self, context: &CellContext<'_>) -> String {
-        let observation = self.observation();
+        let observation = self.own();
         let path = format!("{}/traces/{}", context.base, segment(observation.trace_id.as_str()));
         let own = ("observation", observation.id.as_str().to_owned());
         let pairs: Vec<(&str, String)> =
             std::iter::once(own).chain(context.focus.pairs()).collect();
         with_query(&path, &pairs)
     }
+}
+
+/// The value of the observation, or else that of its trace.
+fn first_text<'l>(own: &'l Option<String>, of_trace: &'l Option<String>) -> Option<&'l str> {
+    own.as_deref().filter(|own| !own.is_empty()).or(of_trace.as_deref())
 }
 
 fn seconds(micros: Option<i64>) -> Value {
@@ -135,28 +130,15 @@ fn duration_cell(micros: Option<i64>) -> Cell {
     Cell::text(micros.map(duration).unwrap_or_default())
 }
 
-fn count_cell(n: Option<u64>) -> Cell {
-    Cell::text(n.map(count).unwrap_or_default())
-}
-
-/// The beginning of a status message.
-fn shortened(message: Option<&str>) -> String {
-    let message = message.unwrap_or_default();
-    match message.char_indices().nth(MESSAGE) {
-        Some((end, _)) => format!("{}…", &message[..end]),
-        None => message.to_owned(),
-    }
-}
-
 fn cost(line: &ObservationLine, _: &CellContext<'_>) -> Cell {
-    match line.observation().own_cost() {
+    match line.own().own_cost() {
         sum if sum.is_empty() => Cell::Empty,
         sum => Cell::text(crate::format::cost(sum)),
     }
 }
 
 fn name(line: &ObservationLine, context: &CellContext<'_>) -> Cell {
-    let observation = line.observation();
+    let observation = line.own();
     let name = match observation.name.as_str() {
         "" => Text::from("Unnamed observation"),
         name => Text::from(name),
@@ -171,7 +153,7 @@ fn name(line: &ObservationLine, context: &CellContext<'_>) -> Cell {
             Level::Warning => Some(("waiting", "warning")),
             Level::Debug | Level::Default => None,
         },
-        message: message.map(|message| Text::from(shortened(Some(message)))),
+        message: message.map(|message| Text::from(shortened(message))),
     })
 }
 
@@ -182,7 +164,7 @@ fn scores(line: &ObservationLine, context: &CellContext<'_>) -> Cell {
     let scores: Vec<&Score> = line.scores.iter().collect();
     Cell::html(&ScoresCell {
         chips: score_chips(&scores),
-        trace: line.observation().trace_id.as_str(),
+        trace: line.own().trace_id.as_str(),
         base: context.base,
     })
 }
@@ -197,7 +179,7 @@ fn newest_scores(line: &ObservationLine) -> Value {
 }
 
 fn trace(line: &ObservationLine, context: &CellContext<'_>) -> Cell {
-    let id = line.observation().trace_id.as_str();
+    let id = line.own().trace_id.as_str();
     let name = line.stored.trace_attributes.name.as_deref().filter(|name| !name.is_empty());
     let path = format!("{}/traces/{}", context.base, segment(id));
     Cell::link(name.or(Some(id)), |_| with_query(&path, &context.focus.pairs()))
@@ -207,47 +189,31 @@ fn of_group(by: GroupKey, id: Option<&str>, context: &CellContext<'_>) -> Cell {
     Cell::link(id, |id| format!("{}{}", href(context.base, by, id), context.focus.query()))
 }
 
-/// A link to the observations with this value.
-fn filtered(column: &str, value: Option<&str>, context: &CellContext<'_>) -> Cell {
-    let path = format!("{}/observations", context.base);
-    Cell::link(value, |value| {
-        let q = ("q", format!("{column}:{}", perpend_domain::query::printed(value)));
-        let pairs: Vec<(&str, String)> = std::iter::once(q).chain(context.focus.pairs()).collect();
-        with_query(&path, &pairs)
-    })
-}
-
 type Column = ListColumn<ObservationLine>;
 
 static COLUMNS: [Column; 24] = [
     Column::new(("name", "Observation"), CellLayout::Name, name, |line| {
-        line.observation().name.as_str().into()
+        line.own().name.as_str().into()
     })
     .usual()
     .with(&[
-        ("id", "Id", |line| line.observation().id.as_str().into()),
-        ("traceId", "Trace id", |line| line.observation().trace_id.as_str().into()),
-        ("type", "Kind", |line| line.observation().kind.as_str().into()),
-        ("level", "Level", |line| line.observation().level.as_str().into()),
+        ("id", "Id", |line| line.own().id.as_str().into()),
+        ("traceId", "Trace id", |line| line.own().trace_id.as_str().into()),
+        ("type", "Kind", |line| line.own().kind.as_str().into()),
+        ("level", "Level", |line| line.own().level.as_str().into()),
     ]),
     Column::new(
         ("startTime", "Started"),
         CellLayout::Time,
-        |line, _| Cell::Time(line.observation().start, true),
-        |line| line.observation().start.to_iso_micros().into(),
+        |line, _| Cell::Time(line.own().start, true),
+        |line| line.own().start.to_iso_micros().into(),
     )
     .usual(),
     Column::new(("traceName", "Trace"), CellLayout::Plain, trace, |line| {
         line.stored.trace_attributes.name.clone().into()
     })
     .usual(),
-    Column::new(
-        ("model", "Model"),
-        CellLayout::Plain,
-        |line, context| filtered("model", line.observation().model.as_deref(), context),
-        |line| line.observation().model.clone().into(),
-    )
-    .usual(),
+    Column::filter_link(("model", "Model"), |line| line.own().model.clone().into()).usual(),
     Column::new(
         ("latency", "Latency"),
         CellLayout::Figure,
@@ -264,31 +230,15 @@ static COLUMNS: [Column; 24] = [
     )
     .in_unit("s")
     .usual(),
-    Column::new(
-        ("totalTokens", "Tokens"),
-        CellLayout::Figure,
-        |line, _| count_cell(line.tokens(None)),
-        |line| line.tokens(None).into(),
-    )
-    .usual(),
+    Column::figure(("totalTokens", "Tokens"), |line| line.tokens(None).into()).usual(),
     Column::new(("totalCost", "Cost"), CellLayout::Figure, cost, |line| {
-        line.observation().own_cost().exact().into()
+        line.own().own_cost().exact().into()
     })
     .in_unit("USD")
     .usual(),
     Column::new(("scores", "Scores"), CellLayout::Chips, scores, newest_scores).usual(),
-    Column::new(
-        ("type", "Kind"),
-        CellLayout::Line,
-        |line, context| filtered("type", Some(line.observation().kind.as_str()), context),
-        |line| line.observation().kind.as_str().into(),
-    ),
-    Column::new(
-        ("level", "Level"),
-        CellLayout::Line,
-        |line, context| filtered("level", Some(line.observation().level.as_str()), context),
-        |line| line.observation().level.as_str().into(),
-    ),
+    Column::filter_link(("type", "Kind"), |line| line.own().kind.as_str().into()),
+    Column::filter_link(("level", "Level"), |line| line.own().level.as_str().into()),
     Column::new(
         ("userId", "User"),
         CellLayout::Plain,
@@ -301,70 +251,25 @@ static COLUMNS: [Column; 24] = [
         |line, context| of_group(GroupKey::Session, line.session(), context),
         |line| line.session().into(),
     ),
-    Column::new(
-        ("environment", "Environment"),
-        CellLayout::Plain,
-        |line, _| Cell::text(line.observation().environment.as_str()),
-        |line| line.observation().environment.as_str().into(),
-    ),
-    Column::new(
-        ("id", "Id"),
-        CellLayout::Plain,
-        |line, _| Cell::text(line.observation().id.as_str()),
-        |line| line.observation().id.as_str().into(),
-    ),
-    Column::new(
-        ("traceId", "Trace id"),
-        CellLayout::Plain,
-        |line, _| Cell::text(line.observation().trace_id.as_str()),
-        |line| line.observation().trace_id.as_str().into(),
-    ),
-    Column::new(
-        ("inputTokens", "Input tokens"),
-        CellLayout::Figure,
-        |line, _| count_cell(line.tokens(Some(Side::Input))),
-        |line| line.tokens(Some(Side::Input)).into(),
-    ),
-    Column::new(
-        ("outputTokens", "Output tokens"),
-        CellLayout::Figure,
-        |line, _| count_cell(line.tokens(Some(Side::Output))),
-        |line| line.tokens(Some(Side::Output)).into(),
-    ),
-    Column::new(
-        ("promptName", "Prompt"),
-        CellLayout::Plain,
-        |line, context| filtered("promptName", line.prompt(), context),
-        |line| line.prompt().into(),
-    ),
-    Column::new(
-        ("calledToolNames", "Called tools"),
-        CellLayout::Plain,
-        |line, _| Cell::text(line.observation().called_tools.join(", ")),
-        |line| line.observation().called_tools.clone().into(),
-    ),
-    Column::new(
-        ("tags", "Tags"),
-        CellLayout::Plain,
-        |line, _| Cell::text(line.stored.trace_attributes.tags.join(", ")),
-        |line| line.stored.trace_attributes.tags.clone().into(),
-    ),
-    Column::new(
-        ("release", "Release"),
-        CellLayout::Plain,
-        |line, _| Cell::text(line.release().unwrap_or_default()),
-        |line| line.release().into(),
-    ),
-    Column::new(
-        ("version", "Version"),
-        CellLayout::Plain,
-        |line, _| Cell::text(line.observation().version.as_deref().unwrap_or_default()),
-        |line| line.observation().version.clone().into(),
-    ),
-    Column::new(
-        ("statusMessage", "Status message"),
-        CellLayout::Plain,
-        |line, _| Cell::text(shortened(line.observation().status_message.as_deref())),
-        |line| line.observation().status_message.clone().into(),
-    ),
+    Column::filter_link(("environment", "Environment"), |line| {
+        line.own().environment.as_str().into()
+    }),
+    Column::plain(("id", "Id"), |line| line.own().id.as_str().into()),
+    Column::plain(("traceId", "Trace id"), |line| line.own().trace_id.as_str().into()),
+    Column::figure(("inputTokens", "Input tokens"), |line| line.tokens(Some(Side::Input)).into()),
+    Column::figure(("outputTokens", "Output tokens"), |line| {
+        line.tokens(Some(Side::Output)).into()
+    }),
+    Column::filter_link(("promptName", "Prompt"), |line| {
+        line.own().prompt.as_ref().map(|prompt| prompt.name.as_str()).into()
+    }),
+    Column::plain(("calledToolNames", "Called tools"), |line| {
+        line.own().called_tools.clone().into()
+    }),
+    Column::plain(("tags", "Tags"), |line| line.stored.trace_attributes.tags.clone().into()),
+    Column::filter_link(("release", "Release"), |line| line.release().into()),
+    Column::filter_link(("version", "Version"), |line| line.own().version.clone().into()),
+    Column::plain(("statusMessage", "Status message"), |line| {
+        line.own().status_message.clone().into()
+    }),
 ];
