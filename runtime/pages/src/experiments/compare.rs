@@ -13,6 +13,7 @@ use perpend_experiments::comparison::{
     ComparedRun as RunOfComparison, ItemComparison, ItemRun, MetricComparison, MetricKind,
 };
 use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading::apart;
 use perpend_views::{
     ApiRequest, ComparedItem, ComparedRun, Diff, DiffChoice, DirectionForm, ItemCell,
     ItemScoreChip, ItemSelection, OutputDiff, OutputView, RunComparisonPage, RunScoreLine,
@@ -230,7 +231,7 @@ async fn items(
     let base = viewer.base();
     let text = |payload: Option<&Payload>| payload.map(|payload| Text::from(beginning(payload)));
     let mut items = Vec::with_capacity(shown.len());
-    let reads = shown.iter().map(|item| contents(app, viewer, item, &of_dataset));
+    let reads = shown.iter().map(|item| apart(contents(app, viewer, item, &of_dataset)));
     for (item, contents) in shown.iter().zip(try_join_all(reads).await?) {
         let first = contents.iter().flatten().next();
         let of_base = contents.get(runs.base()).and_then(Option::as_ref);

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use futures_util::future::try_join_all;
 use perpend_domain::access::Permission::ExperimentWrite;
 use perpend_domain::experiment::{RunQuery, RunSummary};
 use perpend_domain::list::{Cursor, Page, Paging};
 use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading::apart;
 use perpend_views::{
     ApiRequest, ExperimentLine, ExperimentsPage, ItemCounts, PageLinks, RunChart, RunPoint,
     Section, Text, run_href, with_query,
@@ -30,7 +32,7 @@ const MAX_TESTED: u32 = 500;
 /// Score columns.
 const MAX_SCORES: usize = 6;
 /// Results of all runs of a page from which scores are computed.
-const MAX_RESULTS: u64 = 50_000;
+const MAX_RESULTS: u64 = 20_000;
 /// Datasets to filter by.
 const MAX_DATASETS: u32 = 200;
 
@@ -162,27 +164,35 @@ async fn reports(
     runs: &[RunSummary],
     notices: &mut Vec<Text>,
 ) -> Result<Vec<Option<RunReport>>, Problem> {
-    let mut reports = Vec::with_capacity(runs.len());
-    let (mut n_results, mut n_left_out) = (0, 0_u64);
-    for one in runs {
-        n_results += one.totals.n_items;
-        if MAX_RESULTS < n_results && !reports.is_empty() {
-            n_left_out += 1;
-            reports.push(None);
-            continue;
-        }
-        reports.push(match app.store.run_results(&viewer.project, &one.run.id).await? {
-            Some(results) => Some(RunReport::of(app, &viewer.project, &results).await?),
-            None => None,
-        });
-    }
+    let mut n_results = 0;
+    let read: Vec<&RunSummary> = runs
+        .iter()
+        .enumerate()
+        .take_while(|(at, one)| {
+            n_results += one.totals.n_items;
+            *at == 0 || n_results <= MAX_RESULTS
+        })
+        .map(|(_, one)| one)
+        .collect();
+    let n_left_out = (runs.len() - read.len()) as u64;
+    let reads = read.into_iter().map(|one| apart(report(app, viewer, &one.run.id)));
+    let mut reports = try_join_all(reads).await?;
+    reports.resize_with(runs.len(), || None);
     if 0 < n_left_out {
         notices.push(Text::from(format!(
-            "The scores of {} are on their own pages, because the runs of this list have more than 50,000 results.",
+            "The scores of {} are on their own pages, because the runs of this list have more than 20,000 results.",
             perpend_views::plural(n_left_out, "run")
         )));
     }
     Ok(reports)
+}
+
+/// The report of a run; absent if it was deleted meanwhile.
+async fn report(app: &App, viewer: &Viewer, id: &str) -> Result<Option<RunReport>, Problem> {
+    Ok(match app.store.run_results(&viewer.project, id).await? {
+        Some(results) => Some(RunReport::of(app, &viewer.project, &results).await?),
+        None => None,
+    })
 }
 
 /// Names of numeric scores, most frequent first.
