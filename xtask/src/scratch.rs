@@ -31,7 +31,7 @@ impl Scratch {
         let folder = Path::new(SHARED_MEMORY).join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&folder).ok()?;
         let scratch = Self(folder);
-        // The PostgreSQL server of the tests runs as another user if the tests run as root.
+        // Programs that tests start may run as another user.
         fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o1777)).ok()?;
         eprintln!("  temporary files are in {}", scratch.0.display());
         Some(scratch)

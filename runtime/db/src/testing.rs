@@ -28,8 +28,10 @@ const N_TRIES: u32 = 5;
 
 /// Starts a server in its own directory, prints `ready`, and stops it at the end of standard input. Its
 /// readiness is checked through its own socket: at the port a faster server of another process may answer.
+/// The directory is not in `TMPDIR`, which may be in memory: databases stay until the server stops, some GB in all, and
+/// without `fsync` no test waits for the disk.
 const WATCH: &str = r#"
-dir=$(mktemp -d) || exit 1
+dir=$(mktemp -d /tmp/perpend-postgres-XXXXXX) || exit 1
 trap '' INT TERM HUP
 "$1/initdb" -D "$dir/data" -U perpend -A trust -E UTF8 --locale=C -N >"$dir/log" 2>&1 ||
     { cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
