@@ -73,6 +73,7 @@ pub use experiments::compare::{
     ComparedItem, DirectionForm, ItemCell, ItemScoreChip, OutputView, RunComparisonPage,
     RunSelectionPage,
 };
+pub use experiments::deltas::DeltaChart;
 pub use experiments::estimate::{Estimate, Unit};
 pub use experiments::gate::{GateOutcome, GatePage, GateRecordLine, GateRequirementLine};
 pub use experiments::item::{ComparedItemPage, ItemSide};

@@ -15,7 +15,7 @@ use perpend_experiments::comparison::{
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
 use perpend_views::{
-    ApiRequest, ComparedItem, ComparedRun, Diff, DiffChoice, DirectionForm, ItemCell,
+    ApiRequest, ComparedItem, ComparedRun, DeltaChart, Diff, DiffChoice, DirectionForm, ItemCell,
     ItemScoreChip, ItemSelection, OutputDiff, OutputView, RunComparisonPage, RunScoreLine,
     RunSelectionPage, RunsQuery, Section, Text, beginning, count, encode, plural, run_href,
 };
@@ -32,6 +32,8 @@ use crate::state::App;
 const PAGE: usize = 25;
 /// Bytes of the shown difference of an output.
 const DIFF_BYTES: usize = 2 << 10;
+/// Charts of differences.
+const MAX_CHARTS: usize = 6;
 /// Adjustments of p-values.
 const CORRECTIONS: [(&str, &str); 3] =
     [("holm", "Holm"), ("bh", "Benjamini–Hochberg"), ("bonferroni", "Bonferroni")];
@@ -107,6 +109,7 @@ async fn comparison(
         warnings: compared.warnings.iter().map(|one| Text::from(one.message.as_str())).collect(),
         level: perpend_views::percent(1.0 - compared.alpha),
         metrics: verdicts::metrics(compared),
+        charts: charts(runs),
         undirected: undirected(runs),
         may_set_direction: viewer.may(ScoreConfigWrite),
         method_fields: query.fields_without(&["correction", "reducer"]),
@@ -173,6 +176,29 @@ pub(super) fn compared_run(run: &RunOfComparison, query: &RunsQuery, base: &str)
         without_href: (2 < query.runs.len()).then(|| without().address(base)),
         items: parts.join(", "),
     }
+}
+
+/// The differences of the items for each score and run, most important metrics first.
+fn charts(runs: &ComparedRuns) -> Vec<DeltaChart> {
+    let (compared, base) = (&runs.comparison, runs.base());
+    let mut charts = Vec::new();
+    let metrics = compared.metrics.iter().enumerate();
+    for (place, metric) in metrics.filter(|(_, metric)| metric.kind == MetricKind::Score) {
+        for (at, run) in compared.runs.iter().enumerate().filter(|(at, _)| *at != base) {
+            let items = compared.items.iter().filter(|item| !item.is_excluded);
+            let differences = items.filter_map(|item| {
+                let value = |run: usize| *item.runs.get(run)?.as_ref()?.values.get(place)?;
+                Some(value(at)? - value(base)?)
+            });
+            let higher_is_better =
+                metric.direction.map(|direction| direction == ScoreDirection::HigherIsBetter);
+            let kind = (verdicts::unit(metric), higher_is_better);
+            let names = (metric.name.as_str(), run.name.as_str());
+            charts.extend(DeltaChart::new(names, differences.collect(), kind));
+        }
+    }
+    charts.truncate(MAX_CHARTS);
+    charts
 }
 
 /// Scores without a direction.

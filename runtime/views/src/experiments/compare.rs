@@ -3,6 +3,7 @@
 use askama::Template;
 
 use crate::experiments::address::ComparedRun;
+use crate::experiments::deltas::DeltaChart;
 use crate::experiments::run::RunScoreLine;
 use crate::experiments::verdict::{MetricVerdicts, SegmentVerdicts};
 use crate::values::diff::Diff;
@@ -24,6 +25,8 @@ pub struct RunComparisonPage {
     pub level: String,
     /// The metrics with their verdicts.
     pub metrics: Vec<MetricVerdicts>,
+    /// Differences of the items by score and run.
+    pub charts: Vec<DeltaChart>,
     /// Scores whose direction is unknown.
     pub undirected: Vec<DirectionForm>,
     /// Whether directions can be set.

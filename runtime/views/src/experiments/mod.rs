@@ -7,6 +7,7 @@ pub(crate) mod address;
 mod bar;
 pub(crate) mod chart;
 pub(crate) mod compare;
+pub(crate) mod deltas;
 pub(crate) mod estimate;
 pub(crate) mod gate;
 pub(crate) mod item;

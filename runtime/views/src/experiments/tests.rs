@@ -207,6 +207,9 @@ fn a_comparison_is_inert_and_never_says_that_there_is_no_difference() {
         warnings: vec![text(HOSTILE)],
         level: "95 %".to_owned(),
         metrics: verdicts(),
+        charts: DeltaChart::new((HOSTILE, HOSTILE), vec![-0.5, 1.0], (Unit::Number, Some(true)))
+            .into_iter()
+            .collect(),
         undirected: vec![DirectionForm {
             name: text(HOSTILE),
             encoded: encode(HOSTILE),
