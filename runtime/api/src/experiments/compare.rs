@@ -1,5 +1,7 @@
 //! `GET /api/v1/experiments/compare` and `GET /api/v1/experiments/{experimentId}/results`.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, State};
 use perpend_domain::experiment::RunResults;
 use perpend_domain::ids::ProjectId;
@@ -11,8 +13,11 @@ use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::reading;
 use perpend_storage::ComparisonQuery;
+use perpend_telemetry::experiments::RunRevision;
 
+use super::cache::{CachedComparison, ComparisonKey};
 use crate::state::App;
 
 /// Items per page, by default and at most.
@@ -123,13 +128,40 @@ pub(super) async fn compare_runs(
     if !(2..=perpend_experiments::options::MAX_RUNS).contains(&n) {
         return Err(compare_problem(&CompareError::NumberOfRuns { n }));
     }
-    let results = results(&app, &caller.project, &ids, "runs").await?;
-    let options = options(&app, &caller.project, &results, &query).await?;
-    let mut comparison = compared(move || compare(&results, &options)).await?;
-    let items = std::mem::take(&mut comparison.items).into_iter();
-    let selected = items.filter(|item| selection.is_none_or(|selection| selection.holds(item)));
-    comparison.items = selected.skip(offset).take(limit).collect();
+    let found = comparison(&app, &caller.project, &ids, &query).await?;
+    let is_selected =
+        |item: &&ItemComparison| selection.is_none_or(|selection| selection.holds(item));
+    let selected = found.items.iter().filter(is_selected).skip(offset).take(limit);
+    let mut comparison = found.comparison.clone();
+    comparison.items = selected.cloned().collect();
     Ok(Answer(comparison))
+}
+
+/// The comparison of these runs, from the cache if nothing has changed.
+async fn comparison(
+    app: &App,
+    project: &ProjectId,
+    ids: &[String],
+    query: &ComparisonQuery,
+) -> Result<Arc<CachedComparison>, Problem> {
+    let now = app.web.clock.now();
+    let key = ComparisonKey { project: project.clone(), query: format!("{ids:?} {query:?}") };
+    // Read before the results.
+    let revisions =
+        ids.iter().map(|id| reading::apart(app.store.telemetry.run_revision(project, id)));
+    let revisions: Result<Vec<RunRevision>, _> =
+        futures_util::future::join_all(revisions).await.into_iter().collect();
+    let revisions = revisions?;
+    if let Some(found) = app.comparisons.get(&key, &revisions, now) {
+        return Ok(found);
+    }
+    let results = results(app, project, ids, "runs").await?;
+    let options = options(app, project, &results, query).await?;
+    let mut comparison = compared(move || compare(&results, &options)).await?;
+    let items = std::mem::take(&mut comparison.items);
+    let made = Arc::new(CachedComparison { comparison, items });
+    app.comparisons.put(key, revisions, now, &made);
+    Ok(made)
 }
 
 fn query(params: &Params) -> Result<ComparisonQuery, Problem> {

@@ -11,11 +11,13 @@ mod items;
 mod linked;
 mod list;
 mod results;
+mod revision;
 mod row;
 mod runs;
 mod spans;
 
 pub use item_runs::RunOfItem;
+pub use revision::RunRevision;
 pub use runs::{delete_runs_of_dataset, insert_dataset_run};
 
 pub use perpend_domain::telemetry::NewLink;
