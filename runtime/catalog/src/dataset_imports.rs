@@ -484,6 +484,7 @@ mod tests {
                 is_marked: false,
                 mapping: Vec::new(),
                 duplicates: DuplicatePolicy::Skip,
+                is_of_traces: false,
             },
             preview: json!({ "columns": ["a"] }),
             revision: 1,

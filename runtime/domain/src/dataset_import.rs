@@ -137,6 +137,9 @@ pub struct ImportSettings {
     pub mapping: Vec<ColumnMapping>,
     /// Treatment of rows whose id exists.
     pub duplicates: DuplicatePolicy,
+    /// Whether the file is a request for items of traces; then the other settings have no effect.
+    #[serde(default)]
+    pub is_of_traces: bool,
 }
 
 /// The item that a row describes.
@@ -230,6 +233,21 @@ fn target_of(column: &str) -> Option<ImportTarget> {
 }
 
 impl ImportSettings {
+    /// The settings of an import of traces.
+    #[must_use]
+    pub fn of_traces() -> Self {
+        Self {
+            format: FileFormat::Jsonl,
+            encoding: "utf-8".to_owned(),
+            delimiter: ',',
+            has_header: false,
+            is_marked: false,
+            mapping: Vec::new(),
+            duplicates: DuplicatePolicy::Update,
+            is_of_traces: true,
+        }
+    }
+
     /// The first rule that the mapping breaks.
     ///
     /// # Errors
@@ -433,6 +451,7 @@ mod tests {
             is_marked: false,
             mapping,
             duplicates: DuplicatePolicy::Update,
+            is_of_traces: false,
         }
     }
 

@@ -351,6 +351,14 @@ async fn items_are_made_of_traces_with_a_preview_and_only_once() {
     let made = items(&app.client, "d").await;
     let is_linked = |item: &&Value| item["sourceTraceId"].is_string();
     assert_eq!((made.len(), made.iter().filter(is_linked).count()), (3, 3));
+    let paths = json!({ "input": "$.input.q", "expectedOutput": "$.output", "metadata": "$.name" });
+    let rest = json!({ "query": "", "mapping": paths, "background": true });
+    let started = post(&app.client, path, rest).await;
+    let import = format!("/api/v1/datasets/d/imports/{}", started["importId"].as_str().unwrap());
+    let done = ended(&app.client, &import).await;
+    let progress = &done["progress"];
+    assert_eq!((&done["state"], &done["isOfTraces"]), (&json!("completed"), &json!(true)));
+    assert_eq!((&progress["created"], &progress["unchanged"]), (&json!(1), &json!(2)), "{done}");
     let wrong = json!({ "query": "nosuchcolumn:1" });
     assert_eq!(app.client.json(Method::POST, path, &wrong).await.unwrap().status, 400);
 }

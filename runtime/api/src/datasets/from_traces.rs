@@ -2,10 +2,12 @@
 //!
 //! The id of an item follows from the dataset and the source: an addition that is repeated adds nothing.
 
-use axum::extract::{Path, State};
 use perpend_api_types::any_json::AnyJson;
-use perpend_domain::access::Permission::{DatasetWrite, TraceRead};
+use perpend_catalog::dataset_imports::{
+    DatasetImport, ImportAdvance, ImportCounts, ImportReject, MAX_REJECTS,
+};
 use perpend_domain::dataset::ItemPatch;
+use perpend_domain::dataset_import::ImportState;
 use perpend_domain::filter::{Filter, OBSERVATIONS, TRACES};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::json_path::{JsonPath, Steps};
@@ -15,30 +17,27 @@ use perpend_domain::query;
 use perpend_domain::telemetry::{
     ObservationCursor, ObservationQuery, StoredObservation, StoredTrace,
 };
+use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
-use perpend_http_kit::answer::Answer;
-use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, must_be_one_of};
+use perpend_http_kit::extract::{from_json, must_be_one_of};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
-use perpend_http_kit::routes::Operation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::batch::OutcomeCounts;
-use super::find::find;
 use super::writer::{
-    ItemChange, ItemOutcome, ItemProblem, ItemResult, ItemWrite, OnExisting, WriteOptions,
+    ItemChange, ItemOutcome, ItemProblem, ItemResult, ItemWrite, ItemWriter, OnExisting,
+    WriteOptions,
 };
-use crate::state::{App, Routes};
-
-const FROM_TRACES: &str = "/api/v1/datasets/{datasetName}/from-traces";
 
 /// Most ids in one request.
 const MAX_IDS: usize = 1_000;
 /// Most sources of a query.
 const MAX_MATCHES: u32 = 10_000;
+/// Most sources of a query in the background.
+const MAX_BACKGROUND_MATCHES: u32 = 100_000;
 /// Sources of a query without `limit`.
 const DEFAULT_MATCHES: u32 = 1_000;
 /// Sources that are read at a time.
@@ -52,21 +51,11 @@ const MAX_LISTED: usize = 100;
 /// Steps of the evaluation of a path.
 const MAX_STEPS: usize = 1_000_000;
 
-pub(super) fn routes(routes: &mut Routes) {
-    let add = Operation::post(
-        "addDatasetItemsFromTraces",
-        FROM_TRACES,
-        "Add items made of traces or observations, chosen by ids or by a filter",
-        DatasetWrite,
-    );
-    routes.add(add.body::<FromTracesInput>(), add_items);
-}
-
 /// Sources of items, and the paths of their values. One of `traceIds`, `observations` and `query` is required.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = DatasetItemsFromTraces)]
-struct FromTracesInput {
+pub(super) struct FromTracesInput {
     /// At most 1,000 traces.
     trace_ids: Option<Vec<String>>,
     /// At most 1,000 observations.
@@ -75,7 +64,7 @@ struct FromTracesInput {
     query: Option<String>,
     /// With `query`: `observation` (default) or `trace`.
     target: Option<String>,
-    /// With `query`: most sources, the latest first; 1 to 10,000, 1,000 when absent.
+    /// With `query`: most sources, the latest first; 1 to 10,000, with `background` to 100,000; 1,000 when absent.
     limit: Option<u32>,
     #[serde(default)]
     mapping: PathsInput,
@@ -84,10 +73,13 @@ struct FromTracesInput {
     /// Only reports the outcomes, with the values of the items.
     #[serde(default)]
     dry_run: bool,
+    /// With `query`: adds the items as an import in the background, whose id is in the response.
+    #[serde(default)]
+    background: bool,
 }
 
 /// An observation.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = DatasetItemSource)]
 struct ObservationRef {
@@ -97,7 +89,7 @@ struct ObservationRef {
 
 /// JSONPaths over an object with `input`, `output`, `metadata`, `id`, `traceId`, `name`, `tags`, `userId` and
 /// `sessionId` of a source. A path that selects several nodes gives a list.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = DatasetItemPaths)]
 struct PathsInput {
@@ -113,12 +105,26 @@ struct PathsInput {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DatasetItemsFromTracesResult)]
-struct FromTracesView {
+pub(super) struct FromTracesView {
     counts: OutcomeCounts,
     /// The first 100 outcomes; those with problems first.
     results: Vec<SourceOutcome>,
     /// Whether more sources match the query than the limit.
     has_more: bool,
+    /// Import that adds the items in the background.
+    import_id: Option<String>,
+}
+
+impl FromTracesView {
+    /// The response while an import adds the items.
+    pub(super) fn in_background(import_id: String) -> Self {
+        Self {
+            counts: OutcomeCounts::default(),
+            results: Vec::new(),
+            has_more: false,
+            import_id: Some(import_id),
+        }
+    }
 }
 
 /// The outcome for one source.
@@ -265,7 +271,7 @@ fn item_id(dataset_id: &str, source: &SourceDocument) -> String {
 
 /// An addition to a dataset.
 struct Addition<'a> {
-    app: &'a App,
+    writer: &'a ItemWriter,
     project: &'a ProjectId,
     dataset_id: &'a str,
     paths: Vec<MemberPath>,
@@ -273,6 +279,59 @@ struct Addition<'a> {
     counts: OutcomeCounts,
     invalid: Vec<SourceOutcome>,
     others: Vec<SourceOutcome>,
+    /// The import that this addition is.
+    progress: Option<BackgroundProgress<'a>>,
+}
+
+/// Progress of an addition in the background.
+struct BackgroundProgress<'a> {
+    import: &'a DatasetImport,
+    counts: ImportCounts,
+    rejects: Vec<ImportReject>,
+    /// The import was cancelled.
+    is_cancelled: bool,
+}
+
+impl BackgroundProgress<'_> {
+    fn record(&mut self, source: &SourceDocument, outcome: &ItemOutcome) {
+        let counts = &mut self.counts;
+        counts.n_rows += 1;
+        outcome.result.count(counts);
+        if outcome.result == ItemResult::Invalid
+            && counts.n_invalid <= MAX_REJECTS
+            && let Some(problem) = outcome.problems.first()
+        {
+            let place = match &source.observation_id {
+                Some(id) => format!("observation {id} of trace {}", source.trace_id),
+                None => format!("trace {}", source.trace_id),
+            };
+            self.rejects.push(ImportReject {
+                place: counts.n_rows,
+                row: counts.n_rows,
+                column: String::new(),
+                pointer: format!("/{}{}", problem.field, problem.pointer),
+                message: format!("{place}: {}", problem.message),
+            });
+        }
+    }
+
+    fn advance(
+        &mut self,
+        project: &ProjectId,
+        state: ImportState,
+        now: Timestamp,
+    ) -> ImportAdvance {
+        ImportAdvance {
+            project: project.clone(),
+            id: self.import.id.clone(),
+            revision: self.import.revision,
+            state,
+            counts: self.counts,
+            rejects: std::mem::take(&mut self.rejects),
+            error: None,
+            now,
+        }
+    }
 }
 
 impl Addition<'_> {
@@ -292,16 +351,28 @@ impl Addition<'_> {
                 }
             }
         }
-        let writer = self.app.item_writer();
-        let outcomes = writer.write(self.project, self.dataset_id, &writes, self.options);
+        let outcomes = self.writer.write(self.project, self.dataset_id, &writes, self.options);
         for ((source, patch), outcome) in written.into_iter().zip(Box::pin(outcomes).await?) {
             self.record(source, Some(patch), outcome);
+        }
+        if let Some(progress) = &mut self.progress {
+            let now = self.writer.web.clock.now();
+            let advance = progress.advance(self.project, ImportState::Importing, now);
+            let is_advanced = self.writer.store.catalog.advance_dataset_import(&advance).await?;
+            progress.is_cancelled = !is_advanced;
         }
         Ok(())
     }
 
+    fn is_cancelled(&self) -> bool {
+        self.progress.as_ref().is_some_and(|progress| progress.is_cancelled)
+    }
+
     fn record(&mut self, source: SourceDocument, patch: Option<ItemPatch>, outcome: ItemOutcome) {
         self.counts.add(outcome.result);
+        if let Some(progress) = &mut self.progress {
+            progress.record(&source, &outcome);
+        }
         let list = match outcome.result {
             ItemResult::Invalid => &mut self.invalid,
             _ => &mut self.others,
@@ -342,7 +413,7 @@ impl Addition<'_> {
             let mut sources = Vec::new();
             for id in some {
                 let found = match TraceId::new(id) {
-                    Ok(id) => self.app.store.telemetry.trace(self.project, &id, true).await?,
+                    Ok(id) => self.writer.store.telemetry.trace(self.project, &id, true).await?,
                     Err(_) => None,
                 };
                 match found {
@@ -362,7 +433,7 @@ impl Addition<'_> {
                 let ids = (TraceId::new(trace_id), ObservationId::new(observation_id));
                 let found = match &ids {
                     (Ok(trace), Ok(id)) => {
-                        self.app.store.telemetry.observation_of(self.project, trace, id).await?
+                        self.writer.store.telemetry.observation_of(self.project, trace, id).await?
                     }
                     _ => None,
                 };
@@ -396,8 +467,8 @@ impl Addition<'_> {
         };
         loop {
             query.limit = PER_READ.min(n_left);
-            let read = self.app.store.telemetry.observations(self.project, &query);
-            let page = reading::limited(&self.app.web, self.project, read).await?;
+            let read = self.writer.store.telemetry.observations(self.project, &query);
+            let page = reading::limited(&self.writer.web, self.project, read).await?;
             let last = page.items.last().map(|stored| ObservationCursor {
                 start: stored.observation.start,
                 trace_id: stored.observation.trace_id.clone(),
@@ -406,7 +477,7 @@ impl Addition<'_> {
             n_left = n_left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
             let after = page.scan_limit.map(|limit| limit.after).or(last);
             self.add(page.items.into_iter().map(SourceDocument::from).collect()).await?;
-            if !page.has_more || after.is_none() || n_left == 0 {
+            if !page.has_more || after.is_none() || n_left == 0 || self.is_cancelled() {
                 return Ok(page.has_more);
             }
             query.after = after;
@@ -416,12 +487,12 @@ impl Addition<'_> {
     /// Adds the matching traces; whether there are more.
     async fn add_matching_traces(&mut self, filter: Filter, limit: u32) -> Result<bool, Problem> {
         let query = TraceQuery { filter, limit, with_content: true, ..TraceQuery::default() };
-        let telemetry = &self.app.store.telemetry;
+        let telemetry = &self.writer.store.telemetry;
         let read = telemetry.find_page(self.project, &query);
-        let (mut reader, n_total) = reading::limited(&self.app.web, self.project, read).await?;
-        while !reader.is_done() {
+        let (mut reader, n_total) = reading::limited(&self.writer.web, self.project, read).await?;
+        while !reader.is_done() && !self.is_cancelled() {
             let read = telemetry.next_traces(&mut reader);
-            let some = reading::limited(&self.app.web, self.project, read).await?;
+            let some = reading::limited(&self.writer.web, self.project, read).await?;
             self.add(some.into_iter().map(SourceDocument::from).collect()).await?;
         }
         Ok(u64::from(limit) < n_total)
@@ -444,74 +515,155 @@ fn checked_count(field: &str, n: usize) -> Result<(), Problem> {
     }
 }
 
-async fn add_items(
-    State(app): State<App>,
-    caller: Act,
-    Path(name): Path<String>,
-    Body(input): Body<FromTracesInput>,
-) -> Result<Answer<FromTracesView>, Problem> {
-    if !caller.scope.holds(TraceRead) {
-        return Err(Problem::new(Code::AccessDenied, "requires the permission `trace.read`"));
+/// The traces or observations that items are made of.
+enum Sources<'i> {
+    Traces(&'i [String]),
+    Observations(&'i [ObservationRef]),
+    MatchingTraces(Filter, u32),
+    MatchingObservations(Filter, u32),
+}
+
+impl FromTracesInput {
+    fn sources(&self) -> Result<Sources<'_>, Problem> {
+        match (&self.trace_ids, &self.observations, &self.query) {
+            (Some(ids), None, None) => {
+                checked_count("traceIds", ids.len())?;
+                Ok(Sources::Traces(ids))
+            }
+            (None, Some(refs), None) => {
+                checked_count("observations", refs.len())?;
+                Ok(Sources::Observations(refs))
+            }
+            (None, None, Some(text)) => {
+                let limit = self.checked_limit()?;
+                match self.target.as_deref() {
+                    None | Some("observation") => {
+                        Ok(Sources::MatchingObservations(filter_of(text, false)?, limit))
+                    }
+                    Some("trace") => Ok(Sources::MatchingTraces(filter_of(text, true)?, limit)),
+                    Some(other) => {
+                        let message = must_be_one_of(&["observation", "trace"], other);
+                        Err(Problem::body("target", message))
+                    }
+                }
+            }
+            _ => {
+                let message = "exactly one of `traceIds`, `observations` and `query` is required";
+                Err(Problem::body("", message))
+            }
+        }
     }
-    let paths = input.mapping.read()?;
-    let on_existing = match input.on_existing.as_deref() {
-        None | Some("update") => OnExisting::Update,
-        Some("skip") => OnExisting::Skip,
-        Some(other) => {
-            let message = must_be_one_of(&["update", "skip"], other);
-            return Err(Problem::body("onExisting", message));
-        }
-    };
-    let stored = find(&app, &caller, &name).await?;
-    let mut addition = Addition {
-        app: &app,
-        project: &caller.project,
-        dataset_id: &stored.dataset.id,
-        paths,
-        options: WriteOptions { on_existing, is_dry_run: input.dry_run },
-        counts: OutcomeCounts::default(),
-        invalid: Vec::new(),
-        others: Vec::new(),
-    };
-    let has_more = match (&input.trace_ids, &input.observations, &input.query) {
-        (Some(ids), None, None) => {
-            checked_count("traceIds", ids.len())?;
-            Box::pin(addition.add_traces(ids)).await?;
-            false
-        }
-        (None, Some(refs), None) => {
-            checked_count("observations", refs.len())?;
-            Box::pin(addition.add_observations(refs)).await?;
-            false
-        }
-        (None, None, Some(text)) => {
-            let limit = input.limit.unwrap_or(DEFAULT_MATCHES);
-            if !(1..=MAX_MATCHES).contains(&limit) {
-                let message = format!("must be between 1 and {MAX_MATCHES}, got {limit}");
-                return Err(Problem::body("limit", message));
-            }
-            match input.target.as_deref() {
-                None | Some("observation") => {
-                    let filter = filter_of(text, false)?;
-                    Box::pin(addition.add_matching_observations(filter, limit)).await?
-                }
-                Some("trace") => {
-                    let filter = filter_of(text, true)?;
-                    Box::pin(addition.add_matching_traces(filter, limit)).await?
-                }
-                Some(other) => {
-                    let message = must_be_one_of(&["observation", "trace"], other);
-                    return Err(Problem::body("target", message));
-                }
+
+    fn checked_limit(&self) -> Result<u32, Problem> {
+        let limit = self.limit.unwrap_or(DEFAULT_MATCHES);
+        let max = if self.background { MAX_BACKGROUND_MATCHES } else { MAX_MATCHES };
+        match (1..=max).contains(&limit) {
+            true => Ok(limit),
+            false => {
+                Err(Problem::body("limit", format!("must be between 1 and {max}, got {limit}")))
             }
         }
-        _ => {
-            let message = "exactly one of `traceIds`, `observations` and `query` is required";
-            return Err(Problem::body("", message));
+    }
+
+    fn options(&self) -> Result<WriteOptions, Problem> {
+        let on_existing = match self.on_existing.as_deref() {
+            None | Some("update") => OnExisting::Update,
+            Some("skip") => OnExisting::Skip,
+            Some(other) => {
+                let message = must_be_one_of(&["update", "skip"], other);
+                return Err(Problem::body("onExisting", message));
+            }
+        };
+        Ok(WriteOptions { on_existing, is_dry_run: self.dry_run })
+    }
+
+    /// The request and its summary, if items are added in the background.
+    pub(super) fn in_background(&self) -> Result<Option<(Vec<u8>, Value)>, Problem> {
+        if !self.background {
+            return Ok(None);
         }
-    };
-    let Addition { counts, mut invalid, others, .. } = addition;
-    invalid.extend(others);
-    invalid.truncate(MAX_LISTED);
-    Ok(Answer(FromTracesView { counts, results: invalid, has_more }))
+        if self.query.is_none() || self.dry_run {
+            let message = "must be used with `query` and without `dryRun`";
+            return Err(Problem::body("background", message));
+        }
+        self.sources()?;
+        self.options()?;
+        self.mapping.read()?;
+        let request = serde_json::to_vec(self).map_err(|_| Problem::internal())?;
+        Ok(Some((request, json!({ "query": self.query, "target": self.target }))))
+    }
+
+    /// Adds the items to a dataset of a project.
+    pub(super) async fn run(
+        &self,
+        writer: &ItemWriter,
+        place: (&ProjectId, &str),
+    ) -> Result<FromTracesView, Problem> {
+        let mut addition = Addition::new(writer, place, self)?;
+        let has_more = self.add(&mut addition).await?;
+        let Addition { counts, invalid: mut results, others, .. } = addition;
+        results.extend(others);
+        results.truncate(MAX_LISTED);
+        Ok(FromTracesView { counts, results, has_more, import_id: None })
+    }
+
+    /// Adds the items; whether more sources match the query.
+    async fn add(&self, addition: &mut Addition<'_>) -> Result<bool, Problem> {
+        match self.sources()? {
+            Sources::Traces(ids) => Box::pin(addition.add_traces(ids)).await.map(|()| false),
+            Sources::Observations(refs) => {
+                Box::pin(addition.add_observations(refs)).await.map(|()| false)
+            }
+            Sources::MatchingTraces(filter, limit) => {
+                Box::pin(addition.add_matching_traces(filter, limit)).await
+            }
+            Sources::MatchingObservations(filter, limit) => {
+                Box::pin(addition.add_matching_observations(filter, limit)).await
+            }
+        }
+    }
+}
+
+impl<'a> Addition<'a> {
+    fn new(
+        writer: &'a ItemWriter,
+        (project, dataset_id): (&'a ProjectId, &'a str),
+        input: &FromTracesInput,
+    ) -> Result<Self, Problem> {
+        Ok(Self {
+            writer,
+            project,
+            dataset_id,
+            paths: input.mapping.read()?,
+            options: input.options()?,
+            counts: OutcomeCounts::default(),
+            invalid: Vec::new(),
+            others: Vec::new(),
+            progress: None,
+        })
+    }
+}
+
+/// Runs an addition in the background to its end. Items have derived ids, so an interrupted one starts again.
+pub(super) async fn run_in_background(
+    writer: &ItemWriter,
+    project: &ProjectId,
+    import: &DatasetImport,
+    request: &[u8],
+) -> Result<(), Problem> {
+    let input: FromTracesInput = from_json(request)?;
+    let mut addition = Addition::new(writer, (project, import.dataset_id.as_str()), &input)?;
+    addition.progress = Some(BackgroundProgress {
+        import,
+        counts: ImportCounts::default(),
+        rejects: Vec::new(),
+        is_cancelled: false,
+    });
+    input.add(&mut addition).await?;
+    if let Some(mut progress) = addition.progress {
+        let now = writer.web.clock.now();
+        let advance = progress.advance(project, ImportState::Completed, now);
+        writer.store.catalog.advance_dataset_import(&advance).await?;
+    }
+    Ok(())
 }

@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 
 use super::schema::{self, ExcessWork, Violation};
 use super::view::{self, ItemVersionView, ItemView};
-use super::write::busy;
+use super::writer::busy;
 use crate::media::{Origin, reference};
 use crate::state::{App, Routes};
 

@@ -1,5 +1,6 @@
 //! Datasets and their items.
 
+mod additions;
 mod batch;
 mod export;
 pub(super) mod find;
@@ -85,7 +86,7 @@ pub(super) fn routes(routes: &mut Routes) {
     batch::routes(routes);
     manage::routes(routes);
     history::routes(routes);
-    from_traces::routes(routes);
+    additions::routes(routes);
     import::routes(routes);
     export::routes(routes);
 }

@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use super::schema::{self, ExcessWork, Violation};
 use super::view;
 use super::view::{DatasetView, DatasetWithIdsView};
+use super::writer::busy;
 use crate::state::App;
 
 /// Items per check.
@@ -142,11 +143,6 @@ pub(super) async fn patch_dataset(
         }
     }
     Err(busy())
-}
-
-/// Too many concurrent changes of the dataset.
-pub(super) fn busy() -> Problem {
-    Problem::unavailable("the dataset changed too often during the request; send it again")
 }
 
 /// The items of a dataset that do not match schemas.

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use perpend_broker::Engine;
+use perpend_catalog::dataset_imports::{ImportAdvance, ImportCounts};
 use perpend_catalog::datasets::{ItemVersion, NewItemVersion, StoredDataset};
 use perpend_domain::dataset::{DatasetItem, ItemPatch};
 use perpend_domain::ids::ProjectId;
@@ -17,7 +18,6 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::schema::{self, ExcessWork};
-use super::write::busy;
 
 /// Concurrent changes after which a write fails.
 const MAX_TRIES: u32 = 20;
@@ -75,6 +75,20 @@ pub(crate) enum ItemResult {
     Invalid,
 }
 
+impl ItemResult {
+    /// Counts the outcome of a row of an import.
+    pub(crate) fn count(self, counts: &mut ImportCounts) {
+        let count = match self {
+            Self::Created => &mut counts.n_created,
+            Self::Updated | Self::Deleted => &mut counts.n_updated,
+            Self::Unchanged => &mut counts.n_unchanged,
+            Self::Skipped => &mut counts.n_skipped,
+            Self::Invalid => &mut counts.n_invalid,
+        };
+        *count += 1;
+    }
+}
+
 /// A reason for which a change was not made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = DatasetItemProblem)]
@@ -111,8 +125,7 @@ pub(crate) struct WriteOptions {
 }
 
 /// What a transaction writes in addition to items, given their outcomes.
-pub(crate) type Companion<'c> =
-    dyn Fn(&[ItemOutcome]) -> perpend_catalog::dataset_imports::ImportAdvance + Send + Sync + 'c;
+pub(crate) type Companion<'c> = dyn Fn(&[ItemOutcome]) -> ImportAdvance + Send + Sync + 'c;
 
 /// The planned change of an item.
 enum Plan {
@@ -308,4 +321,9 @@ fn plan(
             Plan::Write { new: NewItemVersion { version, seen }, result: ItemResult::Created }
         }
     }
+}
+
+/// Too many concurrent changes of the dataset.
+pub(super) fn busy() -> Problem {
+    Problem::unavailable("the dataset changed too often during the request; send it again")
 }

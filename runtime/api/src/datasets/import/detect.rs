@@ -72,6 +72,7 @@ pub(super) fn detect(path: &Path, file_name: &str, hints: &FileHints) -> io::Res
         is_marked: false,
         mapping: Vec::new(),
         duplicates: DuplicatePolicy::Update,
+        is_of_traces: false,
     };
     if format.is_table() {
         settings.delimiter = match (hints.delimiter, format) {

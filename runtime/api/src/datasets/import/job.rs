@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::rows::{Row, RowContent, RowReader};
 use super::spool::Spool;
+use crate::datasets::from_traces;
 use crate::datasets::writer::{
     ItemChange, ItemOutcome, ItemResult, ItemWrite, ItemWriter, OnExisting, WriteOptions,
 };
@@ -160,6 +161,9 @@ impl DatasetImports {
         let Some(mut import) = import.filter(|import| import.state.is_running()) else {
             return Ok(0);
         };
+        if import.settings.is_of_traces {
+            return self.run_of_traces(project, &import).await;
+        }
         let before = import.counts.n_rows;
         let mut reader = self.open(&import).await?;
         loop {
@@ -182,6 +186,20 @@ impl DatasetImports {
         }
         self.end_stage(project, &import).await?;
         Ok(import.counts.n_rows - before)
+    }
+
+    /// Adds items of traces: the file is the request.
+    async fn run_of_traces(
+        &self,
+        project: &ProjectId,
+        import: &DatasetImport,
+    ) -> Result<u64, Problem> {
+        let path = self.spool.path(&import.id);
+        let request = blocking(move || std::fs::read(path)).await?;
+        let run = from_traces::run_in_background(&self.writer, project, import, &request);
+        Box::pin(run).await?;
+        self.spool.delete(&import.id).await;
+        Ok(0)
     }
 
     /// The rows after those that are done.
@@ -472,14 +490,7 @@ fn progress(
             Err(faults) => faults.clone(),
             Ok(_) => {
                 let Some(outcome) = outcomes.next() else { continue };
-                let count = match outcome.result {
-                    ItemResult::Created => &mut counts.n_created,
-                    ItemResult::Updated | ItemResult::Deleted => &mut counts.n_updated,
-                    ItemResult::Unchanged => &mut counts.n_unchanged,
-                    ItemResult::Skipped => &mut counts.n_skipped,
-                    ItemResult::Invalid => &mut counts.n_invalid,
-                };
-                *count += 1;
+                outcome.result.count(&mut counts);
                 if outcome.result != ItemResult::Invalid {
                     continue;
                 }

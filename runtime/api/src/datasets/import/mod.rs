@@ -15,7 +15,7 @@ use perpend_api_types::list::{Confirmation, NumberedList};
 use perpend_catalog::dataset_imports::{DatasetImport, ImportCounts};
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::csv;
-use perpend_domain::dataset_import::{FileFormat, ImportState, with_mark};
+use perpend_domain::dataset_import::{FileFormat, ImportSettings, ImportState, with_mark};
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
@@ -216,6 +216,35 @@ async fn upload_file(
     let import = made?;
     app.jobs.wake(job::NAME);
     Ok(Answer(view::import(&import)))
+}
+
+/// Starts an import whose file is a request for items of traces; its id.
+pub(super) async fn start_of_traces(
+    app: &App,
+    (project, dataset_id): (&ProjectId, &str),
+    request: &[u8],
+    preview: Value,
+) -> Result<String, Problem> {
+    let id = app.web.ids.uuid().to_string();
+    Spool::of(&app.web).store(&id, request).await?;
+    let now = app.web.clock.now();
+    let import = DatasetImport {
+        id,
+        dataset_id: dataset_id.to_owned(),
+        file_name: String::new(),
+        n_bytes: 0,
+        state: ImportState::Importing,
+        preview,
+        settings: ImportSettings::of_traces(),
+        revision: 1,
+        counts: ImportCounts::default(),
+        error: None,
+        created_at: now,
+        updated_at: now,
+    };
+    app.store.catalog.create_dataset_import(project, &import).await?;
+    app.jobs.wake(job::NAME);
+    Ok(import.id)
 }
 
 /// Reads the first rows of a file.

@@ -97,6 +97,7 @@ fn imported(format: FileFormat, file: Vec<u8>) -> Vec<ImportedItem> {
         is_marked: format.is_table(),
         mapping: guessed_mapping(format, &columns),
         duplicates: DuplicatePolicy::Update,
+        is_of_traces: false,
     };
     let mut reader = RowReader::over(Box::new(Cursor::new(file)), &settings).unwrap();
     let mut items = Vec::new();

@@ -415,6 +415,7 @@ mod tests {
             is_marked: false,
             mapping: Vec::new(),
             duplicates: DuplicatePolicy::Update,
+            is_of_traces: false,
         };
         let source = Cursor::new(text.as_bytes().to_vec());
         let mut reader = RowReader::over(Box::new(source), &settings).unwrap();

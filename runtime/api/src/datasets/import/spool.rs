@@ -80,6 +80,12 @@ impl Spool {
         }
     }
 
+    /// Stores a file that was made by the server.
+    pub(super) async fn store(&self, id: &str, bytes: &[u8]) -> Result<(), Problem> {
+        self.require_space().await.map_err(|error| failed(&error))?;
+        tokio::fs::write(self.path(id), bytes).await.map_err(|error| failed(&error))
+    }
+
     /// Deletes the file of an import, if it exists.
     pub(super) async fn delete(&self, id: &str) {
         if let Err(error) = tokio::fs::remove_file(self.path(id)).await

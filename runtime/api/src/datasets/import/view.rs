@@ -59,6 +59,8 @@ pub(super) struct ImportView {
     state: &'static str,
     /// Why it failed.
     error: Option<String>,
+    /// Whether the items are made of traces or observations. Then there is no file, and `preview` has the query.
+    is_of_traces: bool,
     /// `csv`, `tsv`, `jsonl` or `json`.
     format: &'static str,
     encoding: String,
@@ -129,6 +131,7 @@ impl From<&ColumnMapping> for MappingView {
 pub(super) fn import(import: &DatasetImport) -> ImportView {
     let (settings, counts) = (&import.settings, &import.counts);
     let share = match import.n_bytes {
+        0 if import.state.is_running() => 0.0,
         0 => 1.0,
         n_bytes => counts.n_bytes as f64 / n_bytes as f64,
     };
@@ -138,6 +141,7 @@ pub(super) fn import(import: &DatasetImport) -> ImportView {
         byte_count: import.n_bytes,
         state: import.state.as_str(),
         error: import.error.clone(),
+        is_of_traces: settings.is_of_traces,
         format: settings.format.as_str(),
         encoding: settings.encoding.clone(),
         delimiter: settings.delimiter.to_string(),
