@@ -91,6 +91,8 @@ fn repetitions(
 ) -> Option<NoiseFloor> {
     let mut moves = Moves::default();
     let mut floors: Vec<f64> = Vec::new();
+    // Values of items are means of repetitions; the run with the fewest moves by most.
+    let n_means = grid.compared().iter().map(|run| run.n_repetitions).min().unwrap_or(1).max(1);
     for (column, run) in metric.columns.iter().zip(grid.compared()) {
         if run.n_repetitions < 2 {
             continue;
@@ -111,8 +113,7 @@ fn repetitions(
             true => 0.0,
             false => spread_of_means(column, run.n_repetitions),
         };
-        // Values of items are means of repetitions.
-        floors.push(of_one / (run.n_repetitions as f64).sqrt());
+        floors.push(of_one / (n_means as f64).sqrt());
     }
     let floor = floors.iter().copied().fold(0.0, f64::max);
     moves.noise(NoiseSource::Repetitions, Some(floor))
