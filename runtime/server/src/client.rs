@@ -11,9 +11,11 @@ use axum::http::{HeaderMap, Method, Request, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{StreamExt as _, stream};
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
@@ -49,10 +51,20 @@ impl Answer {
     }
 }
 
+/// Root certificates are read for `https` only; without any, each server is refused.
+fn tls(origin: &str) -> ClientConfig {
+    let none = || ClientConfig::builder().with_root_certificates(RootCertStore::empty());
+    let roots = match origin.starts_with("https://") {
+        true => ClientConfig::builder().with_native_roots().unwrap_or_else(|_| none()),
+        false => none(),
+    };
+    roots.with_no_client_auth()
+}
+
 /// A client of one server with one set of credentials.
 #[derive(Clone, Debug)]
 pub struct Client {
-    http: HyperClient<HttpConnector, Body>,
+    http: HyperClient<HttpsConnector<HttpConnector>, Body>,
     origin: String,
     authorization: Option<String>,
     headers: Vec<(String, String)>,
@@ -60,11 +72,17 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client without credentials.
+    /// A client without credentials. An `https` server is verified with the root certificates of the system.
     #[must_use]
     pub fn new(origin: &str) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls(origin))
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
         Self {
             http: HyperClient::builder(TokioExecutor::new()).build(connector),
             origin: origin.trim_end_matches('/').to_owned(),

@@ -63,13 +63,8 @@ impl ServerRemote {
             );
         };
         anyhow::ensure!(
-            !address.starts_with("https://"),
-            "--server must be an http:// URL, got {address:?}; this version does not support https, use an http address or a \
-             local tunnel"
-        );
-        anyhow::ensure!(
-            address.starts_with("http://"),
-            "--server must be an http:// URL, got {address:?}"
+            address.starts_with("http://") || address.starts_with("https://"),
+            "--server must be an http:// or https:// URL, got {address:?}"
         );
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = {
