@@ -55,6 +55,20 @@ struct SampleRun {
     input_tokens: i64,
 }
 
+impl SampleRun {
+    /// Item and repetition of each call.
+    fn calls(&self) -> impl Iterator<Item = (usize, usize)> {
+        let n_repetitions = self.n_repetitions;
+        (0..self.n_items * n_repetitions)
+            .map(move |call| (call / n_repetitions, call % n_repetitions))
+    }
+
+    /// From 0 to 1 with three digits.
+    fn score(&self, (item, repetition): (usize, usize)) -> f64 {
+        ((self.helpfulness)(item, repetition).clamp(0.0, 1.0) * 1e3).round() / 1e3
+    }
+}
+
 /// The result of one call of the application.
 struct SampleResult {
     item: usize,
@@ -191,9 +205,7 @@ async fn send_run(
     start: u64,
 ) -> anyhow::Result<()> {
     let (mut results, mut spans) = (Vec::new(), Vec::new());
-    let calls = (0..run.n_items * run.n_repetitions)
-        .map(|call| (call / run.n_repetitions, call % run.n_repetitions));
-    for (at, (item, repetition)) in calls.enumerate() {
+    for (at, (item, repetition)) in run.calls().enumerate() {
         let trace_id = ids.uuid().as_bytes().to_vec();
         let start = start + at as u64 * 20 * SECOND;
         let mut builder = TraceBuilder { ids, trace_id, start, spans: Vec::new() };
@@ -217,12 +229,11 @@ async fn send_run(
             "observationId": result.observation_id,
         });
         post(client, "/api/public/dataset-run-items", &link).await?;
-        let helpfulness = (run.helpfulness)(result.item, result.repetition).clamp(0.0, 1.0);
         scores.push(json!({
             "traceId": result.trace_id,
             "observationId": result.observation_id,
             "name": SCORE,
-            "value": (helpfulness * 1e3).round() / 1e3,
+            "value": run.score((result.item, result.repetition)),
             "dataType": "NUMERIC",
         }));
     }
@@ -256,4 +267,86 @@ fn answer(
     attributes.push(text("perpend.environment", "experiments"));
     builder.span(&root, "choose intent", &Timing(20, run.latency_ms - 60 + jitter), attributes);
     root
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_domain::experiment::{ExperimentRun, ItemResult, ItemScore, RunResults};
+    use perpend_domain::ids::TraceId;
+    use perpend_domain::score::ScoreValue;
+    use perpend_domain::score_config::ScoreDirection;
+    use perpend_experiments::comparison::{DirectionSource, InconclusiveCause, Verdict};
+    use perpend_experiments::options::ScoreDefinition;
+    use perpend_experiments::{CompareOptions, compare};
+
+    use super::*;
+
+    const INTENT: &str = "right intent";
+
+    fn results(run: &SampleRun) -> RunResults {
+        let result = |(item, repetition): (usize, usize)| {
+            let score = |name: &str, value| ItemScore {
+                name: name.to_owned(),
+                value,
+                comment: None,
+                origin: None,
+            };
+            ItemResult {
+                item_id: item_id(item),
+                item_version: None,
+                expected_output: None,
+                trace_id: TraceId::new(&format!("{}-{item}-{repetition}", run.name)).unwrap(),
+                observation_id: None,
+                start: Timestamp::from_millis(0),
+                has_arrived: true,
+                is_error: false,
+                latency_ms: Some(run.latency_ms as f64),
+                cost_usd: None,
+                n_tokens: u64::try_from(run.input_tokens).ok(),
+                scores: vec![
+                    score(INTENT, ScoreValue::Boolean((run.is_right)(item, repetition))),
+                    score(SCORE, ScoreValue::Numeric(run.score((item, repetition)))),
+                ],
+            }
+        };
+        RunResults {
+            run: ExperimentRun {
+                id: run.name.to_owned(),
+                name: run.name.to_owned(),
+                description: None,
+                metadata: Value::Null,
+                dataset_id: Some(DATASET.to_owned()),
+                dataset_name: None,
+                created_at: Timestamp::from_millis(0),
+                updated_at: Timestamp::from_millis(0),
+            },
+            expected_items: None,
+            items: run.calls().map(result).collect(),
+            scores: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn against_the_baseline_one_run_is_worse_one_within_the_noise_and_one_has_too_few_items() {
+        let [baseline, worse, noise, few] = runs().map(|run| results(&run));
+        let direction = Some((ScoreDirection::HigherIsBetter, DirectionSource::ScoreConfig));
+        let definition = ScoreDefinition { direction, ..ScoreDefinition::default() };
+        let options = CompareOptions {
+            scores: [INTENT, SCORE].map(|name| (name.to_owned(), definition.clone())).into(),
+            ..CompareOptions::default()
+        };
+        let verdict = |run: &RunResults, metric: &str| {
+            let compared = compare(&[baseline.clone(), run.clone()], &options).unwrap();
+            let of_run = compared.metric(metric).unwrap().runs[1].difference.clone().unwrap();
+            (of_run.verdict, of_run.cause)
+        };
+        for metric in [INTENT, SCORE] {
+            assert_eq!(verdict(&worse, metric), (Verdict::Worse, None), "{metric}");
+            let too_few = (Verdict::Inconclusive, Some(InconclusiveCause::FewItems));
+            assert_eq!(verdict(&few, metric), too_few, "{metric}");
+        }
+        let within_noise = (Verdict::Inconclusive, Some(InconclusiveCause::Noise));
+        assert_eq!(verdict(&noise, SCORE), within_noise);
+        assert_eq!(verdict(&noise, INTENT).0, Verdict::Inconclusive);
+    }
 }
