@@ -1,7 +1,7 @@
 //! Lookups by an id alone: observations without their trace, and sessions and users by the prefix of their
 //! ids.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::telemetry::GroupKey;
@@ -70,29 +70,29 @@ pub(super) fn beginning_sql(by: GroupKey, is_first: bool) -> String {
 }
 
 impl Telemetry {
-    /// The ids of traces among these ids.
+    /// The traces among these ids, with their names. The name is empty if the trace has none.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn traces_among(
+    pub async fn trace_names(
         &self,
         project: &ProjectId,
         ids: &BTreeSet<&str>,
-    ) -> Result<BTreeSet<String>, Error> {
+    ) -> Result<BTreeMap<String, String>, Error> {
         let Some(tenant) = self.tenant(project).await? else {
-            return Ok(BTreeSet::new());
+            return Ok(BTreeMap::new());
         };
         if ids.is_empty() {
-            return Ok(BTreeSet::new());
+            return Ok(BTreeMap::new());
         }
         let sql = format!(
-            "SELECT trace_id FROM traces WHERE tenant = $1 AND trace_id IN ({})",
+            "SELECT trace_id, COALESCE(name, '') FROM traces WHERE tenant = $1 AND trace_id IN ({})",
             value_list(ids.len(), 2)
         );
         let mut args: Vec<Arg<'_>> = vec![tenant.into()];
         args.extend(ids.iter().map(|id| Arg::from(*id)));
-        let found: Vec<(String,)> = self.pool.select(&sql, &args).await?;
-        Ok(found.into_iter().map(|(id,)| id).collect())
+        let found: Vec<(String, String)> = self.pool.select(&sql, &args).await?;
+        Ok(found.into_iter().collect())
     }
 
     /// The observations of a project with this id in any trace: in the latest traces, or in the latest ones

@@ -233,3 +233,32 @@ async fn superseded_scores_are_counted_and_shown_beside_those_that_took_their_pl
     assert!(shown.contains(field), "{shown}");
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_score_names_its_trace_and_leads_to_its_target() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "refund <1>").generation("answer", "x");
+    app.ingest(&trace).await.unwrap();
+    let id = trace.id.as_str();
+    give(
+        &app,
+        &[
+            json!({ "id": "1", "name": "tone", "value": 1, "traceId": id }),
+            json!({ "id": "2", "name": "tone", "value": 1, "traceId": id, "observationId": "o1" }),
+            json!({ "id": "3", "name": "tone", "value": 1, "traceId": "not-sent" }),
+        ],
+    )
+    .await;
+    let page = visitor.page("/scores").await;
+    let link = format!(
+        "href=\"{}/traces/{id}\" title=\"{id}\"><bdi>refund &#60;1&#62;</bdi></a>",
+        visitor.base
+    );
+    assert!(page.contains(&format!("trace <a class=\"name\" {link}")), "{page}");
+    let link =
+        format!("/traces/{id}?observation=o1\" title=\"o1\"><bdi>refund &#60;1&#62;</bdi></a>");
+    assert!(page.contains("observation in <a") && page.contains(&link), "{page}");
+    assert!(page.contains("title=\"not-sent\"><code><bdi>not-sent</bdi></code></a>"), "{page}");
+    app.stop().await.unwrap();
+}

@@ -114,7 +114,7 @@ pub(crate) async fn execution_page(
         let href = execution_href(&base, by.as_str());
         (score, Text::from(by.as_str()), href)
     });
-    let traced = store.telemetry.traces_among(project, &BTreeSet::from([id.as_str()])).await?;
+    let traced = store.telemetry.trace_names(project, &BTreeSet::from([id.as_str()])).await?;
     let version = names.version(&execution);
     let view = ExecutionPage {
         shell: viewer
@@ -123,7 +123,7 @@ pub(crate) async fn execution_page(
         message: execution.error_message.as_deref().map(Text::lines),
         explanation: explanation(&app, &viewer, &execution).await?,
         facts: facts(&execution, version),
-        own_trace: traced.contains(id.as_str()).then(|| {
+        own_trace: traced.contains_key(id.as_str()).then(|| {
             let id = segment(id.as_str());
             format!("{base}/traces/{id}")
         }),

@@ -1,6 +1,6 @@
 //! `GET P/scores`: the scores of a project, the newest first, and the same list as a file.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use perpend_domain::filter::Filter;
 use perpend_domain::ids::{TraceId, UserId};
@@ -92,8 +92,8 @@ struct ScoreReferences {
     origins: OriginNames,
     people: HashMap<String, String>,
     configs: HashMap<String, String>,
-    /// Ids of executions that recorded a trace.
-    traced: BTreeSet<String>,
+    /// Names of targets, and of the traces that executions recorded, by trace id.
+    traces: BTreeMap<String, String>,
     /// Dataset ids by run id.
     datasets: HashMap<String, String>,
 }
@@ -102,24 +102,30 @@ impl ScoreReferences {
     async fn read(app: &App, viewer: &Viewer, scores: &[&Score]) -> Result<Self, Problem> {
         let (store, project) = (&app.store, &viewer.project);
         let (mut authors, mut configs) = (BTreeSet::new(), BTreeSet::new());
-        let (mut origins, mut executions) = (Vec::new(), BTreeSet::new());
+        let (mut origins, mut traces) = (Vec::new(), BTreeSet::new());
         let mut runs: BTreeSet<&str> = BTreeSet::new();
         for score in scores {
             let written = &score.written;
             if let Some(origin) = &written.origin {
                 origins.push(origin);
-                executions.insert(origin.execution_id.as_str());
+                traces.insert(origin.execution_id.as_str());
             }
             authors.extend(written.author_user_id.as_deref());
             configs.extend(written.config_id.clone());
-            if let Subject::Experiment(run) = &written.subject {
-                runs.insert(run.as_str());
+            match &written.subject {
+                Subject::Trace(trace) | Subject::Observation(trace, _) => {
+                    traces.insert(trace.as_str());
+                }
+                Subject::Experiment(run) => {
+                    runs.insert(run.as_str());
+                }
+                Subject::Session(_) => {}
             }
         }
         let runs: Vec<&str> = runs.into_iter().collect();
         let mut references = Self {
             origins: OriginNames::read(app, viewer, origins.into_iter()).await?,
-            traced: store.telemetry.traces_among(project, &executions).await?,
+            traces: store.telemetry.trace_names(project, &traces).await?,
             ..Self::default()
         };
         for run in store.telemetry.dataset_runs_by_id(project, &runs).await? {
@@ -172,10 +178,16 @@ impl ScoreReferences {
                 }
                 None => line,
             },
-            _ => line,
+            Subject::Trace(trace) | Subject::Observation(trace, _) => {
+                match self.traces.get(trace.as_str()) {
+                    Some(name) if !name.is_empty() => line.in_trace(name),
+                    _ => line,
+                }
+            }
+            Subject::Session(_) => line,
         };
         match origin.map(|origin| origin.execution_id.as_str()) {
-            Some(id) if self.traced.contains(id) => {
+            Some(id) if self.traces.contains_key(id) => {
                 line.traced(format!("{base}/traces/{}", segment(id)))
             }
             _ => line,

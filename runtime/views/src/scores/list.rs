@@ -58,7 +58,16 @@ impl NamedId {
 struct Target {
     kind: &'static str,
     id: Text,
+    /// Name of the trace, if it is or belongs to one with a name.
+    trace: Option<Text>,
     href: String,
+}
+
+impl Target {
+    /// Whether it is named by the trace that it belongs to.
+    fn is_within(&self) -> bool {
+        self.kind == "observation" && self.trace.is_some()
+    }
 }
 
 /// Characters of a shortened id.
@@ -107,6 +116,13 @@ impl ScoreLine {
         self
     }
 
+    /// Sets the name of the trace of its target.
+    #[must_use]
+    pub fn in_trace(mut self, name: &str) -> Self {
+        self.subject.trace = Some(Text::from(name));
+        self
+    }
+
     /// Sets the URL of the run that is its target.
     #[must_use]
     pub fn of_run(mut self, href: String) -> Self {
@@ -152,7 +168,7 @@ const fn source_word(source: ScoreSource) -> &'static str {
 }
 
 fn subject(subject: &Subject, base: &str) -> Target {
-    let target = |kind, id: &str, href| Target { kind, id: Text::from(id), href };
+    let target = |kind, id: &str, href| Target { kind, id: Text::from(id), trace: None, href };
     let of_trace = |id: &str| format!("{base}/traces/{}", segment(id));
     match subject {
         Subject::Trace(trace) => target("trace", trace.as_str(), of_trace(trace.as_str())),
@@ -314,7 +330,7 @@ static COLUMNS: [Column; 9] = [
     .with(&[("dataType", "Data type", |row| row.score.written.value.data_type().as_str().into())]),
     Column::new(
         ("target", "Target"),
-        CellLayout::Line,
+        CellLayout::Plain,
         |row, context| cell(ScoreCellPart::Target, row, context),
         |row| row.line.subject.kind.into(),
     )
