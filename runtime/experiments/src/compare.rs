@@ -152,7 +152,7 @@ struct MetricTest<'m> {
 enum RunTest {
     Base,
     NotComparable(String),
-    Tested { tested: Tested, p_adjusted: Option<f64>, range: f64 },
+    Tested { tested: Box<Tested>, p_adjusted: Option<f64>, range: f64 },
 }
 
 struct SegmentTest<'m> {
@@ -246,7 +246,9 @@ impl Context<'_> {
             false => before.iter().chain(&after).fold(0.0_f64, |range, each| range.max(each.abs())),
         };
         match tested {
-            Ok(Some(tested)) => RunTest::Tested { tested, p_adjusted: None, range },
+            Ok(Some(tested)) => {
+                RunTest::Tested { tested: Box::new(tested), p_adjusted: None, range }
+            }
             Ok(None) => RunTest::NotComparable(format!(
                 "no item is in both runs, and the values of `{name}` are too few or all equal"
             )),
