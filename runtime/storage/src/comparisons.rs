@@ -150,7 +150,7 @@ impl Store {
         Ok(groups)
     }
 
-    /// Newest runs over the dataset of the baseline with the same metadata. Metadata that other compared runs share does
+    /// Newest runs over the dataset of the baseline with the same metadata. Metadata that all compared runs share do
     /// not tell versions of an application apart.
     async fn equal_runs(
         &self,
@@ -164,7 +164,7 @@ impl Store {
             other => other.is_null(),
         };
         let mut others = results.iter().filter(|run| run.run.id != base.run.id);
-        let is_shared = others.any(|run| run.run.metadata == *metadata);
+        let is_shared = others.all(|run| run.run.metadata == *metadata);
         let Some(dataset_id) = base.run.dataset_id.clone() else { return Ok(Vec::new()) };
         if is_empty || is_shared {
             return Ok(Vec::new());

@@ -98,17 +98,19 @@ async fn runs_with_the_metadata_of_the_baseline_alone_measure_noise() {
         let second = run(&store, &dataset, "second", main.clone(), 2).await;
         let other = run(&store, &dataset, "other", json!({ "commit": "b" }), 3).await;
         let same = run(&store, &dataset, "same", main, 4).await;
-        let noise = async |ids: [&String; 2]| {
-            let ids = ids.map(String::clone);
+        let noise = async |ids: &[&String]| {
+            let ids: Vec<String> = ids.iter().map(|id| (*id).clone()).collect();
             let results = store.results_of_runs(&home(), &ids).await.unwrap().unwrap();
             let query = ComparisonQuery::default();
             let options = store.compare_options(&home(), &results, &query).await.unwrap().unwrap();
             let found = options.noise_runs.into_iter().map(|run| run.run.id);
             found.collect::<Vec<String>>()
         };
-        assert_eq!(noise([&base, &other]).await, [same.clone(), second.clone()]);
-        // Metadata that the compared run has too say nothing about the application.
-        assert_eq!(noise([&base, &same]).await, [""; 0]);
+        let equal = [same.clone(), second];
+        assert_eq!(noise(&[&base, &other]).await, equal);
+        assert_eq!(noise(&[&base, &same, &other]).await, equal);
+        // Metadata that all compared runs have say nothing about the application.
+        assert_eq!(noise(&[&base, &same]).await, [""; 0]);
         let unknown = ["nothing".to_owned()];
         let found = store.results_of_runs(&home(), &unknown).await.unwrap();
         assert_eq!(found.unwrap_err(), "nothing");
