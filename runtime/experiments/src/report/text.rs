@@ -30,10 +30,12 @@ pub fn comparison_text(comparison: &Comparison) -> String {
         let part = Comparison { metrics: segment.metrics.clone(), ..comparison.clone() };
         text.push_str(&metrics(&part).text());
     }
-    let reasons = reasons(comparison);
-    if !reasons.is_empty() || !comparison.warnings.is_empty() {
-        text.push('\n');
+    text.push('\n');
+    if !comparison.noise_runs.is_empty() {
+        let runs = comparison.noise_runs.join(", ");
+        text.push_str(&format!("noise is measured with further runs of the baseline: {runs}\n"));
     }
+    let reasons = reasons(comparison);
     for reason in reasons {
         text.push_str(&format!("{reason}\n"));
     }
