@@ -20,7 +20,7 @@ use perpend_domain::text_search::BoundedCount;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     SearchContentsFragment, SearchEntry, SearchEntryGroup, SearchFragment, SearchPage,
-    SearchResults, Section, Text, TracesQuery, anchor, count, encode, href, segment,
+    SearchResults, Section, Text, TracesQuery, anchor, count, encode, href, run_href, segment,
 };
 use serde::Deserialize;
 
@@ -349,11 +349,8 @@ impl<'a> Search<'a> {
 
     async fn run(&self, id: &str) -> Result<Option<SearchEntry>, Problem> {
         let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
-        let run = telemetry.dataset_runs_by_id(project, &[id]).await?.pop();
-        Ok(run.map(|run| {
-            let dataset = self.dataset_href(&run.dataset_id);
-            entry(&run.name, "run", format!("{dataset}/runs/{}", encode(&run.id)))
-        }))
+        let run = telemetry.runs_by_id(project, &[id]).await?.remove(id);
+        Ok(run.map(|run| entry(&run.name, "run", run_href(&self.base, &run.id))))
     }
 
     /// The page of what a score is about.

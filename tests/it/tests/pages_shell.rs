@@ -59,7 +59,7 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
         ("chat <1>", "/sessions/chat%20%3C1%3E".to_owned()),
         ("ada", "/users/ada".to_owned()),
         (&dataset, format!("/datasets/{dataset}")),
-        (run, format!("/datasets/{dataset}/runs/{run}")),
+        (run, format!("/experiments/{run}")),
         (&score, format!("/traces/{}#score-{score}", trace.id)),
         (&evaluator, format!("/rules#evaluator-{evaluator}")),
         (&rule, format!("/rules#rule-{rule}")),

@@ -13,7 +13,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_telemetry::scores::{ScorePage, ScoresFrom};
 use perpend_views::{
     ApiRequest, ListDeclaration, ListNote, ListView, Parameter, SCORE_ROWS, ScoreLine, ScoreRow,
-    ScoreSetup, Text, count, encode, segment,
+    ScoreSetup, Text, count, run_href, segment,
 };
 
 use crate::list::source::{ListBounds, ListConditions, ListSource, OwnParameters};
@@ -94,8 +94,8 @@ struct ScoreReferences {
     configs: HashMap<String, String>,
     /// Names of targets, and of the traces that executions recorded, by trace id.
     traces: BTreeMap<String, String>,
-    /// Dataset ids by run id.
-    datasets: HashMap<String, String>,
+    /// Ids of existing runs.
+    runs: BTreeSet<String>,
 }
 
 impl ScoreReferences {
@@ -128,9 +128,7 @@ impl ScoreReferences {
             traces: store.telemetry.trace_names(project, &traces).await?,
             ..Self::default()
         };
-        for run in store.telemetry.dataset_runs_by_id(project, &runs).await? {
-            references.datasets.insert(run.id, run.dataset_id);
-        }
+        references.runs = store.telemetry.runs_by_id(project, &runs).await?.into_keys().collect();
         let configs: Vec<String> = configs.into_iter().collect();
         for config in store.catalog.score_configs_by_id(project, &configs).await? {
             references.configs.insert(config.id, config.name);
@@ -172,12 +170,8 @@ impl ScoreReferences {
         let line = ScoreLine::new(score, origin.map(|origin| self.origins.origin(origin)), base)
             .named(author.as_deref(), config.as_deref());
         let line = match &written.subject {
-            Subject::Experiment(run) => match self.datasets.get(run) {
-                Some(dataset) => {
-                    line.of_run(format!("{base}/datasets/{}/runs/{}", encode(dataset), encode(run)))
-                }
-                None => line,
-            },
+            Subject::Experiment(run) if self.runs.contains(run) => line.of_run(run_href(base, run)),
+            Subject::Experiment(_) => line,
             Subject::Trace(trace) | Subject::Observation(trace, _) => {
                 match self.traces.get(trace.as_str()) {
                     Some(name) if !name.is_empty() => line.in_trace(name),
