@@ -53,7 +53,7 @@ pub(crate) async fn measure(n_observations: u64) -> anyhow::Result<Vec<Figure>> 
 }
 
 async fn in_a_browser(server: &Server, base: &str) -> anyhow::Result<Vec<Figure>> {
-    let pages = ["traces", "sessions", "users", "scores", "rules"];
+    let pages = ["traces", "observations", "sessions", "users", "scores", "rules"];
     let pages = pages.map(|page| (page, format!("{base}/{page}")));
     let large = format!("{base}/traces/{}", trace_id(HUGE));
     let mut pages = pages.to_vec();
@@ -129,6 +129,15 @@ impl Opening {
                 format!("{base}/_/traces/bars?{time}")
             })
             .await?;
+        }
+        for (what, query) in [
+            ("observations", ""),
+            ("observations, last page", "?before=end"),
+            ("observations with errors", "?q=level%3AERROR"),
+            ("observations of a model", "?q=type%3AGENERATION+latency%3A%3E0"),
+            ("observations by a filter without an index", "?q=statusMessage%3A~nowhere"),
+        ] {
+            self.page(what, PAGE, |_| format!("{base}/observations{query}")).await?;
         }
         self.scores_and_searches().await
     }
