@@ -8,6 +8,7 @@ mod marks;
 mod replies;
 mod retention;
 mod run_results;
+mod server_runs;
 mod statements;
 
 use std::collections::BTreeSet;
