@@ -16,7 +16,12 @@ use perpend_domain::plugin::{
 use perpend_sandbox::{Host, HostError, Plugin, Settings};
 use perpend_storage::Store;
 use perpend_worker_protocol::{CheckError, ComponentProblem, Grants, SchemaAnswer, SchemaCheck};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinSet;
+
+/// One component is compiled at a time, which bounds the memory, as with worker processes. Servers of one process share
+/// it: they may have one cache.
+static COMPILING: AsyncMutex<()> = AsyncMutex::const_new(());
 
 /// Runs guests on threads of this process; cheap to clone.
 #[derive(Clone)]
@@ -61,7 +66,12 @@ impl InProcess {
         })
     }
 
+    /// Compiles a component, unless another task did while this one waited.
     async fn compile(&self, bytes: Vec<u8>) -> Result<PluginInfo, Vec<ComponentProblem>> {
+        let _guard = COMPILING.lock().await;
+        if let Ok(plugin) = self.host.load(Digest::of(&bytes)) {
+            return Ok(plugin.info().clone());
+        }
         let cache_dir = Arc::clone(&self.cache_dir);
         let work = move || perpend_sandbox::compile(&bytes, &cache_dir, Grants::ALL);
         let compiled = tokio::task::spawn_blocking(work).await;
