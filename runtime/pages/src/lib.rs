@@ -30,7 +30,7 @@ mod trace;
 mod traces;
 
 use axum::Router;
-use axum::extract::{OriginalUri, RawQuery, State};
+use axum::extract::{OriginalUri, State};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::middleware::from_fn;
