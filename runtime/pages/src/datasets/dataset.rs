@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{DatasetRunsPage, DatasetUsePage, RejectedForm, Text, encode};
+use perpend_views::{DatasetRunsPage, DatasetUsePage, RejectedForm, Text, encode, run_href};
 
 use super::context::{DatasetContext, DatasetParams, DatasetPath, fault};
 use super::{examples, items, schemas, versions};
