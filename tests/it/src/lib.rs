@@ -6,6 +6,7 @@ pub mod raw;
 mod spans;
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,11 +17,11 @@ use axum::http::Method;
 use perpend_broker::ComponentFolder;
 use perpend_config::{Config, Sources};
 use perpend_db::Breakpoints;
-use perpend_db::testing::TempDatabase;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_server::client::{Answer, Client};
 use perpend_server::{App, RandomIds, Server, Setup, SystemClock};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -139,6 +140,26 @@ async fn open(
     .await
 }
 
+/// Writes the files of a server that was started once with the default settings. They are created once per process: a
+/// first start takes longer than most tests.
+async fn copy_first_start(data: &Path) -> anyhow::Result<()> {
+    static FILES: OnceCell<[(&str, Vec<u8>); 2]> = OnceCell::const_new();
+    let files = FILES.get_or_try_init(async || {
+        let data = tempfile::tempdir()?;
+        let started = open(data.path(), &[], Arc::default(), Breakpoints::default());
+        let server = Box::pin(started).await?;
+        server.app.store.close().await;
+        let file = |name: &'static str| anyhow::Ok((name, std::fs::read(data.path().join(name))?));
+        Ok::<_, anyhow::Error>([file("perpend.db")?, file("secrets.key")?])
+    });
+    for (name, content) in files.await? {
+        let path = data.join(name);
+        std::fs::write(&path, content)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
 impl TestApp {
     /// A server with the default settings.
     ///
@@ -154,9 +175,11 @@ impl TestApp {
     /// When it does not start.
     pub async fn with(settings: &[(&'static str, &str)]) -> anyhow::Result<Self> {
         let data = tempfile::tempdir()?;
-        if settings.iter().all(|(key, _)| *key != "database.url") {
-            let file = data.path().join("perpend.db");
-            std::fs::write(file, TempDatabase::migrated_sqlite().await)?;
+        let changes_first_start = |(key, _): &(&str, &str)| {
+            *key == "database.url" || key.starts_with("init.") || key.starts_with("secrets.")
+        };
+        if !settings.iter().any(changes_first_start) {
+            copy_first_start(data.path()).await?;
         }
         let clock = TestClock::default();
         let mut app = Self::in_dir(data.path(), settings, clock, Breakpoints::default()).await?;
