@@ -115,6 +115,8 @@ pub struct LinkedItem {
     pub trace_id: TraceId,
     /// The linked observation, or the root of the linked trace.
     pub observation_id: ObservationId,
+    /// Whether the trace is linked rather than the observation: input and output are those of the trace.
+    pub is_whole: bool,
     /// The run.
     pub run_id: String,
     /// The name of the run.

@@ -126,7 +126,13 @@ impl Inner {
             link.apply(own);
             linked_at = linked_at.max(Some(link.linked_at));
             if with_item {
-                let catalog = &self.deps.store.catalog;
+                let (catalog, telemetry) = (&self.deps.store.catalog, &self.deps.store.telemetry);
+                if link.is_whole
+                    && let Some(trace) = telemetry.target_trace(project, &link.trace_id).await?
+                {
+                    own.content.input = trace.input.or_else(|| own.content.input.take());
+                    own.content.output = trace.output.or_else(|| own.content.output.take());
+                }
                 let item = catalog.dataset_item_at(project, &link.item_id, link.version()).await?;
                 if let Some(item) = item {
                     add_item_content(own, &item);

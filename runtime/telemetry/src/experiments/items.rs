@@ -29,6 +29,7 @@ perpend_db::record! {
     struct LinkedItemRow {
         trace_id: String,
         observation_id: String,
+        is_whole: i32,
         run_id: String,
         run_name: String,
         dataset_id: String,
@@ -45,6 +46,7 @@ impl TryFrom<LinkedItemRow> for LinkedItem {
         Ok(Self {
             trace_id: checked("run item", &row.trace_id)?,
             observation_id: checked("run item", &row.observation_id)?,
+            is_whole: row.is_whole != 0,
             run_id: row.run_id,
             run_name: row.run_name,
             dataset_id: row.dataset_id,
@@ -73,9 +75,10 @@ impl Telemetry {
         for some in traces.chunks(PER_STATEMENT) {
             let mut sql = about(project, tenant);
             sql.push(&format!(
-                "SELECT x.trace_id, o.id AS observation_id, x.run_id, x.run_name, x.dataset_id, x.item_id,
+                "SELECT x.trace_id, o.id AS observation_id, x.is_whole, x.run_id, x.run_name, x.dataset_id, x.item_id,
                         x.dataset_version, x.linked_at
                    FROM (SELECT l.id, l.trace_id, t.number,
+                                CASE WHEN l.observation_id IS NULL THEN 1 ELSE 0 END AS is_whole,
                                 COALESCE(l.observation_id, {ROOT_OF_TRACE}) AS observation_id, l.run_id,
                                 r.name AS run_name, r.dataset_id, l.item_id, l.dataset_version,
                                 l.updated_at AS linked_at
