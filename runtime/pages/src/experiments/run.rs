@@ -16,9 +16,9 @@ use perpend_experiments::run_summary::ScoreSummary as SummaryOfScores;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
 use perpend_views::{
-    ApiRequest, EvaluatorCountLine, NewsFragment, PageLinks, ResourceLink, RunItem, RunPage,
-    RunScoreLine, ScoreSummary, Section, Text, beginning, decode_segment, encode, plural, run_href,
-    segment, with_query,
+    ApiRequest, EvaluatorCountLine, NewsFragment, ResourceLink, RunItem, RunPage, RunScoreLine,
+    ScoreSummary, Section, Text, beginning, decode_segment, encode, plural, run_href, segment,
+    with_query,
 };
 use serde::Deserialize;
 
