@@ -97,7 +97,6 @@ fn hostile_text_is_inert_in_the_peek() {
         scores: vec![score(HOSTILE)],
         n_observation_scores: 2,
         may_mark: true,
-        may_write_datasets: true,
         forms: FormContext::default(),
         rejected_form: RejectedForm {
             values: vec![("add", typed())],
