@@ -1,16 +1,17 @@
 //! Compares runs with a baseline.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use perpend_domain::experiment::RunResults;
-use perpend_stats::{Clusters, multiple, random, reducers};
+use perpend_stats::{multiple, random, reducers};
 
 use crate::columns::{self, Metric};
 use crate::comparison::{
     ComparedRun, Comparison, Difference, MetricComparison, MetricKind, RunMetric,
     SegmentComparison, Verdict,
 };
-use crate::grid::{Grid, GridRun};
+use crate::context::{Context, MAX_SEGMENTS, unknown_direction};
+use crate::grid::Grid;
 use crate::items;
 use crate::matching::{ItemMatch, Matching};
 use crate::noise;
@@ -18,9 +19,6 @@ use crate::options::{CompareError, CompareOptions, MARGIN, MAX_RUNS};
 use crate::tested::{self, TestParams, Tested, ends};
 use crate::verdict::Judged;
 use crate::warnings;
-
-/// The largest number of segments; the smallest ones are left out.
-pub(crate) const MAX_SEGMENTS: usize = 50;
 
 /// Compares 2 to 6 runs with one of them.
 ///
@@ -124,16 +122,6 @@ fn check_numbers(options: &CompareOptions) -> Result<(), CompareError> {
     Ok(())
 }
 
-/// The runs of a comparison with what applies to all metrics.
-pub(crate) struct Context<'a> {
-    pub(crate) grid: &'a Grid<'a>,
-    /// The number of the baseline.
-    pub(crate) base: usize,
-    /// By compared run; the baseline matches itself.
-    pub(crate) matchings: &'a [Matching],
-    pub(crate) options: &'a CompareOptions,
-}
-
 /// The items of a segment, by number.
 type Mask<'m> = Option<&'m [bool]>;
 
@@ -162,10 +150,6 @@ struct SegmentTest<'m> {
 }
 
 impl Context<'_> {
-    pub(crate) fn runs(&self) -> &[GridRun<'_>] {
-        self.grid.compared()
-    }
-
     /// The smallest difference that counts, in the unit of the metric.
     fn margin(&self, metric: &Metric) -> f64 {
         let set = self.options.margins.get(&metric.name).copied().or(self.options.margin);
@@ -179,16 +163,6 @@ impl Context<'_> {
                 set.unwrap_or(MARGIN) * mean.abs()
             }
         }
-    }
-
-    /// The clusters of these items; items without a key are clusters of their own.
-    fn clusters(&self, items: &[usize]) -> Option<Clusters> {
-        let groups = self.options.clusters.as_ref()?;
-        let key = |item: &usize| {
-            let id = self.grid.items[*item];
-            groups.values.get(id).map_or((false, id), |value| (true, value.as_str()))
-        };
-        Some(Clusters::by_key(items.iter().map(key)))
     }
 
     fn test<'m>(&self, metric: &'m Metric, margin: f64, mask: Option<Vec<bool>>) -> MetricTest<'m> {
@@ -270,19 +244,6 @@ impl Context<'_> {
             segments.push(SegmentTest { value, n_items: members.len() as u64, tests });
         }
         segments
-    }
-
-    /// Numbers of items by segment, largest first.
-    pub(crate) fn groups(&self) -> Vec<(Option<String>, Vec<usize>)> {
-        let Some(segments) = &self.options.segments else { return Vec::new() };
-        let mut groups: BTreeMap<Option<&String>, Vec<usize>> = BTreeMap::new();
-        for (number, id) in self.grid.items.iter().enumerate() {
-            groups.entry(segments.values.get(*id)).or_default().push(number);
-        }
-        let groups = groups.into_iter().map(|(value, items)| (value.cloned(), items));
-        let mut groups: Vec<(Option<String>, Vec<usize>)> = groups.collect();
-        groups.sort_by_key(|(_, items)| std::cmp::Reverse(items.len()));
-        groups
     }
 
     fn run(&self, number: usize) -> ComparedRun {
@@ -448,11 +409,6 @@ fn difference(metric: &Metric, judged: &Judged<'_>, p_adjusted: Option<f64>) -> 
         difference.reason = decision.reason;
     }
     difference
-}
-
-/// The reason why a score without a direction has no verdict.
-pub(crate) fn unknown_direction(name: &str) -> String {
-    format!("the direction of score `{name}` is unknown: set it in the score config of `{name}`")
 }
 
 fn not_comparable(reason: String) -> Difference {

@@ -428,7 +428,7 @@ pub struct ItemRun {
     pub n_results: u64,
     /// Number of failed results.
     pub n_errors: u64,
-    /// The values in the order of the metrics; `null` where there is none.
+    /// The values in the order of the metrics; `null` where absent.
     pub values: Vec<Option<f64>>,
     /// The categories in the order of the metrics; `null` for numbers.
     pub labels: Vec<Option<String>>,

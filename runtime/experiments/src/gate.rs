@@ -89,7 +89,7 @@ pub struct GateCheck {
     pub metric: Option<String>,
     /// The result.
     pub status: CheckStatus,
-    /// The number that was compared; `null` if there is none.
+    /// The number that was compared; `null` if absent.
     pub value: Option<f64>,
     /// The threshold, or the margin of a comparison.
     pub threshold: f64,

@@ -1,8 +1,8 @@
 //! Items over the runs, largest regression first.
 
 use crate::columns::Metric;
-use crate::compare::Context;
 use crate::comparison::{ItemComparison, ItemRun, MetricKind};
+use crate::context::Context;
 use crate::matching::ItemMatch;
 
 /// All items of the compared runs.

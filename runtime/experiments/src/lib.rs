@@ -11,6 +11,7 @@
 mod columns;
 mod compare;
 pub mod comparison;
+mod context;
 pub mod gate;
 pub mod gate_config;
 mod grid;

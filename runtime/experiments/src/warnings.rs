@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use perpend_domain::score::ScoreOrigin;
 
 use crate::columns::Metric;
-use crate::compare::{Context, MAX_SEGMENTS, unknown_direction};
 use crate::comparison::{ComparedRun, ComparisonWarning, MetricKind, WarningKind};
+use crate::context::{Context, MAX_SEGMENTS, unknown_direction};
 use crate::grid::GridRun;
 use crate::matching::ItemMatch;
 use crate::number::number;

@@ -1,4 +1,4 @@
-//! What a comparison of runs needs besides their results: directions of scores, groups of items, further runs of the
+//! Inputs of a comparison of runs in addition to their results: directions of scores, groups of items, further runs of the
 //! baseline.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

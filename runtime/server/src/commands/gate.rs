@@ -14,7 +14,7 @@ use perpend_experiments::{CompareOptions, GateConfig};
 use perpend_plugin_cli::Remote as _;
 use serde_json::json;
 
-use super::experiment::{project, run_id, succeeded};
+use super::experiments_remote::{project, run_id, succeeded};
 use super::plugin_remote::{Access, ServerRemote, TIMEOUT};
 
 /// Exit status for a configuration or a connection that cannot be used.

@@ -6,6 +6,7 @@ mod dataset;
 mod demo;
 mod docs;
 mod experiment;
+mod experiments_remote;
 mod gate;
 mod judge;
 mod log;

@@ -8,11 +8,10 @@ use perpend_experiments::Comparison;
 use perpend_experiments::number;
 use perpend_experiments::report::{Table, comparison_text, encoded};
 use perpend_experiments::run_file::{RunFile, RunFileItem, RunFileValue};
-use perpend_plugin_cli::Remote as _;
 use serde_json::Value;
 
+use super::super::experiments_remote::{get, run_id};
 use super::super::plugin_remote::{Access, ServerRemote, TIMEOUT};
-use super::{get, run_id};
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
@@ -229,10 +228,4 @@ pub(super) fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         write!(out, "\n{}", table.text())?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The id of the project of the key, for links.
-pub(in crate::commands) fn project(remote: &ServerRemote) -> Option<String> {
-    let answer = remote.send("GET", "/api/public/projects", None).ok()?;
-    answer.body["data"][0]["id"].as_str().map(str::to_owned)
 }

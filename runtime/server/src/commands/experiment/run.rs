@@ -12,8 +12,9 @@ use perpend_domain::server_run::{BUDGET_REACHED, MAX_USD_REACHED, RunState};
 use perpend_plugin_cli::Remote as _;
 use serde_json::json;
 
+use super::super::experiments_remote::{project, succeeded};
 use super::super::plugin_remote::{Access, ServerRemote};
-use super::{config, project, succeeded};
+use super::config;
 
 /// Timeout of a request: the estimate reads all items.
 const TIMEOUT: Duration = Duration::from_secs(180);
