@@ -140,6 +140,7 @@ pub fn gate(
     let comparison = summarize(&compared, &compare_options(config, options))?;
     let at = compared.len() - 1;
     let mut checks = limits(config, &comparison.runs[at], total_cost);
+    checks.extend(comparison.metrics.iter().filter_map(|metric| missing_scores(config, metric)));
     for requirement in &config.require {
         checks.extend(requirement_checks(config, requirement, &comparison, has_baseline));
     }
@@ -276,7 +277,6 @@ fn requirement_checks(
             }
         }
         Some(metric) => {
-            checks.extend(missing_scores(config, metric));
             for (rule, threshold) in requirement.conditions() {
                 checks.push(match rule {
                     "not_worse_than_baseline" | "better_than_baseline" => {
@@ -309,7 +309,9 @@ fn missing_scores(config: &GateConfig, metric: &MetricComparison) -> Option<Gate
         number(share * 100.0),
         number(most * 100.0)
     );
-    Some(check("max_missing_scores", status, Some(share), most, message))
+    let mut check = check("max_missing_scores", status, Some(share), most, message);
+    check.metric = Some(metric.name.clone());
+    Some(check)
 }
 
 fn threshold_check(
