@@ -36,7 +36,7 @@ pub static OBSERVATION_ROWS: ListDeclaration<ObservationLine> = ListDeclaration 
         section: Section::Observations,
         order: "newest first",
         footnote: "",
-        empty: "An observation is a step of a trace, such as a model call or a tool call. Observations are listed when the first \
+        empty: "Observations are the timed operations of traces, such as model calls and tool calls. They are listed when the first \
                 trace arrives.",
         empty_label: "Traces",
         empty_path: "/traces",
