@@ -28,7 +28,7 @@ use perpend_domain::telemetry::{
 };
 
 pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
-const REVERSE_ORDER: &str = " ORDER BY o.started_at, t.trace_id DESC, o.id DESC";
+pub(super) const REVERSE_ORDER: &str = " ORDER BY o.started_at, t.trace_id DESC, o.id DESC";
 
 /// Matches that are counted if sums do not contain their number and `max_scanned` is set.
 const MAX_COUNTED: u64 = 10_000;

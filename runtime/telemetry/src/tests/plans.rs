@@ -50,10 +50,14 @@ async fn observations_of_a_trace_are_found_by_the_trace_and_lists_by_their_time(
     ] {
         let filter = Filter::parse(&filter, OBSERVATIONS).unwrap();
         let (sql, _) = observation_list::observations_from(1, &filter, false);
-        let order = observation_list::OBSERVATION_ORDER;
-        let sql = format!("SELECT o.detail{}{order} LIMIT 50", sql.text);
-        let plan_lines = plan(&store, &sql).await;
-        assert!(plan_lines[0].contains(first) && plan_lines[1].contains(second), "{plan_lines:?}");
+        for order in [observation_list::OBSERVATION_ORDER, observation_list::REVERSE_ORDER] {
+            let sql = format!("SELECT o.detail{}{order} LIMIT 50", sql.text);
+            let plan_lines = plan(&store, &sql).await;
+            assert!(
+                plan_lines[0].contains(first) && plan_lines[1].contains(second),
+                "{plan_lines:?}"
+            );
+        }
     }
     store.close().await;
 }
