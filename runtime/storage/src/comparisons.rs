@@ -23,7 +23,7 @@ const MAX_NOISE_RUNS: usize = 2;
 /// A comparison as it is requested.
 #[derive(Clone, Debug, Default)]
 pub struct ComparisonQuery {
-    /// Options. Definitions of scores are added to those given; groups and further runs are replaced.
+    /// Options. Stored definitions of scores complete those of the request; groups and further runs are replaced.
     pub options: CompareOptions,
     /// The metadata key whose values are compared separately.
     pub segment_by: Option<String>,
@@ -67,7 +67,11 @@ impl Store {
     ) -> Result<Result<CompareOptions, String>, Error> {
         let mut options = query.options.clone();
         for (name, definition) in self.score_definitions(project, results).await? {
-            options.scores.entry(name).or_insert(definition);
+            let requested = options.scores.entry(name).or_default();
+            requested.direction = requested.direction.or(definition.direction);
+            if requested.categories.is_empty() {
+                requested.categories = definition.categories;
+            }
         }
         if let Some(key) = &query.segment_by {
             options.segments = Some(self.item_groups(project, results, key).await?);

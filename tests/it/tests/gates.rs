@@ -152,6 +152,8 @@ async fn runs_are_compared_and_gated_over_http_and_with_the_commands() {
     // The direction is unknown at first.
     let found = get(&app, &path).await;
     assert_eq!(difference(&found)["verdict"], "not_comparable", "{found}");
+    let found = get(&app, &format!("{path}&direction=accuracy:lower_is_better")).await;
+    assert_eq!(difference(&found)["verdict"], "better", "{found}");
     let direction = json!({ "direction": "higher_is_better", "dataType": "BOOLEAN" });
     let set = app.client.json(Method::PUT, "/api/v1/score-directions/accuracy", &direction);
     assert_eq!(set.await.unwrap().json()["direction"], "higher_is_better");
@@ -168,6 +170,7 @@ async fn runs_are_compared_and_gated_over_http_and_with_the_commands() {
         (format!("runs={base},{new}&base=nothing"), 400),
         (format!("runs={base},{new}&alpha=2"), 400),
         (format!("runs={base},{new}&reducer=best"), 400),
+        (format!("runs={base},{new}&direction=accuracy:up"), 400),
         (format!("runs={base},{new}&unknown=1"), 400),
     ] {
         let answer = app.client.get(&format!("/api/v1/experiments/compare?{query}")).await;

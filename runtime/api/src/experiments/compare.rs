@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use perpend_domain::experiment::RunResults;
 use perpend_domain::ids::ProjectId;
-use perpend_experiments::comparison::{Comparison, ItemComparison};
+use perpend_domain::score_config::ScoreDirection;
+use perpend_experiments::comparison::{Comparison, DirectionSource, ItemComparison};
 use perpend_experiments::options::{parse_correction, parse_reducer};
 use perpend_experiments::run_file::RunFile;
 use perpend_experiments::{CompareError, CompareOptions, compare};
@@ -45,6 +46,11 @@ pub(super) const COMPARE: &[Param] = &[
         "The reduction of repetitions: `mean`, `median`, `mode`, `max`, `at_least:K`, `pass_at:K` or `pass_k:K`; `mean` when absent.",
     ),
     param("metrics", "string", "Comma-separated list of metrics; all when absent."),
+    param(
+        "direction",
+        "string",
+        "`NAME:higher_is_better` or `NAME:lower_is_better`: the direction of a score, instead of the stored one. One parameter for each score.",
+    ),
     param(
         "segmentBy",
         "string",
@@ -177,12 +183,29 @@ fn query(params: &Params) -> Result<ComparisonQuery, Problem> {
         let reducer = parse_reducer(text);
         options.reducer = reducer.map_err(|message| Problem::query("reducer", message))?;
     }
+    for text in params.all("direction") {
+        let (name, direction) = score_direction(&text)?;
+        let definition = options.scores.entry(name).or_default();
+        definition.direction = Some((direction, DirectionSource::Request));
+    }
     Ok(ComparisonQuery {
         options,
         segment_by: owned(params, "segmentBy"),
         cluster_by: owned(params, "clusterBy"),
         noise_runs: params.list("noiseRuns"),
     })
+}
+
+/// Reads `NAME:DIRECTION`; the name may contain colons.
+fn score_direction(text: &str) -> Result<(String, ScoreDirection), Problem> {
+    let (name, value) = text.rsplit_once(':').unwrap_or((text, ""));
+    let direction = ScoreDirection::ALL.iter().find(|each| each.as_str() == value);
+    let direction = direction.filter(|_| !name.is_empty()).copied();
+    let direction = direction.ok_or_else(|| {
+        let expected = "`NAME:higher_is_better` or `NAME:lower_is_better`";
+        Problem::query("direction", format!("must be {expected}; got `{text}`"))
+    })?;
+    Ok((name.to_owned(), direction))
 }
 
 fn owned(params: &Params, name: &str) -> Option<String> {

@@ -64,6 +64,9 @@ pub(super) struct CompareArgs {
     /// Metrics to compare [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metrics: Vec<String>,
+    /// Direction of a score, instead of the stored one: `NAME:higher_is_better` or `NAME:lower_is_better`; repeatable
+    #[arg(long, value_name = "NAME:DIRECTION")]
+    direction: Vec<String>,
     /// Metadata key of items that are also compared separately
     #[arg(long, value_name = "KEY")]
     segment_by: Option<String>,
@@ -194,6 +197,9 @@ pub(super) fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     }
     let noise: anyhow::Result<Vec<String>> =
         args.noise_run.iter().map(|run| run_id(&remote, run)).collect();
+    for direction in &args.direction {
+        push("direction", direction);
+    }
     let numbers = [("alpha", args.alpha), ("margin", args.margin)];
     for (name, value) in numbers.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         push(name, &value.to_string());
