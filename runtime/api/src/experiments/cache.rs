@@ -72,3 +72,40 @@ impl ComparisonCache {
         entries.push(Entry { key, revisions, cached_at: now, value: Arc::clone(value) });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cached() -> Arc<CachedComparison> {
+        let comparison = Comparison {
+            base: "a".to_owned(),
+            alpha: 0.05,
+            runs: Vec::new(),
+            noise_runs: Vec::new(),
+            warnings: Vec::new(),
+            metrics: Vec::new(),
+            segments: Vec::new(),
+            n_items: 0,
+            items: Vec::new(),
+        };
+        Arc::new(CachedComparison { comparison, items: Vec::new() })
+    }
+
+    #[test]
+    fn an_entry_expires_and_the_oldest_of_many_is_dropped() {
+        let cache = ComparisonCache::default();
+        let project = ProjectId::new("p").unwrap();
+        let key = |n: usize| ComparisonKey { project: project.clone(), query: n.to_string() };
+        let at = Timestamp::from_millis;
+        cache.put(key(0), vec![RunRevision::default()], at(0), &cached());
+        assert!(cache.get(&key(0), &[RunRevision::default()], at(1)).is_some());
+        assert!(cache.get(&key(0), &[], at(1)).is_none());
+        assert!(cache.get(&key(0), &[RunRevision::default()], at(MAX_AGE_MS)).is_none());
+        for n in 0..=MAX_ENTRIES {
+            cache.put(key(n), Vec::new(), at(0), &cached());
+        }
+        assert!(cache.get(&key(0), &[], at(1)).is_none());
+        assert!(cache.get(&key(MAX_ENTRIES), &[], at(1)).is_some());
+    }
+}

@@ -179,3 +179,23 @@ async fn gates_are_listed_newest_first_and_deleted_with_their_run() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_revision_of_a_run_changes_with_links_and_scores() {
+    on_each_database(|store| async move {
+        let dataset = dataset(&store).await;
+        let id = run(&store, &dataset, "run", Value::Null, 1).await;
+        let revision = async || store.telemetry.run_revision(&home(), &id).await.unwrap();
+        let first = revision().await;
+        // The same link and the same score.
+        run(&store, &dataset, "run", Value::Null, 1).await;
+        assert_eq!(revision().await, first);
+        // A score of another run of the project.
+        run(&store, &dataset, "other", Value::Null, 2).await;
+        let second = revision().await;
+        assert_ne!(second, first);
+        store.telemetry.delete_dataset_run(&home(), &id, at(9)).await.unwrap();
+        assert_ne!(revision().await, second);
+    })
+    .await;
+}
