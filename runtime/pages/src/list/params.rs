@@ -75,7 +75,7 @@ impl<L: ListSource> ListRequest<L> {
         };
         let q = traces::params::filter(q, &mut notices);
         let parsed = parse(&q, filter_columns);
-        let (n, rows) = cursor::page_size((value("n"), value("sort"), ""), L::ORDER, &mut notices);
+        let (n, rows) = cursor::page_size((value("n"), value("sort")), L::ORDER, &mut notices);
         let columns = columns(list, &names.join(","), &mut notices);
         let (cursor, is_backwards) =
             cursor::parse_position(value("after"), value("before"), &mut notices);

@@ -38,9 +38,9 @@ pub(crate) fn parse_position(
     (cursor, is_backwards)
 }
 
-/// Rows per page of a list with a fixed order and fixed columns, and the query parameter for it unless it is the default.
+/// Rows per page of a list with a fixed order, and the query parameter for it unless it is the default.
 pub(crate) fn page_size(
-    (n, sort, columns): (&str, &str, &str),
+    (n, sort): (&str, &str),
     order: &str,
     notices: &mut Vec<Text>,
 ) -> (u32, Option<Parameter>) {
@@ -49,11 +49,6 @@ pub(crate) fn page_size(
         let sort: String = sort.chars().take(100).collect();
         let fault =
             format!("`sort` is not supported by this list, got `{sort}`; showing {order} first.");
-        notices.push(Text::from(fault));
-    }
-    if !columns.is_empty() {
-        let columns: String = columns.chars().take(100).collect();
-        let fault = format!("`cols` is not supported by this list, got `{columns}`; ignored.");
         notices.push(Text::from(fault));
     }
     (n, (n != ROWS[0]).then(|| ("n".into(), n.to_string())))
@@ -109,19 +104,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_size_is_a_parameter_and_unsupported_parameters_add_notices() {
+    fn the_page_size_is_a_parameter_and_an_unsupported_order_adds_a_notice() {
         let mut notices = Vec::new();
         let expected = Some(("n".into(), "100".to_owned()));
-        let hundred = page_size(("100", "", ""), "the newest", &mut notices);
+        let hundred = page_size(("100", ""), "the newest", &mut notices);
         assert_eq!(hundred, (100, expected));
-        assert_eq!(page_size(("", "", ""), "the newest", &mut notices), (50, None));
+        assert_eq!(page_size(("", ""), "the newest", &mut notices), (50, None));
         assert!(notices.is_empty(), "{notices:?}");
-        let odd = ("abc", "foo", "luck");
+        let odd = ("abc", "foo");
         assert_eq!(page_size(odd, "the newest", &mut notices), (50, None));
-        for (notice, start) in notices.iter().zip(["`n` ", "`sort` ", "`cols` "]) {
+        for (notice, start) in notices.iter().zip(["`n` ", "`sort` "]) {
             assert!(notice.raw().starts_with(start), "{notice}");
         }
-        assert_eq!(notices.len(), 3);
+        assert_eq!(notices.len(), 2);
     }
 
     #[test]
