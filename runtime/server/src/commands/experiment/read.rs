@@ -141,9 +141,15 @@ fn summary(run: &Value) -> String {
     if let Some(dataset) = run["datasetName"].as_str() {
         text.push_str(&format!("dataset: {dataset}\n"));
     }
-    for (member, value) in run["account"].as_object().into_iter().flatten() {
-        if let Some(count) = value.as_u64() {
-            text.push_str(&format!("{member}: {count}\n"));
+    let counts = [
+        ("nExpected", "expected items"),
+        ("nSeen", "items with a result"),
+        ("nFailed", "failed items"),
+        ("nMissing", "missing items"),
+    ];
+    for (member, label) in counts {
+        if let Some(count) = run["account"][member].as_u64() {
+            text.push_str(&format!("{label}: {count}\n"));
         }
     }
     let mut table = Table::new(["metric", "items", "mean", "standard error", "p95"]);
