@@ -119,6 +119,33 @@ async fn each_item_of_a_batch_has_its_own_outcome() {
 }
 
 #[tokio::test]
+async fn items_are_copied_and_moved_to_another_dataset() {
+    let app = TestApp::new().await.unwrap();
+    create(&app.client, "a").await;
+    let strict = json!({ "name": "b", "inputSchema": { "type": "integer" } });
+    post(&app.client, "/api/public/v2/datasets", strict).await;
+    let batch = json!({ "items": [
+        { "id": "one", "input": 1, "status": "ARCHIVED" }, { "id": "two", "input": "text" },
+    ] });
+    post(&app.client, "/api/v1/datasets/a/items/batch", batch).await;
+    let path = "/api/v1/datasets/a/items/copy";
+    let copy = json!({ "itemIds": ["one", "two", "none"], "to": "b" });
+    let copied = post(&app.client, path, copy.clone()).await;
+    assert_eq!(
+        (&copied["counts"]["created"], &copied["counts"]["invalid"]),
+        (&json!(1), &json!(2))
+    );
+    let again = post(&app.client, path, copy).await;
+    assert_eq!(again["counts"]["unchanged"], 1, "{again}");
+    let copies = items(&app.client, "b").await;
+    assert_eq!((copies.len(), &copies[0]["status"]), (1, &json!("ARCHIVED")));
+    let moved = json!({ "itemIds": ["one", "two"], "to": "b", "move": true });
+    post(&app.client, path, moved).await;
+    let left = items(&app.client, "a").await;
+    assert_eq!((left.len(), &left[0]["id"]), (1, &json!("two")), "an item that does not fit stays");
+}
+
+#[tokio::test]
 async fn an_export_imports_equal_in_every_format_on_each_database() {
     for database in TempDatabase::each_migrated().await {
         let url = match database.url() {

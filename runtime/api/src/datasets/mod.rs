@@ -2,6 +2,7 @@
 
 mod additions;
 mod batch;
+mod copies;
 mod export;
 pub(super) mod find;
 mod from_traces;
@@ -84,6 +85,7 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(versions.query(page::PAGED), list_versions);
     items::routes(routes);
     batch::routes(routes);
+    copies::routes(routes);
     manage::routes(routes);
     history::routes(routes);
     additions::routes(routes);
