@@ -107,7 +107,7 @@ pub struct EndpointTask {
 #[serde(rename_all = "camelCase")]
 pub enum RunTask {
     /// A prompt and a model.
-    Model(ModelTask),
+    Model(Box<ModelTask>),
     /// An endpoint of the user's application.
     Endpoint(EndpointTask),
 }

@@ -162,13 +162,13 @@ async fn model_tasks(
         let prompt = prompt(app, project, selection).await;
         let prompt = prompt.map_err(|problem| problem.with("field", format!("prompts[{at}]")))?;
         for model in &models {
-            tasks.push(RunTask::Model(ModelTask {
+            tasks.push(RunTask::Model(Box::new(ModelTask {
                 prompt: prompt.clone(),
                 model: model.clone(),
                 tools: input.tools.clone(),
                 output_schema: input.output_schema.clone(),
                 timeout_ms,
-            }));
+            })));
         }
     }
     Ok(tasks)

@@ -50,7 +50,7 @@ impl Driver {
         };
         match (&self.run.task, &self.prompt) {
             (RunTask::Model(task), Some(prompt)) => {
-                self.call_model((task, prompt), item, &data, now).await
+                self.call_model((task.as_ref(), prompt), item, &data, now).await
             }
             (RunTask::Endpoint(task), _) => self.call_endpoint(task, item, &data, now).await,
             (RunTask::Model(_), None) => {
