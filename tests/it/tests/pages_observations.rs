@@ -136,6 +136,14 @@ async fn observations_are_filtered_by_any_column_and_an_empty_list_counts_each_c
     assert_eq!(none.matches(": 1 observation ").count(), 2, "{none}");
     let elsewhere = visitor.page("/observations?q=level%3AERROR&to=2020-01-01").await;
     assert!(elsewhere.contains("Matches at other times"), "{elsewhere}");
+    let q = encode("score.tone:<0.5");
+    let traces = visitor.page(&format!("/traces?q={q}")).await;
+    assert!(traces.contains("No traces match"), "{traces}");
+    let href = format!("href=\"{}/observations?q={q}\"", visitor.base);
+    assert!(
+        traces.contains(&href),
+        "the list of observations finds scores of observations: {traces}"
+    );
     let wrong = visitor.page("/observations?q=latncy%3A%3E2").await;
     assert!(wrong.contains("latency") && wrong.contains("role=\"alert\""), "{wrong}");
     app.stop().await.unwrap();

@@ -1,8 +1,10 @@
 //! The list of traces.
 
-use crate::markup::encode;
+use crate::markup::{encode, with_query};
 use crate::urls::{Column, ListPage, MAX_LIST, Sort, StandardColumn, TRACE_LIST, TracesQuery};
 use askama::Template;
+use perpend_domain::filter::OBSERVATIONS;
+use perpend_domain::query::parse;
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 
@@ -98,6 +100,16 @@ impl TracesPage {
     /// Time range and environments: label, value, number of matches and URL without it.
     fn focus_counts(&self) -> Vec<(&'static str, Text, Option<String>, String)> {
         self.filter().focus_counts(&self.query.focus)
+    }
+
+    /// URL of the list of observations with this filter, if it has the same columns. Scores of observations match only there.
+    fn observations_href(&self) -> Option<String> {
+        let q = &self.query.q;
+        let is_valid = parse(q, OBSERVATIONS).faults().next().is_none();
+        let own = std::iter::once(("q", q.clone()));
+        let pairs: Vec<(&str, String)> = own.chain(self.query.focus.pairs()).collect();
+        let path = format!("{}/observations", self.shell.base());
+        (is_valid && !q.is_empty()).then(|| with_query(&path, &pairs))
     }
 
     /// Whether the list has no matches. An empty page after other pages shows this only if those were empty.
