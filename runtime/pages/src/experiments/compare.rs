@@ -1,11 +1,13 @@
 //! `GET P/experiments/compare?runs=&base=`: 2 to 6 runs, with a verdict for each metric and the items by change.
 
+use std::collections::BTreeSet;
+
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::future::try_join_all;
 use perpend_domain::access::Permission::ScoreConfigWrite;
-use perpend_domain::experiment::RunQuery;
+use perpend_domain::experiment::{RunQuery, RunResults};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreDataType, ScoreValue};
 use perpend_domain::score_config::ScoreDirection;
@@ -19,6 +21,7 @@ use perpend_views::{
     ItemScoreChip, ItemSelection, OutputDiff, OutputView, RunComparisonPage, RunScoreLine,
     RunSelectionPage, RunsQuery, Section, Text, beginning, count, encode, plural, run_href,
 };
+use serde_json::{Map, Value};
 
 use crate::experiments::comparison::{ComparedRuns, ComparisonParams, is_selected, metadata_keys};
 use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
@@ -32,6 +35,9 @@ use crate::state::App;
 const PAGE: usize = 25;
 /// Bytes of the shown difference of an output.
 const DIFF_BYTES: usize = 2 << 10;
+/// Shown metadata keys that differ, and characters of a value.
+const MAX_DIFFERENCES: usize = 50;
+const MAX_VALUE_CHARS: usize = 300;
 /// Charts of differences.
 const MAX_CHARTS: usize = 6;
 /// Adjustments of p-values.
@@ -106,6 +112,7 @@ async fn comparison(
         shell: viewer.shell(Section::Experiments).with_api([api]),
         notices,
         runs: compared.runs.iter().map(|run| compared_run(run, query, &base)).collect(),
+        differences: differences(&runs.results),
         warnings: compared.warnings.iter().map(|one| Text::from(one.message.as_str())).collect(),
         level: perpend_views::percent(1.0 - compared.alpha),
         metrics: verdicts::metrics(compared),
@@ -176,6 +183,27 @@ pub(super) fn compared_run(run: &RunOfComparison, query: &RunsQuery, base: &str)
         without_href: (2 < query.runs.len()).then(|| without().address(base)),
         items: parts.join(", "),
     }
+}
+
+/// Metadata keys whose values differ between the runs, with the value of each run.
+fn differences(results: &[RunResults]) -> Vec<(Text, Vec<Text>)> {
+    let members = || results.iter().map(|run| run.run.metadata.as_object());
+    let keys: BTreeSet<&String> = members().flatten().flat_map(Map::keys).collect();
+    let rows = keys.into_iter().filter_map(|key| {
+        let values = members().map(|members| members.and_then(|members| members.get(key)));
+        let values: Vec<Option<&Value>> = values.collect();
+        let differs = values.iter().any(|value| *value != values[0]);
+        let texts = values.into_iter().map(|value| {
+            let text = match value {
+                None => "–".to_owned(),
+                Some(Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+            };
+            Text::from(text.chars().take(MAX_VALUE_CHARS).collect::<String>())
+        });
+        differs.then(|| (Text::from(key.as_str()), texts.collect()))
+    });
+    rows.take(MAX_DIFFERENCES).collect()
 }
 
 /// The differences of the items for each score and run, most important metrics first.

@@ -19,6 +19,8 @@ pub struct RunComparisonPage {
     pub notices: Vec<Text>,
     /// The runs in the order of the columns.
     pub runs: Vec<ComparedRun>,
+    /// Metadata keys with values that differ: the key and the value of each run.
+    pub differences: Vec<(Text, Vec<Text>)>,
     /// Circumstances that limit the comparison.
     pub warnings: Vec<Text>,
     /// Confidence level in percent.

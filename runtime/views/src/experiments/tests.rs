@@ -204,6 +204,7 @@ fn a_comparison_is_inert_and_never_says_that_there_is_no_difference() {
         shell: shell(),
         notices: vec![text(HOSTILE)],
         runs: vec![compared_run(true), compared_run(false)],
+        differences: vec![(text(HOSTILE), vec![text(HOSTILE), text("–")])],
         warnings: vec![text(HOSTILE)],
         level: "95 %".to_owned(),
         metrics: verdicts(),
