@@ -1,8 +1,8 @@
 //! Creation and update of datasets by name. A new schema is validated against every item.
 
 use axum::extract::State;
-use perpend_catalog::datasets::StoredDataset;
-use perpend_domain::dataset::{Dataset, DatasetName, DatasetPatch};
+use perpend_catalog::datasets::{ItemQuery, StoredDataset};
+use perpend_domain::dataset::{Dataset, DatasetItem, DatasetName, DatasetPatch};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_http_kit::answer::Answer;
@@ -19,8 +19,8 @@ use super::view::{DatasetView, DatasetWithIdsView};
 use super::writer::busy;
 use crate::state::App;
 
-/// Items per check.
-const PER_PAGE: u32 = 100;
+/// Items per check, unless they are large.
+const PER_PAGE: u32 = 1_000;
 /// Concurrent changes after which the request is refused.
 const MAX_TRIES: u32 = 20;
 
@@ -165,13 +165,13 @@ pub(super) async fn impact(
     if dataset.input_schema.is_none() && dataset.expected_output_schema.is_none() {
         return Ok(impact);
     }
+    let query = ItemQuery { dataset_id: Some(dataset.id.clone()), ..ItemQuery::default() };
     let mut after: Option<Cursor> = None;
     loop {
-        let items = app
-            .store
-            .catalog
-            .dataset_items_after(project, &dataset.id, after.as_ref(), PER_PAGE)
-            .await?;
+        let catalog = &app.store.catalog;
+        let some = catalog.some_dataset_items(project, &query, after.as_ref(), (0, PER_PAGE));
+        let (some, is_cut) = some.await?;
+        let items: Vec<DatasetItem> = some.into_iter().map(|version| version.item).collect();
         let found = schema::violations(&app.engine, project, dataset, &items, excess).await?;
         for (item, found) in items.iter().zip(found) {
             impact.n_checked += 1;
@@ -181,7 +181,7 @@ pub(super) async fn impact(
             impact.violations.extend(listed.map(|violation| (item.id.clone(), violation)));
         }
         after = items.last().map(|item| Cursor { at: item.created_at, id: item.id.clone() });
-        if items.len() < PER_PAGE as usize {
+        if !is_cut && items.len() < PER_PAGE as usize {
             break;
         }
     }
