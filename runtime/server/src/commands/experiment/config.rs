@@ -92,7 +92,7 @@ fn parse(text: &str, variable: impl Fn(&str) -> Option<String>) -> anyhow::Resul
     let models = file.models.into_iter().map(model);
     let mut metadata = file.metadata;
     for (name, variables) in CI_VARIABLES {
-        let value = variables.iter().filter_map(|name| variable(*name)).find(|it| !it.is_empty());
+        let value = variables.iter().copied().filter_map(&variable).find(|it| !it.is_empty());
         if let (Some(value), false) = (value, metadata.contains_key(name)) {
             metadata.insert(name.to_owned(), value.into());
         }
