@@ -1,5 +1,6 @@
 //! Parameters and data of the pages that compare runs.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -110,7 +111,7 @@ impl ComparedRuns {
             return Ok(Ok(entry.runs));
         }
         let n = query.runs.len();
-        if n < 2 || perpend_views::MAX_COMPARED < n {
+        if !(2..=perpend_views::MAX_COMPARED).contains(&n) {
             return Ok(Err(Text::from(CompareError::NumberOfRuns { n }.to_string())));
         }
         let results = match store.results_of_runs(project, &query.runs).await? {
@@ -226,7 +227,7 @@ pub(super) async fn metadata_keys(
     }
     let mut keys: Vec<(String, usize)> = n_by_key.into_iter().collect();
     // The sort is stable: equally frequent keys stay sorted by name.
-    keys.sort_by(|a, b| b.1.cmp(&a.1));
+    keys.sort_by_key(|(_, n)| Reverse(*n));
     Ok(keys.into_iter().take(MAX_KEYS).map(|(key, _)| key).collect())
 }
 

@@ -1,5 +1,6 @@
 //! `GET P/experiments`: the runs of experiments, newest first.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use axum::extract::State;
@@ -205,7 +206,7 @@ fn score_names(reports: &[Option<RunReport>]) -> Vec<String> {
     }
     let mut names: Vec<(&str, usize)> = n_by_name.into_iter().collect();
     // The sort is stable: equally frequent names stay sorted by name.
-    names.sort_by(|a, b| b.1.cmp(&a.1));
+    names.sort_by_key(|(_, n)| Reverse(*n));
     names.into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 

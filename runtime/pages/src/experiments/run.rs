@@ -158,7 +158,7 @@ pub(crate) async fn run_page(
         page_links: super::page_links(at, (shown.len(), rows.len()), PAGE, |at| address(show, at)),
         views: VIEWS
             .iter()
-            .map(|(value, label)| (*label, address(*value, 0), *value == show))
+            .map(|(value, label)| (*label, address(value, 0), *value == show))
             .collect(),
         others: others(&app, &viewer, &results).await?,
         may_delete: viewer.may(ExperimentWrite),

@@ -105,7 +105,7 @@ fn row(
         },
         adjusted_p: difference.p_adjusted,
         method: Text::from(difference.method.map_or("", Method::as_str)),
-        tally: (0 < difference.n).then(|| [difference.wins, difference.ties, difference.losses]),
+        tally: (0 < difference.n).then_some([difference.wins, difference.ties, difference.losses]),
         effect_size: difference.effect_size,
         notes: notes(difference, unit),
     })
