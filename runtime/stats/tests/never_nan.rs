@@ -1,6 +1,7 @@
 //! For any numbers a result is finite or absent.
 
 use perpend_stats::agreement::{Confusion, Weights};
+use perpend_stats::fisher::{self, Successes};
 use perpend_stats::krippendorff::{self, Scale};
 use perpend_stats::reducers::{self, Reducer};
 use perpend_stats::{
@@ -126,6 +127,28 @@ proptest! {
             prop_assert!(0.0 <= interval.lower && interval.upper <= 1.0);
             prop_assert!(interval.lower <= share && share <= interval.upper);
         }
+    }
+
+    #[test]
+    fn differences_of_proportions_are_within_their_intervals(
+        lists in [(0_u64..300, 1_u64..300), (0_u64..300, 1_u64..300)],
+        disagreements in (0_u64..200, 0_u64..200),
+        level in 0.8..0.999,
+    ) {
+        let list = |(k, n): (u64, u64)| Successes { k: k.min(n), n };
+        let found = fisher::compare(list(lists[0]), list(lists[1]), level).unwrap();
+        prop_assert!(is_p(found.p) && found.stderr.is_finite());
+        prop_assert!(-1.0 <= found.interval.lower && found.interval.upper <= 1.0);
+        prop_assert!(found.interval.lower <= found.interval.upper);
+        let (only_candidate, only_reference) = disagreements;
+        let n = only_candidate + only_reference + lists[0].1;
+        let mcnemar = paired::McNemar {
+            only_candidate, only_reference, exact_p: 1.0, chi_squared_p: None,
+        };
+        let found = mcnemar.difference(n, level).unwrap();
+        let share = (only_candidate as f64 - only_reference as f64) / n as f64;
+        prop_assert!(found.interval.lower <= share && share <= found.interval.upper);
+        prop_assert!(0.0 < found.stderr);
     }
 
     #[test]
