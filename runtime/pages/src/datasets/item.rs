@@ -13,7 +13,7 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     ApiRequest, Diff, DiffChoice, ItemPage, ItemRunLine, ItemVersionLine, JsonEditor, RejectedForm,
-    StoredItemView, Text, decode_segment, encode, segment,
+    StoredItemView, Text, Undo, decode_segment, encode, segment,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -117,6 +117,22 @@ impl ItemHistory {
             faults.push(fault(name, "the start of a version of this item", raw));
         }
         Ok(found)
+    }
+
+    /// The values of a stored version as members of an item.
+    async fn stored_values(
+        &self,
+        app: &App,
+        version: Option<&str>,
+    ) -> Result<Map<String, Value>, Problem> {
+        let at = version.and_then(|raw| Timestamp::parse(raw).ok());
+        let stored = match at {
+            Some(at) => self.version(app, at).await?,
+            None => None,
+        };
+        let item = stored.ok_or_else(|| Problem::not_found("version"))?.item;
+        let members = VALUES.into_iter().zip(values_of(&item));
+        Ok(members.map(|((_, member, _), value)| (member.to_owned(), value.clone())).collect())
     }
 
     fn href(&self) -> String {
@@ -394,6 +410,18 @@ impl ItemAct {
         })
     }
 
+    /// The fields of the form that undoes the change; `before` is the version before it.
+    fn undo(self, before: &ItemVersion) -> Option<Vec<(&'static str, String)>> {
+        let act = match self {
+            Self::Save | Self::Restore => return None,
+            Self::Status(ItemStatus::Archived) => "activate",
+            Self::Status(ItemStatus::Active) => "archive",
+            Self::Delete => "restore",
+        };
+        let version = before.item.valid_from.to_iso_micros();
+        Some(vec![("act", act.to_owned()), ("version", version)])
+    }
+
     const fn message(self) -> &'static str {
         match self {
             Self::Save => "Item saved.",
@@ -417,6 +445,10 @@ pub(crate) async fn change_item(
     let act = ItemAct::of(&form)?;
     let newest = history.newest();
     let mut item = match act {
+        // The form that undoes a deletion has no values.
+        ItemAct::Restore if form.fields.raw("input").is_none() => {
+            history.stored_values(&app, form.fields.text("version")).await?
+        }
         ItemAct::Save | ItemAct::Restore => match typed_values(&form) {
             Ok(item) => item,
             Err(problems) => {
@@ -437,6 +469,13 @@ pub(crate) async fn change_item(
         }
         ItemAct::Restore => {
             item.insert("status".to_owned(), ItemStatus::Active.as_str().into());
+            // A deleted item would start without them.
+            let sources = [&newest.item.source_trace_id, &newest.item.source_observation_id];
+            for ((_, member), id) in SOURCES.iter().zip(sources) {
+                if let Some(id) = id {
+                    item.insert((*member).to_owned(), id.as_str().into());
+                }
+            }
         }
         ItemAct::Status(status) => {
             item.insert("status".to_owned(), status.as_str().into());
@@ -455,7 +494,11 @@ pub(crate) async fn change_item(
                 Err(Problem::body("input", "does not match the schemas of the dataset"))
             }
             ItemWriteResult::Done(..) => {
-                Ok(SubmissionOutcome::new(act.message()).at(history.href()))
+                let outcome = SubmissionOutcome::new(act.message()).at(history.href());
+                Ok(match act.undo(newest) {
+                    Some(fields) => outcome.with_undo(Undo { action: history.href(), fields }),
+                    None => outcome,
+                })
             }
         }
     };
