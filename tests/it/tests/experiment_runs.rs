@@ -83,6 +83,16 @@ async fn story(app: TestApp) {
     assert_eq!((&score["name"], &score["values"]["n"]), (&json!("exact-match"), &json!(2)));
     assert_eq!(score["values"]["mean"], 0.5, "{found}");
 
+    // A rule of runs waits for the last item.
+    let more = json!({ "target": "run", "quietMs": 3_600_000 });
+    let of_runs = app.rule(&evaluator, more).await.unwrap();
+    let explain = format!("/api/v1/evaluation-rules/{of_runs}/explain");
+    let explained = get(&app, &format!("{explain}?runId={run}")).await;
+    assert_eq!((&explained["step"], &explained["runId"]), (&json!("not_complete"), &json!(run)));
+    for path in [explain.clone(), format!("{explain}?runId={run}&traceId={}", right.id)] {
+        assert_eq!(app.client.get(&path).await.unwrap().status, 400, "{path}");
+    }
+
     // With its last item the run is complete, although the item failed.
     let mut last = answer(3, "").to_json();
     last["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["status"] =

@@ -15,6 +15,9 @@ use utoipa::ToSchema;
 
 use crate::state::App;
 
+/// Most ids in each list of the account; the counts are those of all.
+const MAX_ITEMS: usize = 1_000;
+
 /// A run of an experiment: spans with experiment attributes, links of a dataset run, or both.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -32,6 +35,7 @@ pub(super) struct ExperimentReport {
     created_at: Timestamp,
     /// The last change of the run, or the last link or end of an item.
     updated_at: Timestamp,
+    /// The lists of items have at most 1,000 ids each.
     account: RunAccount,
     figures: RunFigures,
     /// The scores of the items by name and type.
@@ -67,7 +71,9 @@ fn run_score_view(score: RunScore) -> RunScoreView {
     }
 }
 
-fn report(results: RunResults, account: RunAccount) -> ExperimentReport {
+fn report(results: RunResults, mut account: RunAccount) -> ExperimentReport {
+    account.missing_items.truncate(MAX_ITEMS);
+    account.unexpected_items.truncate(MAX_ITEMS);
     let figures = run_figures(&results);
     let scores = score_summaries(&results);
     let run = results.run;
