@@ -198,7 +198,7 @@ fn change(app: &App, raw: &Value) -> Result<ItemWrite, ItemOutcome> {
             return Err(invalid(ItemProblem::new("id", "is required to delete an item")));
         }
         true => ItemChange::Delete,
-        false => ItemChange::Put(patch),
+        false => ItemChange::Put(Box::new(patch)),
     };
     Ok(ItemWrite { id: item.id.unwrap_or_else(|| app.web.ids.uuid().to_string()), change })
 }

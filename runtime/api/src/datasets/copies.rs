@@ -63,7 +63,7 @@ fn copy_of(item: DatasetItem, dataset_id: &str) -> ItemWrite {
         source_trace_id: item.source_trace_id,
         source_observation_id: item.source_observation_id,
     };
-    ItemWrite { id: copy_id(dataset_id, &item.id), change: ItemChange::Put(patch) }
+    ItemWrite { id: copy_id(dataset_id, &item.id), change: ItemChange::Put(Box::new(patch)) }
 }
 
 async fn copy_items(

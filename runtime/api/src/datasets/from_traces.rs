@@ -342,7 +342,7 @@ impl Addition<'_> {
             match patch(&source, &self.paths) {
                 Ok(patch) => {
                     written.push((source, patch.clone()));
-                    writes.push(ItemWrite { id, change: ItemChange::Put(patch) });
+                    writes.push(ItemWrite { id, change: ItemChange::Put(Box::new(patch)) });
                 }
                 Err(problems) => {
                     let result = ItemResult::Invalid;

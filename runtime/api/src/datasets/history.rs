@@ -256,7 +256,7 @@ fn restored(id: String, before: Option<DatasetItem>) -> ItemWrite {
         source_trace_id: item.source_trace_id,
         source_observation_id: item.source_observation_id,
     };
-    ItemWrite { id, change: ItemChange::Put(patch) }
+    ItemWrite { id, change: ItemChange::Put(Box::new(patch)) }
 }
 
 async fn restore_items(

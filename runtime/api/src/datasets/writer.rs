@@ -34,7 +34,7 @@ pub(crate) struct ItemWriter {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ItemChange {
     /// Creates the item, or its next version.
-    Put(ItemPatch),
+    Put(Box<ItemPatch>),
     /// Deletes the item; its versions are kept.
     Delete,
 }
@@ -130,7 +130,7 @@ pub(crate) type Companion<'c> = dyn Fn(&[ItemOutcome]) -> ImportAdvance + Send +
 /// The planned change of an item.
 enum Plan {
     Done(ItemOutcome),
-    Write { new: NewItemVersion, result: ItemResult },
+    Write { new: Box<NewItemVersion>, result: ItemResult },
 }
 
 impl ItemWriter {
@@ -249,7 +249,7 @@ impl ItemWriter {
                     problems: Vec::new(),
                     version: (!new.version.is_deleted).then_some(item.valid_from),
                 });
-                written.push(new);
+                written.push(*new);
             } else {
                 let problems = problems.into_iter().map(|violation| ItemProblem {
                     field: violation.field.to_owned(),
@@ -266,6 +266,10 @@ impl ItemWriter {
         }
         Ok((outcomes, written))
     }
+}
+
+fn planned(version: ItemVersion, seen: Option<Timestamp>, result: ItemResult) -> Plan {
+    Plan::Write { new: Box::new(NewItemVersion { version, seen }), result }
 }
 
 fn done(id: &str, result: ItemResult, version: Option<Timestamp>) -> Plan {
@@ -295,7 +299,7 @@ fn plan(
             let valid_from = item.next_moment(now);
             let version =
                 ItemVersion { item: DatasetItem { valid_from, ..item }, is_deleted: true };
-            Plan::Write { new: NewItemVersion { version, seen }, result: ItemResult::Deleted }
+            planned(version, seen, ItemResult::Deleted)
         }
         (ItemChange::Delete, _) => {
             invalid(&write.id, ItemProblem::new("id", "no such item in this dataset"))
@@ -306,19 +310,19 @@ fn plan(
             done(&write.id, ItemResult::Skipped, Some(item.valid_from))
         }
         (ItemChange::Put(patch), Some(ItemVersion { item, is_deleted: false })) => {
-            let next = item.patched(patch.clone(), now);
+            let next = item.patched(ItemPatch::clone(patch), now);
             if next == item {
                 return done(&write.id, ItemResult::Unchanged, seen);
             }
             let version = ItemVersion { item: next, is_deleted: false };
-            Plan::Write { new: NewItemVersion { version, seen }, result: ItemResult::Updated }
+            planned(version, seen, ItemResult::Updated)
         }
         (ItemChange::Put(patch), current) => {
             // A deleted item starts without the members of its last version.
             let moment = current.map_or(now, |known| known.item.next_moment(now));
-            let item = DatasetItem::new(write.id.clone(), dataset, patch.clone(), moment);
+            let item = DatasetItem::new(write.id.clone(), dataset, ItemPatch::clone(patch), moment);
             let version = ItemVersion { item, is_deleted: false };
-            Plan::Write { new: NewItemVersion { version, seen }, result: ItemResult::Created }
+            planned(version, seen, ItemResult::Created)
         }
     }
 }

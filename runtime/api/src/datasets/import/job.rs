@@ -451,7 +451,7 @@ fn parsed(
     };
     let item = item.map(|item| ItemWrite {
         id: item.id.unwrap_or_else(|| row_item_id(import_id, number)),
-        change: ItemChange::Put(item.patch),
+        change: ItemChange::Put(Box::new(item.patch)),
     });
     ParsedRow { number, item }
 }
