@@ -46,7 +46,7 @@ pub(crate) fn questions(n: usize) -> Vec<(String, Value)> {
 pub(crate) async fn prompt(app: &TestApp, name: &str, text: &str) {
     let body = json!({ "name": name, "prompt": text, "labels": ["production"] });
     let (status, made) = call(app, Method::POST, "/api/public/v2/prompts", body).await;
-    assert_eq!(status, 200, "{made}");
+    assert_eq!(status, 201, "{made}");
 }
 
 /// Starts an experiment; its runs by id.
