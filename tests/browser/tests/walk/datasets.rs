@@ -8,7 +8,7 @@ use libtest_mimic::Trial;
 use perpend_browser::{Place, Shared, Visitor};
 use serde_json::{Value, json};
 
-use crate::data;
+use crate::{data, pages};
 
 const ROWS: &str = "document.querySelectorAll('main [data-rows] tr').length";
 
@@ -156,7 +156,8 @@ async fn imports(visitor: &Visitor) -> Result<()> {
         writeln!(rows, "{row}")?;
     }
     visitor.log_in().await?;
-    visitor.open(&format!("/datasets/{id}/import")).await?;
+    let base = pages::base(visitor).await?;
+    visitor.open(&format!("{base}/datasets/{id}/import")).await?;
     browser.eval(&typing("text", &rows)).await?;
     browser.click("form:has(#field-text) button").await?;
     browser.wait_for("document.querySelector('[name=target]') !== null").await?;
