@@ -66,6 +66,14 @@ async fn run(
     id
 }
 
+/// Larger values of the score of the runs are better.
+async fn set_direction(app: &TestApp) {
+    let path = "/api/v1/score-directions/accuracy";
+    let direction = json!({ "direction": "higher_is_better" });
+    let set = app.client.json(Method::PUT, path, &direction).await.unwrap();
+    assert_eq!(set.status, 200, "{}", set.text());
+}
+
 /// The rows of the table of compared items: the ids in the order of the page.
 fn shown_items(page: &str) -> Vec<String> {
     let links = page.split("/experiments/compare/items/").skip(1);
@@ -179,10 +187,7 @@ async fn a_difference_that_could_not_have_been_seen_is_inconclusive() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let items = dataset(&app).await;
-    let path = "/api/v1/score-directions/accuracy";
-    let direction = json!({ "direction": "higher_is_better" });
-    let set = app.client.json(Method::PUT, path, &direction).await.unwrap();
-    assert_eq!(set.status, 200, "{}", set.text());
+    set_direction(&app).await;
     let first = run(&app, ("first version", 1), &items, 15).await;
     let second = run(&app, ("second version", 2), &items, 16).await;
     let page = visitor.page(&format!("/experiments/compare?runs={first},{second}")).await;
@@ -202,6 +207,7 @@ async fn an_item_shows_the_output_of_each_run_and_leads_to_the_next_item_of_the_
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let items = dataset(&app).await;
+    set_direction(&app).await;
     let first = run(&app, ("first version", 1), &items, 20).await;
     let second = run(&app, ("second version", 2), &items, 6).await;
     let query = format!("runs={first},{second}");
@@ -291,9 +297,7 @@ async fn a_gate_shows_the_outcome_of_each_requirement_and_earlier_outcomes() {
     assert!(page.contains("<bdi>first version</bdi>"), "the history names the baseline: {page}");
     // The comparison has the same table.
     let path = format!("/experiments/compare?runs={first},{second}");
-    let direction = json!({ "direction": "higher_is_better" });
-    let set = app.client.json(Method::PUT, "/api/v1/score-directions/accuracy", &direction);
-    assert_eq!(set.await.unwrap().status, 200);
+    set_direction(&app).await;
     let comparison = visitor.page(&path).await;
     let row = |page: &str| {
         let (_, row) = page.split_once("| accuracy |").unwrap();
