@@ -23,6 +23,8 @@ use super::engine::{LEASE_MS, POLL, RunEngine};
 
 /// Interval of renewals of the lease.
 const RENEW: Duration = Duration::from_secs(15);
+/// After a call ended, others that end in this time are written together with it.
+const GATHER: Duration = Duration::from_millis(10);
 /// Time for calls in flight at shutdown. Later ones are repeated after the restart.
 const GRACE: Duration = Duration::from_secs(5);
 /// Stored answers whose traces are written together.
@@ -145,6 +147,9 @@ impl Driver {
                 }
                 false => tokio::time::timeout(POLL, calls.join_next()).await.ok().flatten(),
             };
+            if ended.is_some() && !calls.is_empty() {
+                tokio::time::sleep(GATHER).await;
+            }
             let mut ends = Vec::new();
             let later = std::iter::from_fn(|| calls.try_join_next());
             for ended in ended.into_iter().chain(later) {
