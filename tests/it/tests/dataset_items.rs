@@ -325,7 +325,7 @@ async fn a_dataset_is_renamed_cleared_and_deleted() {
     let impact = post(&app.client, "/api/v1/datasets/a/schema-impact", impact).await;
     assert_eq!((&impact["checkedCount"], &impact["failingCount"]), (&json!(1), &json!(1)));
     assert_eq!(impact["violations"][0]["itemId"], "one");
-    let inferred = post(&app.client, "/api/v1/datasets/a/infer-schema", json!({})).await;
+    let inferred = get(&app.client, "/api/v1/datasets/a/infer-schema").await;
     assert_eq!(inferred["inputSchema"]["required"], json!(["q"]));
     let clear = json!({ "description": null, "inputSchema": null, "name": "folder/a" });
     let cleared = call(&app.client, Method::PATCH, "/api/v1/datasets/a", clear).await;

@@ -8,7 +8,7 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, from_value, must_be_one_of};
-use perpend_http_kit::problem::Problem;
+use perpend_http_kit::problem::{Code, Issue, Problem};
 use perpend_http_kit::routes::Operation;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -221,6 +221,15 @@ async fn write_items(
     if n_items == 0 || MAX_ITEMS < n_items {
         let message = format!("must have 1 to {MAX_ITEMS} elements, got {n_items}");
         return Err(Problem::body("items", message));
+    }
+    let others = input.items.iter().enumerate().filter(|(_, item)| !item.is_object());
+    let issues = others.map(|(at, _)| Issue {
+        path: vec!["items".into(), at.into()],
+        message: "must be an object".to_owned(),
+    });
+    let issues: Vec<Issue> = issues.collect();
+    if !issues.is_empty() {
+        return Err(Problem::issues(Code::InvalidBody, issues));
     }
     let on_existing = on_existing(input.on_existing.as_deref())?;
     let options = WriteOptions { on_existing, is_dry_run: input.dry_run };

@@ -57,7 +57,7 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     routes.add(impact.body::<SchemasInput>(), schema_impact);
     routes.add(
-        Operation::post(
+        Operation::get(
             "inferDatasetSchemas",
             INFER,
             "Derive schemas that the newest 1,000 items match",

@@ -65,7 +65,7 @@ impl SchemaImpact {
 /// The schemas that the newest items match, as members of a dataset, and the number of these items.
 pub(super) async fn inferred(app: &App, context: &DatasetContext) -> Result<(Value, u64), Problem> {
     let path = context.operation("/infer-schema");
-    let found = call(app, &context.viewer, (Method::POST, &path), &json!({})).await?;
+    let found = call(app, &context.viewer, (Method::GET, &path), &json!({})).await?;
     let n_items = found["itemCount"].as_u64().unwrap_or_default();
     Ok((found, n_items))
 }

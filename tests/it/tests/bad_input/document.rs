@@ -70,7 +70,7 @@ impl Operation {
         let others = needed.filter(|param| param.name != left_out);
         let values = others.map(|param| {
             let value = match param.name.as_str() {
-                "fromStartTime" => "2026-01-01T00:00:00Z",
+                "from" | "fromStartTime" => "2026-01-01T00:00:00Z",
                 "query" => METRICS,
                 "name" => "greeting",
                 "sha256Hashes" => "LOonTQvtw57Eq2up5Z7IiePtb7VqHPCIpk2bODN43Jc=",
