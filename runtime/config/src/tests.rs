@@ -140,3 +140,26 @@ fn each_setting_has_its_own_variable_and_flag() {
         assert_eq!(names.len(), n);
     }
 }
+
+#[test]
+fn settings_of_the_export_of_spans_are_checked_and_no_output_has_a_header() {
+    let config = from_file(
+        "[tracing]\notlp_endpoint = \"http://127.0.0.1:4318/v1/traces\"\nsampling_ratio = 0.25\n\
+         otlp_headers = \"Authorization=Bearer%20secret-text, x-team=b\"",
+    );
+    let tracing = config.unwrap().tracing;
+    assert_eq!(tracing.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4318/v1/traces"));
+    assert_eq!(tracing.sampling_ratio.to_string(), "0.25");
+    let headers = [("authorization", "Bearer%20secret-text"), ("x-team", "b")];
+    assert_eq!(tracing.otlp_headers, headers.map(|(name, value)| (name.into(), value.into())));
+    assert!(!format!("{tracing:?}").contains("secret-text"));
+    for (line, part) in [
+        ("sampling_ratio = 0", "greater than 0"),
+        ("sampling_ratio = 1.5", "at most 1"),
+        ("otlp_endpoint = \"localhost:4318\"", "http://"),
+        ("otlp_headers = \"secret-text\"", "name=value"),
+    ] {
+        let text = from_file(&format!("[tracing]\n{line}")).unwrap_err().to_string();
+        assert!(text.contains(part) && !text.contains("secret-text"), "{text}");
+    }
+}
