@@ -151,7 +151,8 @@ fn settings_of_the_export_of_spans_are_checked_and_no_output_has_a_header() {
     assert_eq!(tracing.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4318/v1/traces"));
     assert_eq!(tracing.sampling_ratio.to_string(), "0.25");
     let headers = [("authorization", "Bearer%20secret-text"), ("x-team", "b")];
-    assert_eq!(tracing.otlp_headers, headers.map(|(name, value)| (name.into(), value.into())));
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(tracing.otlp_headers, headers);
     assert!(!format!("{tracing:?}").contains("secret-text"));
     for (line, part) in [
         ("sampling_ratio = 0", "greater than 0"),
