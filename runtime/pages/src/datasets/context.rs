@@ -109,6 +109,12 @@ impl DatasetContext {
         &self.stored.dataset.name
     }
 
+    /// The name without its folders.
+    pub(super) fn last_name(&self) -> Text {
+        let last = self.name().rsplit('/').next().filter(|name| !name.is_empty());
+        Text::from(last.unwrap_or(self.name()))
+    }
+
     /// URL of the dataset.
     pub(super) fn href(&self) -> String {
         dataset_href(&self.viewer.base(), self.id())
@@ -141,9 +147,8 @@ impl DatasetContext {
         rejected_form: RejectedForm,
     ) -> DatasetHead {
         let dataset = &self.stored.dataset;
-        let last = dataset.name.rsplit('/').next().filter(|name| !name.is_empty());
         DatasetHead {
-            name: Text::from(last.unwrap_or(&dataset.name)),
+            name: self.last_name(),
             full_name: Text::from(dataset.name.as_str()),
             crumbs: self.crumbs(),
             description: dataset.description.as_deref().map(Text::lines),

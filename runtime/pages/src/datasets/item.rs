@@ -268,7 +268,7 @@ pub(super) fn empty_page(
     api: impl IntoIterator<Item = ApiRequest>,
 ) -> ItemPage {
     let mut crumbs = context.crumbs();
-    crumbs.push((Text::from(context.name()), context.href()));
+    crumbs.push((context.last_name(), context.href()));
     let base = context.viewer.base();
     ItemPage {
         shell: context.shell().with_api(api),

@@ -47,8 +47,12 @@ pub(super) async fn view(
         let project = &context.viewer.project;
         let found = catalog.dataset_changes(project, context.id(), paging).await?;
         let href = context.href();
+        let is_last_page = found.n_total <= u64::from(number) * u64::from(LIMIT);
         let entries = found.items.iter().enumerate();
-        let lines = entries.map(|(at, entry)| change_line(&href, entry, found.items.get(at + 1)));
+        let lines = entries.map(|(at, entry)| {
+            let before = found.items.get(at + 1);
+            change_line(&href, entry, (before, is_last_page && before.is_none()))
+        });
         changes = lines.collect();
         let pairs = [("tab", "versions".to_owned())];
         page_links = numbered_links(&href, &pairs, (number, LIMIT, found.n_total));
@@ -64,7 +68,11 @@ pub(super) async fn view(
     })
 }
 
-fn change_line(href: &str, entry: &ChangeLogEntry, before: Option<&ChangeLogEntry>) -> ChangeLine {
+fn change_line(
+    href: &str,
+    entry: &ChangeLogEntry,
+    (before, is_oldest): (Option<&ChangeLogEntry>, bool),
+) -> ChangeLine {
     let counts =
         [(entry.n_added, "added"), (entry.n_changed, "changed"), (entry.n_removed, "removed")];
     let mut parts: Vec<String> = counts
@@ -72,7 +80,9 @@ fn change_line(href: &str, entry: &ChangeLogEntry, before: Option<&ChangeLogEntr
         .filter(|(n, _)| 0 < *n)
         .map(|(n, word)| format!("{} {word}", plural(n, "item")))
         .collect();
-    if 0 < entry.n_settings {
+    if is_oldest {
+        parts.push("dataset created".to_owned());
+    } else if 0 < entry.n_settings {
         parts.push("description, metadata or schemas changed".to_owned());
     }
     let at = encode(&entry.last_at.to_iso_micros());
