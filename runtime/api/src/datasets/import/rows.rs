@@ -15,6 +15,7 @@ const MAX_ROW_BYTES: usize = 4 << 20;
 /// As `MAX_ROW_BYTES`, after `MAX_UNCLOSED` quoted values without an end.
 const SHORT_ROW_BYTES: usize = 64 << 10;
 const MAX_UNCLOSED: u32 = 100;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Size of the buffers for reading.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -333,6 +334,15 @@ fn object(text: &[u8]) -> RowContent {
 
 /// The cells of a record.
 fn cells_of(record: &[u8], delimiter: u8) -> Vec<String> {
+    // The parser removes a byte order mark; the one of the file is removed already.
+    let marked;
+    let record: &[u8] = match record.starts_with(BYTE_ORDER_MARK) {
+        true => {
+            marked = [BYTE_ORDER_MARK, record].concat();
+            &marked
+        }
+        false => record,
+    };
     let mut reader = csv::ReaderBuilder::new();
     let reader = reader.has_headers(false).flexible(true).delimiter(delimiter);
     let mut reader = reader.buffer_capacity(record.len().max(1)).from_reader(record);
@@ -437,6 +447,8 @@ mod tests {
         let expected = [cells(&["x\ny", "say \"hi\""]), cells(&["=1+1", "5\" pipe"])];
         assert_eq!(rows(FileFormat::Csv, true, text), expected);
         assert_eq!(rows(FileFormat::Csv, false, "1,2\n3,4").len(), 2);
+        let text = "a,b\n\u{feff}x,y\n";
+        assert_eq!(rows(FileFormat::Csv, true, text), [cells(&["\u{feff}x", "y"])]);
     }
 
     #[test]
