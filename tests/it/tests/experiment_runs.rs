@@ -59,7 +59,9 @@ async fn story(app: TestApp) {
         let of_trace: Vec<&Value> =
             scores.iter().filter(|score| score["subject"]["traceId"] == trace.id).collect();
         assert_eq!(of_trace.len(), 1, "{scores:?}");
-        assert_eq!(of_trace[0]["subject"]["observationId"], Trace::span_id(1));
+        let subject =
+            json!({ "kind": "observation", "id": Trace::span_id(1), "traceId": trace.id });
+        assert_eq!(of_trace[0]["subject"], subject);
         assert_eq!(of_trace[0]["value"], value);
         let path = format!("/api/v1/evaluation-rules/{rule}/explain?traceId={}", trace.id);
         let explained = get(&app, &path).await;
