@@ -40,6 +40,9 @@ pub(super) enum Creation {
     Skipped(String),
 }
 
+/// The environment of the traces of experiments.
+pub(super) const EXPERIMENTS: &str = "experiments";
+
 fn name_filter(name: &str) -> Value {
     json!([{ "type": "stringOptions", "column": "name", "operator": "any of", "value": [name] }])
 }
@@ -153,7 +156,11 @@ pub(super) fn all() -> Vec<SampleEvaluator> {
                 "variableMapping": [{ "variable": "output", "source": "trace.output" }],
             }),
             target: "trace",
-            filter: json!([]),
+            // The traces of experiments have scores of their own.
+            filter: json!([{
+                "type": "stringOptions", "column": "environment", "operator": "none of",
+                "value": [EXPERIMENTS],
+            }]),
         },
         on_observations(
             "write answer",

@@ -125,17 +125,17 @@ fn runs() -> [SampleRun; 4] {
             is_right: |item, _| !(is_hard(item) && item != 13 || item == 20),
             helpfulness: |item, _| level(item) - 0.05 + 0.03 * wave(item, 3),
             latency_ms: 1_210,
-            input_tokens: 655,
+            input_tokens: 645,
         },
         SampleRun {
-            name: "larger model, first tickets",
-            description: "Eight tickets answered by a larger model.",
+            name: "new examples, first tickets",
+            description: "Eight tickets answered with other examples in the prompt.",
             n_items: 8,
             n_repetitions: 1,
             is_right: |item, _| item != 3 && item != 6,
             helpfulness: |item, _| level(item) - 0.06 + 0.15 * wave(item, 5),
-            latency_ms: 1_900,
-            input_tokens: 640,
+            latency_ms: 1_205,
+            input_tokens: 645,
         },
     ]
 }
@@ -258,13 +258,13 @@ fn answer(
             text("perpend.observation.type", "agent"),
             text("perpend.observation.input", question.clone()),
             text("perpend.observation.output", intent),
-            text("perpend.environment", "experiments"),
+            text("perpend.environment", rules::EXPERIMENTS),
         ],
     );
     let tokens = (run.input_tokens + question.len() as i64 / 4, 6);
     let messages = json!([{ "role": "user", "content": question }]);
     let mut attributes = model("gpt-4o-mini", &messages, intent, tokens);
-    attributes.push(text("perpend.environment", "experiments"));
+    attributes.push(text("perpend.environment", rules::EXPERIMENTS));
     builder.span(&root, "choose intent", &Timing(20, run.latency_ms - 60 + jitter), attributes);
     root
 }
