@@ -356,7 +356,7 @@ mod tests {
             has_news: true,
             narrowed: Vec::new(),
             open_by_id: None,
-            notes: vec![ListNote { text: HOSTILE.to_owned(), label: "show", href: typed() }],
+            notes: vec![ListNote { text: "3 hidden".to_owned(), label: "show", href: typed() }],
             setup: None,
             exports: [("Export CSV", typed()), ("Export JSONL", typed())],
             shell,
