@@ -6,7 +6,7 @@ use std::sync::Arc;
 use perpend_api_types::server_run::{NewExperiment, UnfilledItem};
 use perpend_db::Scratch;
 use perpend_domain::dataset::DatasetItem;
-use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
+use perpend_domain::filter::{Cell, Row};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Usage;
 use perpend_domain::pricing::PriceTable;
@@ -14,7 +14,6 @@ use perpend_domain::prompt::PromptBody;
 use perpend_domain::server_run::{MAX_CALLS, RunTask, filled};
 use perpend_domain::time::Timestamp;
 use perpend_executions::RunItem;
-use perpend_http_kit::filters::filter_problem_at;
 use perpend_http_kit::problem::Problem;
 use serde_json::Value;
 
@@ -28,9 +27,6 @@ const MAX_UNFILLED: usize = 20;
 const BYTES_PER_TOKEN: u64 = 4;
 /// Assumed length of an output without an expected output, tokens.
 const OUTPUT_TOKENS: u64 = 256;
-
-const COLUMNS: &[Column] =
-    &[Column::new("id", ColumnKind::Options), Column::new("metadata", ColumnKind::QueryMembers)];
 
 /// The estimate of a run.
 #[derive(Debug, Default)]
@@ -118,15 +114,13 @@ impl Counter<'_> {
 /// The items of the experiment, and the estimate of each run.
 ///
 /// # Errors
-/// 400 for an invalid filter or an unknown item, 422 for no items or too many calls.
+/// 400 for an unknown item, no items or too many calls.
 pub(super) async fn of(
     app: &App,
     project: &ProjectId,
     input: &NewExperiment,
     plan: &Plan,
 ) -> Result<(Vec<RunItem>, Vec<RunEstimate>), Problem> {
-    let filter = Filter::parse(&input.item_filter, COLUMNS);
-    let filter = filter.map_err(|errors| filter_problem_at("itemFilter", errors))?;
     let starts = selected(app, project, input, plan).await?;
     let mut counters: Vec<Counter<'_>> = plan
         .runs
@@ -149,7 +143,7 @@ pub(super) async fn of(
         let versions: Vec<(&str, Timestamp)> =
             some.iter().map(|(id, start)| (id.as_str(), *start)).collect();
         let mut found = app.store.catalog.dataset_item_versions_at(project, &versions).await?;
-        found.retain(|item| filter.matches(&FilteredItem(item)));
+        found.retain(|item| plan.filter.matches(&FilteredItem(item)));
         for (id, start) in some {
             let Some(item) = found.iter().find(|item| item.id == *id) else {
                 continue;

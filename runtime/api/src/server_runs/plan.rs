@@ -4,6 +4,7 @@ use perpend_api_types::server_run::{NewExperiment, PromptSelection};
 use perpend_catalog::prompts::Prompt;
 use perpend_domain::budget::{BudgetScope, MAX_USD, ScopedBudget};
 use perpend_domain::dataset::{Dataset, DatasetName, as_of};
+use perpend_domain::filter::{Column, ColumnKind, Filter};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Usage;
 use perpend_domain::prompt::compose::VersionSelector;
@@ -14,6 +15,7 @@ use perpend_domain::server_run::{
 use perpend_domain::slots::ModelChoice;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::auth::Act;
+use perpend_http_kit::filters::filter_problem_at;
 use perpend_http_kit::problem::{Code, Problem};
 use serde_json::Value;
 
@@ -27,6 +29,10 @@ const SECRET: std::ops::RangeInclusive<usize> = 16..=512;
 
 /// Adapters whose connections can be stored but not called.
 const UNSUPPORTED: [&str; 2] = ["bedrock", "google-vertex-ai"];
+
+/// Columns of the filter of items.
+const COLUMNS: &[Column] =
+    &[Column::new("id", ColumnKind::Options), Column::new("metadata", ColumnKind::QueryMembers)];
 
 /// A run to start.
 #[derive(Debug)]
@@ -57,6 +63,8 @@ pub(super) struct Plan {
     pub(super) dataset: Dataset,
     /// The time as of which the dataset is read.
     pub(super) at: Timestamp,
+    /// Conditions on the items.
+    pub(super) filter: Filter,
     pub(super) runs: Vec<PlannedRun>,
     pub(super) repetitions: u32,
     pub(super) concurrency: u32,
@@ -92,6 +100,9 @@ pub(super) async fn of(app: &App, caller: &Act, input: &NewExperiment) -> Result
         let message = format!("must be greater than 0 and at most {MAX_USD:e}, got {usd}");
         return Err(Problem::body("maxUsd", message));
     }
+    check_structure(input)?;
+    let filter = Filter::parse(&input.item_filter, COLUMNS);
+    let filter = filter.map_err(|errors| filter_problem_at("itemFilter", errors))?;
     let dataset = crate::datasets::find::find(app, caller, &input.dataset).await?.dataset;
     let at = input.dataset_version.map_or_else(|| app.web.clock.now(), as_of);
     let tasks = match &input.endpoint {
@@ -108,7 +119,7 @@ pub(super) async fn of(app: &App, caller: &Act, input: &NewExperiment) -> Result
     };
     let secret = input.endpoint.as_ref().and_then(|endpoint| endpoint.secret.clone());
     let runs = named(input, tasks, app.web.clock.now())?;
-    Ok(Plan { dataset, at, runs, repetitions, concurrency, secret })
+    Ok(Plan { dataset, at, filter, runs, repetitions, concurrency, secret })
 }
 
 fn check_endpoint(input: &NewExperiment, url: &str, secret: Option<&str>) -> Result<(), Problem> {
@@ -155,7 +166,6 @@ async fn model_tasks(
         let message = format!("prompts and models must give at most {MAX_RUNS} runs, got {n_runs}");
         return Err(Problem::body("prompts", message));
     }
-    check_structure(input)?;
     let models = models(app, project, input).await?;
     let mut tasks = Vec::with_capacity(n_runs);
     for (at, selection) in input.prompts.iter().enumerate() {
