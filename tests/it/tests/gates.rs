@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use axum::http::Method;
-use perpend_it::{KEYS, TestApp};
+use perpend_it::{KEYS, TestApp, Trace};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -114,20 +114,21 @@ async fn get(app: &TestApp, path: &str) -> Value {
     answer.json()
 }
 
-/// A run over 24 items of which the first `n_passed` pass; returns its id.
-async fn run(app: &TestApp, name: &str, n_passed: usize) -> String {
+/// A run over 24 items of which the first `n_passed` pass; returns its id. Traces are numbered from `first`.
+async fn run(app: &TestApp, name: &str, n_passed: u64, first: u64) -> String {
     let mut id = String::new();
     for at in 0..24 {
-        let trace = format!("{name}-{at}");
+        let trace = Trace::new(first + at, "answer");
+        app.ingest(&trace).await.unwrap();
         let link = json!({
-            "runName": name, "datasetItemId": format!("item {at}"), "traceId": trace,
+            "runName": name, "datasetItemId": format!("item {at}"), "traceId": trace.id,
             "metadata": { "branch": name },
         });
         let linked = post(app, "/api/public/dataset-run-items", &link).await;
         id = linked["datasetRunId"].as_str().unwrap().to_owned();
         let value = f64::from(u8::from(at < n_passed));
         let score = json!({
-            "traceId": trace, "name": "accuracy", "value": value, "dataType": "BOOLEAN",
+            "traceId": trace.id, "name": "accuracy", "value": value, "dataType": "BOOLEAN",
         });
         post(app, "/api/public/scores", &score).await;
     }
@@ -142,7 +143,7 @@ async fn runs_are_compared_and_gated_over_http_and_with_the_commands() {
         let item = json!({ "datasetName": "questions", "id": format!("item {at}"), "input": at });
         post(&app, "/api/public/dataset-items", &item).await;
     }
-    let (base, new) = (run(&app, "main", 24).await, run(&app, "new", 14).await);
+    let (base, new) = (run(&app, "main", 24, 1).await, run(&app, "new", 14, 101).await);
     let path = format!("/api/v1/experiments/compare?runs={base},{new}");
     let difference = |found: &Value| {
         let metric = found["metrics"].as_array().unwrap().iter();
@@ -209,7 +210,10 @@ async fn commands(app: &TestApp, base: &str) {
     let found = perpend_at(app, folder, &args).await;
     assert_eq!(found.code, 1, "{}{}", found.out, found.err);
     let markdown = fs::read_to_string(folder.join("gate.md")).unwrap();
-    let links = [format!("{}/project/", app.client.origin()), "/traces/new-14".to_owned()];
+    // The first item that was lost.
+    let links = [1, 101].map(|first| format!("/traces/{}", Trace::new(first + 14, "answer").id));
+    let links = [format!("{}/project/", app.client.origin())].into_iter().chain(links);
+    let links: Vec<String> = links.collect();
     assert!(links.iter().all(|link| markdown.contains(link)), "{markdown}");
     let found = perpend_at(app, folder, &["gate", "--run", "nothing"]).await;
     assert_eq!(found.code, 3, "{}", found.err);

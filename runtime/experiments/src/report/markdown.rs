@@ -1,6 +1,6 @@
 //! Reports for pull requests.
 
-use crate::comparison::{ItemRun, MetricComparison};
+use crate::comparison::{ItemRun, MetricComparison, MetricKind};
 use crate::gate::{CheckStatus, GateReport};
 
 use super::text::outcome;
@@ -106,7 +106,11 @@ fn changes(metrics: &[MetricComparison], runs: &[Option<ItemRun>]) -> String {
     let (Some(Some(before)), Some(Some(after))) = (runs.first(), runs.last()) else {
         return "–".to_owned();
     };
+    // Latency, cost and tokens differ always.
+    let is_shown =
+        |metric: &MetricComparison| matches!(metric.kind, MetricKind::Score | MetricKind::Errors);
     let cells = metrics.iter().zip(before.values.iter().zip(&after.values));
+    let cells = cells.filter(|(metric, _)| is_shown(metric));
     let cells = cells.filter_map(|(metric, (before, after))| {
         let difference = (*after)? - (*before)?;
         let is_changed = difference != 0.0;
