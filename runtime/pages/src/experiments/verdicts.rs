@@ -3,8 +3,8 @@
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::score_config::ScoreDirection;
 use perpend_experiments::comparison::{
-    Comparison, Difference, Method, MetricComparison, MetricKind, NoiseFloor, NoiseSource,
-    RunMetric, SegmentComparison, Verdict,
+    Comparison, Difference, InconclusiveCause, Method, MetricComparison, MetricKind, NoiseFloor,
+    NoiseSource, RunMetric, SegmentComparison, Verdict,
 };
 use perpend_views::{
     MetricVerdicts, SegmentVerdicts, Text, Tone, Unit, VerdictInput, VerdictRow, plural,
@@ -113,7 +113,12 @@ fn row(
 
 /// The reason of a verdict, and for `inconclusive` what could have been seen.
 fn notes(difference: &Difference, unit: Unit) -> Vec<Text> {
-    let mut notes: Vec<String> = difference.reason.iter().cloned().collect();
+    // The numbers below are the reason if there are too few items.
+    let reason = difference.reason.as_ref().filter(|_| {
+        difference.cause != Some(InconclusiveCause::FewItems)
+            || difference.smallest_effect.is_none()
+    });
+    let mut notes: Vec<String> = reason.into_iter().cloned().collect();
     if difference.verdict == Verdict::Inconclusive {
         if let Some(effect) = difference.smallest_effect {
             let effect = unit.amount(effect);

@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::experiments::address::ComparedRun;
 use crate::experiments::deltas::DeltaChart;
-use crate::experiments::run::RunScoreLine;
+use crate::experiments::run::{RunScoreLine, short_item_id};
 use crate::experiments::verdict::{MetricVerdicts, SegmentVerdicts};
 use crate::values::diff::Diff;
 use crate::{PageLinks, Shell, Text};
@@ -109,7 +109,7 @@ pub struct ComparedItem {
 
 impl ComparedItem {
     pub(crate) fn short_id(&self) -> Text {
-        crate::scores::list::short(self.id.raw())
+        short_item_id(&self.id)
     }
 
     /// The step of scripts between regressions and between improvements.

@@ -8,12 +8,13 @@ use crate::experiments::bar::Histogram;
 use crate::experiments::estimate::{Estimate, value_of};
 use crate::experiments::list::ItemCounts;
 use crate::format::{NO_VALUE, count, dollars, duration, number_like, percent};
-use crate::scores::list::short;
 use crate::scores::score::{ResourceLink, Tone, shown};
 use crate::{PageLinks, Shell, Text};
 
 /// Maximum number of shown characters of the value of a score.
 const MAX_SCORE_CHARS: usize = 40;
+/// Maximum number of shown characters of the id of an item.
+const MAX_ITEM_ID_CHARS: usize = 24;
 /// Number of shown categories of a score.
 const MAX_CATEGORIES: usize = 8;
 
@@ -219,9 +220,18 @@ pub struct RunItem {
     pub message: Option<Text>,
 }
 
+/// The beginning of the id of an item.
+pub(super) fn short_item_id(id: &Text) -> Text {
+    let mut short: String = id.raw().chars().take(MAX_ITEM_ID_CHARS).collect();
+    if short.len() < id.raw().len() {
+        short.push('…');
+    }
+    Text::from(short)
+}
+
 impl RunItem {
     fn short_id(&self) -> Text {
-        short(self.id.raw())
+        short_item_id(&self.id)
     }
 
     fn latency(&self) -> String {

@@ -77,7 +77,34 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
     let agent = path_of(visitor, first).await?;
     let mut pages = of_lists(&base);
     pages.extend(of_traces(&base, (&ticket, &agent), (id, other), &scored));
+    pages.extend(of_experiments(visitor, &base).await?);
     Ok(pages)
+}
+
+/// The pages of the experiments of the demonstration: the newest run, compared with the oldest.
+async fn of_experiments(visitor: &Visitor, base: &str) -> Result<Vec<Page>> {
+    let list = format!("{base}/experiments");
+    visitor.open(&list).await?;
+    let address = "(({ pathname, search }) => pathname + search)";
+    let run =
+        path_of(visitor, &format!("{address}(document.querySelector('.runs .name'))")).await?;
+    let ids = "Array.from(document.querySelectorAll('.choose input'), (box) => box.value)";
+    let newest = path_of(visitor, &format!("{ids}.at(0)")).await?;
+    let oldest = path_of(visitor, &format!("{ids}.at(-1)")).await?;
+    let comparison = format!("{list}/compare?runs={oldest},{newest}");
+    visitor.open(&comparison).await?;
+    let item = format!("{address}(document.querySelector('.item-outputs .name'))");
+    let item = path_of(visitor, &item).await?;
+    Ok(vec![
+        ("experiments", list.clone()),
+        ("run", run.clone()),
+        ("gate", format!("{run}/gate")),
+        ("delete-run", format!("{run}/delete")),
+        ("compare-runs", comparison),
+        ("compare-segments", format!("{list}/compare?runs={oldest},{newest}&segment=language")),
+        ("choose-runs", format!("{list}/compare")),
+        ("item-of-runs", item),
+    ])
 }
 
 /// Those that name no trace.
