@@ -1,5 +1,7 @@
 //! `GET P/experiments/compare/items/{item}?runs=`: an item with the output of each compared run.
 
+use std::collections::BTreeSet;
+
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -126,9 +128,14 @@ fn side(
         let observation = result.observation_id.as_ref().map(|id| id.as_str());
         Addresses::new(base, result.trace_id.as_str(), observation, "output")
     });
-    let comments = shown.iter().flat_map(|result| &result.scores).filter_map(|score| {
-        Some((Text::from(score.name.as_str()), Text::lines(score.comment.as_deref()?)))
-    });
+    // Repetitions often have the same comment.
+    let comments: BTreeSet<(&str, &str)> = shown
+        .iter()
+        .flat_map(|result| &result.scores)
+        .filter_map(|score| Some((score.name.as_str(), score.comment.as_deref()?)))
+        .collect();
+    let comments = comments.into_iter();
+    let comments = comments.map(|(name, comment)| (Text::from(name), Text::lines(comment)));
     let latency = first.and_then(|result| result.latency_ms);
     let cost = first.and_then(|result| result.cost_usd);
     ItemSide {
