@@ -84,7 +84,6 @@ impl App {
     /// Builds the state of each interface.
     pub(crate) fn new(new: NewApp) -> Self {
         let (prices, outbound) = (new.prices, new.outbound);
-        let max_file_bytes = new.config.exports.max_file_bytes;
         let (clock, ids) = (Arc::clone(&new.clock), Arc::clone(&new.ids));
         let web = Web::new(new.store.catalog.clone(), new.config, new.clock, new.ids);
         let (store, scheduler) = (&new.store, &new.scheduler);
@@ -95,7 +94,7 @@ impl App {
             prices: Arc::clone(&prices),
             vault: new.vault.clone(),
             outbound: outbound.clone(),
-            max_file_bytes,
+            max_file_bytes: web.config.exports.max_file_bytes,
         };
         let runs = RunEngine {
             store: store.clone(),
@@ -107,7 +106,7 @@ impl App {
         };
         let imports = DatasetImports::new(store.clone(), Arc::clone(&new.engine), web.clone());
         let jobs = jobs(&web, store, &exports, runs, imports);
-        let outlines = Arc::default();
+        let (outlines, home_project) = (Arc::default(), new.home_project);
         let admin = perpend_api::admin::App::new(perpend_api::admin::NewApp {
             web: web.clone(),
             store: store.clone(),
@@ -130,7 +129,7 @@ impl App {
             scheduler: scheduler.clone(),
             prices: Arc::clone(&prices),
             vault: new.vault.clone(),
-            home_project: new.home_project.clone(),
+            home_project: home_project.clone(),
             bundle: new.bundle,
             components: new.components,
             jobs: jobs.clone(),
@@ -148,7 +147,7 @@ impl App {
                 store: store.clone(),
                 outlines,
                 scheduler: scheduler.clone(),
-                home_project: new.home_project.clone(),
+                home_project: home_project.clone(),
                 document: new.document,
                 operations: operations::router(&admin, &records, &api),
             }),
@@ -161,7 +160,7 @@ impl App {
             engine: new.engine,
             llm: new.llm,
             scheduler: new.scheduler,
-            home_project: new.home_project,
+            home_project,
             jobs,
         }
     }
