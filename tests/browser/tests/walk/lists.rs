@@ -20,21 +20,23 @@ const SEEN: &str = "JSON.stringify([
     document.querySelector('[name=sort]').value])";
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
+    let by_keys = [
+        shared.test(Place::Demo, "keys_alone_lead_to_the_traces_with_errors", filters_by_keys),
+        shared.test(
+            Place::Demo,
+            "keys_alone_lead_to_an_observation_in_its_trace",
+            opens_an_observation_by_keys,
+        ),
+    ];
+    by_keys.into_iter().chain(others(shared)).collect()
+}
+
+fn others(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
             Place::Demo,
             "the_printed_address_logs_in_and_leaves_no_token_behind",
             enters,
-        ),
-        shared.test(
-            Place::Demo,
-            "keys_alone_lead_to_the_traces_with_errors",
-            filters_by_keys,
-        ),
-        shared.test(
-            Place::Demo,
-            "keys_alone_lead_to_an_observation_in_its_trace",
-            opens_an_observation_by_keys,
         ),
         shared.test(
             Place::Demo,
