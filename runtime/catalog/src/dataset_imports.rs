@@ -5,6 +5,8 @@
 //!   imported once although a run may be interrupted anywhere.
 //! - **One run at a time.** Each start of a stage raises the revision; an advance of an older revision is refused.
 
+use std::collections::HashSet;
+
 use perpend_domain::dataset_import::{ImportSettings, ImportState};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{NumberedPage, Paging};
@@ -117,7 +119,7 @@ const START: &str = "
        SET state = $4, settings = $5, preview = $6, revision = revision + 1, n_rows = 0, n_created = 0,
            n_updated = 0, n_unchanged = 0, n_skipped = 0, n_invalid = 0, n_bytes_done = 0, error = NULL,
            updated_at = $7
-     WHERE project_id = $1 AND id = $2 AND revision = $3";
+     WHERE project_id = $1 AND id = $2 AND revision = $3 AND state NOT IN ('completed', 'failed', 'cancelled')";
 const CANCEL: &str = "
     UPDATE dataset_imports SET state = 'cancelled', updated_at = $3
      WHERE project_id = $1 AND id = $2 AND state IN ('uploaded', 'checking', 'checked', 'importing')";
@@ -139,6 +141,8 @@ static INSERT_REJECTS: Sized = Sized::new(|n| {
 const RUNNING: &str = "
     SELECT project_id, id FROM dataset_imports WHERE state IN ('checking', 'importing')
      ORDER BY updated_at, project_id, id LIMIT 1000";
+const OPEN: &str = "
+    SELECT id FROM dataset_imports WHERE state IN ('uploaded', 'checking', 'checked', 'importing')";
 const ABANDONED: &str = "
     SELECT project_id, id FROM dataset_imports WHERE state IN ('uploaded', 'checked') AND updated_at < $1
      ORDER BY updated_at, project_id, id LIMIT 1000";
@@ -289,7 +293,7 @@ impl Catalog {
     }
 
     /// Sets state, settings and preview of an import, and starts from its first row. The revision is the one that was
-    /// read: `false` if another stage was started since.
+    /// read: `false` if another stage was started since, or the import has ended.
     ///
     /// # Errors
     /// When the database fails.
@@ -360,6 +364,15 @@ impl Catalog {
         let rows: Vec<(String, String)> = self.pool.select(RUNNING, &[]).await?;
         let running = rows.into_iter();
         running.map(|(project, id)| Ok((checked("project", &project)?, id))).collect()
+    }
+
+    /// The ids of the imports that have not ended. Crosses tenants: for the job.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn open_dataset_imports(&self) -> Result<HashSet<String>, Error> {
+        let rows: Vec<(String,)> = self.pool.select(OPEN, &[]).await?;
+        Ok(rows.into_iter().map(|(id,)| id).collect())
     }
 
     /// Imports that wait for their user since a time, at most a thousand. Crosses tenants: for the job.
@@ -523,6 +536,7 @@ mod tests {
             let stored = catalog.dataset_import(&home, "import").await.unwrap().unwrap();
             assert_eq!(stored, import());
             assert_eq!(catalog.running_dataset_imports().await.unwrap().len(), 1);
+            assert!(catalog.open_dataset_imports().await.unwrap().contains("import"));
             let progress = advance(1, 3, ImportState::Importing);
             assert!(catalog.advance_dataset_import(&progress).await.unwrap());
             assert!(catalog.advance_dataset_import(&progress).await.unwrap(), "idempotent");
@@ -539,6 +553,10 @@ mod tests {
             assert_eq!(catalog.old_dataset_imports(at(9)).await.unwrap().len(), 1);
             assert!(catalog.abandoned_dataset_imports(at(9)).await.unwrap().is_empty());
             assert!(!catalog.cancel_dataset_import(&home, "import", at(3)).await.unwrap());
+            assert!(catalog.open_dataset_imports().await.unwrap().is_empty());
+            let ended = catalog.dataset_import(&home, "import").await.unwrap().unwrap();
+            let is_started = catalog.start_dataset_import(&home, &ended, at(4)).await.unwrap();
+            assert!(!is_started, "an import that has ended is not started again");
             let foreign = ProjectId::new("foreign").unwrap();
             assert_eq!(catalog.dataset_import(&foreign, "import").await.unwrap(), None);
             catalog.delete_dataset_import(&home, "import").await.unwrap();

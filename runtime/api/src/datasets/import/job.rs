@@ -359,7 +359,8 @@ impl DatasetImports {
         for (project, id) in catalog.old_dataset_imports(now.plus_millis(-OLD_MS)).await? {
             catalog.delete_dataset_import(&project, &id).await?;
         }
-        if let Err(error) = self.spool.delete_old(system_time(now)) {
+        let open = catalog.open_dataset_imports().await?;
+        if let Err(error) = self.spool.delete_old(system_time(now), &open) {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "old uploaded files not deleted");
         }

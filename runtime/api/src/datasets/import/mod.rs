@@ -183,37 +183,30 @@ async fn upload_file(
     let file_name: String = file_name.chars().take(MAX_NAME_CHARS).collect();
     let id = app.web.ids.uuid().to_string();
     let spool = Spool::of(&app.web);
-    let n_bytes = spool.receive(&app.web, &id, request).await?;
-    let detected = detected(&spool, &id, file_name.clone(), hints).await;
-    let made = async {
-        let mut detected = detected?;
-        detected.settings.duplicates = duplicates.unwrap_or(detected.settings.duplicates);
-        if state.is_running() {
-            check_mapping(&detected)?;
-        }
-        let now = app.web.clock.now();
-        let import = DatasetImport {
-            id: id.clone(),
-            dataset_id: stored.dataset.id.clone(),
-            file_name,
-            n_bytes,
-            state,
-            preview: detected.preview(),
-            settings: detected.settings,
-            revision: 1,
-            counts: ImportCounts::default(),
-            error: None,
-            created_at: now,
-            updated_at: now,
-        };
-        app.store.catalog.create_dataset_import(project, &import).await?;
-        Ok::<DatasetImport, Problem>(import)
-    };
-    let made = made.await;
-    if made.is_err() {
-        spool.delete(&id).await;
+    let (n_bytes, file) = spool.receive(&app.web, &id, request).await?;
+    let mut detected = detected(&spool, &id, file_name.clone(), hints).await?;
+    detected.settings.duplicates = duplicates.unwrap_or(detected.settings.duplicates);
+    if state.is_running() {
+        check_mapping(&detected)?;
     }
-    let import = made?;
+    let now = app.web.clock.now();
+    let import = DatasetImport {
+        id,
+        dataset_id: stored.dataset.id,
+        file_name,
+        n_bytes,
+        state,
+        preview: detected.preview(),
+        settings: detected.settings,
+        revision: 1,
+        counts: ImportCounts::default(),
+        error: None,
+        created_at: now,
+        updated_at: now,
+    };
+    // Without its import it is deleted with the old files.
+    file.keep();
+    app.store.catalog.create_dataset_import(project, &import).await?;
     app.jobs.wake(job::NAME);
     Ok(Answer(view::import(&import)))
 }
@@ -226,7 +219,7 @@ pub(super) async fn start_of_traces(
     preview: Value,
 ) -> Result<String, Problem> {
     let id = app.web.ids.uuid().to_string();
-    Spool::of(&app.web).store(&id, request).await?;
+    let file = Spool::of(&app.web).store(&id, request).await?;
     let now = app.web.clock.now();
     let import = DatasetImport {
         id,
@@ -242,6 +235,8 @@ pub(super) async fn start_of_traces(
         created_at: now,
         updated_at: now,
     };
+    // Without its import it is deleted with the old files.
+    file.keep();
     app.store.catalog.create_dataset_import(project, &import).await?;
     app.jobs.wake(job::NAME);
     Ok(import.id)
