@@ -122,7 +122,7 @@ impl Driver {
             if shutdown.is_cancelled() {
                 let since = *stopping_since.get_or_insert_with(Instant::now);
                 if GRACE <= since.elapsed() {
-                    calls.abort_all();
+                    calls.shutdown().await;
                     return ledger.release_run(lease).await;
                 }
             }

@@ -156,7 +156,7 @@ const INTERRUPTED: &str = "
     UPDATE server_run_items SET state = 0, interrupted = interrupted + 1, due_at = $3
      WHERE project_id = $1 AND run_id = $2 AND state = 1 AND state < 3";
 const GIVE_BACK: &str = "
-    UPDATE server_run_items SET state = 0
+    UPDATE server_run_items SET state = 0, interrupted = interrupted + 1
      WHERE project_id = $1 AND run_id = $2 AND state = 1 AND state < 3
        AND EXISTS (SELECT 1 FROM server_runs r WHERE r.project_id = $1 AND r.id = $2 AND r.fence = $3)";
 const RELEASE: &str =
@@ -307,7 +307,7 @@ impl Ledger {
         Ok(0 < n)
     }
 
-    /// Ends a lease. Items whose call is under way are pending again.
+    /// Ends a lease. Items whose call is under way are pending again and counted as interrupted.
     ///
     /// # Errors
     /// When the database fails.
