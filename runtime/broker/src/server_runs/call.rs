@@ -222,19 +222,24 @@ impl Driver {
         let ledger = &self.engine.store.ledger;
         let stored = ledger.store_run_answer(self.run.lease(), (item.place, &answer)).await;
         match stored {
-            Ok(_) => self.answered(item, Some(data), &answer),
+            Ok(true) => {}
+            // Another process drives the run, or the run was deleted: nothing is changed.
+            Ok(false) => {
+                return CallEnd::Retry {
+                    place: item.place,
+                    at: self.engine.clock.now(),
+                    is_counted: false,
+                    class: FailureClass::Cancelled.as_str().to_owned(),
+                    message: "the lease of the run has ended".to_owned(),
+                };
+            }
+            // Another call would be paid again: the answer is written with the trace.
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
                 tracing::error!(error, run.id = %self.run.id, "an answer cannot be stored");
-                CallEnd::Retry {
-                    place: item.place,
-                    at: self.engine.clock.now().plus_millis(FIRST_WAIT_MS),
-                    is_counted: true,
-                    class: FailureClass::Internal.as_str().to_owned(),
-                    message: "the answer could not be stored".to_owned(),
-                }
             }
         }
+        self.answered(item, Some(data), &answer)
     }
 
     /// The end of an item with an answer.

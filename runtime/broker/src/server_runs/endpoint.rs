@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use perpend_domain::budget::MAX_USD;
 use perpend_domain::dataset::DatasetItem;
 use perpend_domain::observation::Usage;
 use perpend_domain::plugin::FailureClass;
@@ -183,8 +184,8 @@ fn usage(value: &Value) -> Result<Usage, String> {
 }
 
 fn cost(value: &Value) -> Result<f64, String> {
-    let cost = value.as_f64().filter(|cost| cost.is_finite() && 0.0 <= *cost);
-    cost.ok_or_else(|| format!("`costUsd` must be a number of at least 0, got {value}"))
+    let cost = value.as_f64().filter(|cost| (0.0..=MAX_USD).contains(cost));
+    cost.ok_or_else(|| format!("`costUsd` must be a number from 0 to {MAX_USD:e}, got {value}"))
 }
 
 #[cfg(test)]
@@ -212,6 +213,7 @@ mod tests {
         for (wrong, name) in [
             (json!({ "output": 1, "costUsd": -1 }), "costUsd"),
             (json!({ "output": 1, "costUsd": "1" }), "costUsd"),
+            (json!({ "output": 1, "costUsd": 1e300 }), "costUsd"),
             (json!({ "output": 1, "usage": { "input": -1 } }), "usage"),
             (json!({ "output": 1, "usage": 3 }), "usage"),
             (json!({ "output": 1, "traceId": 3 }), "traceId"),
