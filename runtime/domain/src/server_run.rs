@@ -125,7 +125,7 @@ impl RunTask {
         }
     }
 
-    /// The description in the metadata of the run.
+    /// The description in the metadata of the run. The address has no query string, which may have a credential.
     #[must_use]
     pub fn to_metadata(&self) -> Value {
         match self {
@@ -135,7 +135,10 @@ impl RunTask {
                 "model": task.model.model,
                 "params": task.model.params,
             }),
-            Self::Endpoint(task) => json!({ "endpoint": task.url }),
+            Self::Endpoint(task) => {
+                let end = task.url.find(['?', '#']).unwrap_or(task.url.len());
+                json!({ "endpoint": task.url[..end] })
+            }
         }
     }
 }
@@ -178,6 +181,13 @@ pub fn call_id(trace: &TraceId) -> ExecutionId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_metadata_of_a_run_have_no_query_string_of_the_endpoint() {
+        let url = "https://app.example.com/answer?key=s3cr3t#a".to_owned();
+        let task = RunTask::Endpoint(EndpointTask { url, timeout_ms: 1_000, is_signed: false });
+        assert_eq!(task.to_metadata(), json!({ "endpoint": "https://app.example.com/answer" }));
+    }
 
     #[test]
     fn each_repetition_and_attempt_has_a_trace_of_its_own() {
