@@ -10,6 +10,8 @@ use crate::plugin::Digest;
 
 /// Levels of a key path.
 pub const MAX_KEYS: usize = 16;
+/// Most columns of a mapping.
+pub const MAX_MAPPED: usize = 2_000;
 /// The first characters of text that spreadsheets evaluate.
 const FORMULA_STARTS: [char; 7] = ['=', '+', '-', '@', '\t', '\r', '\n'];
 /// Marks text that a spreadsheet must not evaluate.
@@ -255,6 +257,10 @@ impl ImportSettings {
     pub fn check(&self, columns: &[String]) -> Result<(), String> {
         if self.mapping.is_empty() {
             return Err("mapping must map at least one column".to_owned());
+        }
+        if MAX_MAPPED < self.mapping.len() {
+            let n = self.mapping.len();
+            return Err(format!("mapping must have at most {MAX_MAPPED} columns, got {n}"));
         }
         if !self.delimiter.is_ascii() || matches!(self.delimiter, '"' | '\n' | '\r' | '\0') {
             return Err(format!("delimiter must be an ASCII character, got {:?}", self.delimiter));
@@ -502,6 +508,8 @@ mod tests {
         assert!(settings(vec![whole, inside.clone()]).check(&columns).is_err());
         assert_eq!(settings(vec![other, inside]).check(&columns), Ok(()));
         assert!(settings(Vec::new()).check(&columns).is_err());
+        let many = vec![map("a", ImportTarget::Metadata, &["x"], text); MAX_MAPPED + 1];
+        assert!(settings(many).check(&columns).unwrap_err().contains("at most"));
     }
 
     #[test]

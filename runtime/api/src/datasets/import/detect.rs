@@ -21,8 +21,11 @@ const PREVIEW_ROWS: usize = 20;
 const COLUMN_ROWS: usize = 200;
 /// Most columns of a preview.
 const MAX_COLUMNS: usize = 500;
-/// Characters of a cell of a preview.
+/// Characters of a cell of a preview. Those of many columns are shorter, at least `MIN_CELL_CHARS`.
 const MAX_CELL_CHARS: usize = 500;
+const MIN_CELL_CHARS: usize = 20;
+/// Characters of all cells of a row of a preview.
+const MAX_ROW_CHARS: usize = 20_000;
 const DELIMITERS: [char; 4] = [',', ';', '\t', '|'];
 
 /// The properties of a file that a caller gave.
@@ -190,8 +193,8 @@ fn is_header(rows: &[Vec<String>]) -> bool {
     first.iter().all(is_name) && first.iter().enumerate().all(is_unique)
 }
 
-fn shortened(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(MAX_CELL_CHARS) {
+fn shortened(mut text: String, max_chars: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(max_chars) {
         text.truncate(end);
         text.push('…');
     }
@@ -215,15 +218,18 @@ fn preview(path: &Path, settings: &ImportSettings) -> io::Result<(Vec<String>, V
             contents.push(row.content);
         }
     }
+    let max_chars = (MAX_ROW_CHARS / columns.len().max(1)).clamp(MIN_CELL_CHARS, MAX_CELL_CHARS);
     let rows = contents.into_iter().map(|content| match content {
-        RowContent::Cells(cells) => cells.into_iter().map(shortened).collect(),
+        RowContent::Cells(cells) => {
+            cells.into_iter().map(|cell| shortened(cell, max_chars)).collect()
+        }
         RowContent::Members(members) => {
             let cells = columns.iter().map(|name| match members.get(name) {
                 None => Value::Null,
-                Some(Value::String(text)) => shortened(text.clone()).into(),
+                Some(Value::String(text)) => shortened(text.clone(), max_chars).into(),
                 Some(other) => match other.to_string() {
-                    text if text.len() <= MAX_CELL_CHARS => other.clone(),
-                    text => shortened(text).into(),
+                    text if text.len() <= max_chars => other.clone(),
+                    text => shortened(text, max_chars).into(),
                 },
             });
             cells.collect()
@@ -255,6 +261,18 @@ mod tests {
         let found = detected("a.csv", b"1,2\n3,4\n");
         assert_eq!((found.settings.has_header, found.rows.len()), (false, 2));
         assert_eq!(found.columns, ["column 1", "column 2"]);
+    }
+
+    #[test]
+    fn the_preview_of_a_wide_table_is_small() {
+        let row = |n: usize, cell: &str| vec![cell; n].join(",") + "\n";
+        let wide = row(2_000, "name") + &row(2_000, &"x".repeat(100)).repeat(30);
+        let found = detected("a.csv", wide.as_bytes());
+        assert_eq!((found.columns.len(), found.rows.len()), (2_000, PREVIEW_ROWS));
+        assert!(found.preview().to_string().len() < 2 << 20);
+        let wider = detected("a.csv", row(300_000, "").repeat(3).as_bytes());
+        assert!(wider.columns.is_empty());
+        assert!(wider.rows[0]["problem"].as_str().unwrap().contains("2000"), "{:?}", wider.rows);
     }
 
     #[test]

@@ -15,6 +15,8 @@ const MAX_ROW_BYTES: usize = 4 << 20;
 /// As `MAX_ROW_BYTES`, after `MAX_UNCLOSED` quoted values without an end.
 const SHORT_ROW_BYTES: usize = 64 << 10;
 const MAX_UNCLOSED: u32 = 100;
+/// Most cells of a row of a table: empty ones take much more memory than text.
+pub(super) const MAX_CELLS: usize = 2_000;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Size of the buffers for reading.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -172,8 +174,9 @@ impl RowReader {
         }
         // The first row decides the number of columns and is read again.
         let Some(line) = self.lines.next_line()? else { return Ok(()) };
-        let cells = cells_of(&line.bytes, self.delimiter);
-        self.columns = (1..=cells.len()).map(|n| format!("column {n}")).collect();
+        if let RowContent::Cells(cells) = cells_of(&line.bytes, self.delimiter) {
+            self.columns = (1..=cells.len()).map(|n| format!("column {n}")).collect();
+        }
         self.lines.returned.push_front(line);
         Ok(())
     }
@@ -249,8 +252,7 @@ impl RowReader {
                 }
             }
         }
-        let cells = cells_of(&record, self.delimiter);
-        Ok((RowContent::Cells(cells), record.len()))
+        Ok((cells_of(&record, self.delimiter), record.len()))
     }
 
     fn json_line(&mut self) -> io::Result<Option<(RowContent, usize)>> {
@@ -333,7 +335,7 @@ fn object(text: &[u8]) -> RowContent {
 }
 
 /// The cells of a record.
-fn cells_of(record: &[u8], delimiter: u8) -> Vec<String> {
+fn cells_of(record: &[u8], delimiter: u8) -> RowContent {
     // The parser removes a byte order mark; the one of the file is removed already.
     let marked;
     let record: &[u8] = match record.starts_with(BYTE_ORDER_MARK) {
@@ -349,10 +351,14 @@ fn cells_of(record: &[u8], delimiter: u8) -> Vec<String> {
     let mut cells = csv::ByteRecord::new();
     // A slice gives no error of input.
     let is_read = reader.read_byte_record(&mut cells).unwrap_or_default();
-    match is_read {
+    if MAX_CELLS < cells.len() {
+        let n = cells.len();
+        return RowContent::Broken(format!("must have at most {MAX_CELLS} cells, got {n}"));
+    }
+    RowContent::Cells(match is_read {
         true => cells.iter().map(|cell| String::from_utf8_lossy(cell).into_owned()).collect(),
         false => vec![String::new()],
-    }
+    })
 }
 
 /// The end of an element.
