@@ -15,6 +15,11 @@ const MAX_ROW_BYTES: usize = 4 << 20;
 /// As `MAX_ROW_BYTES`, after `MAX_UNCLOSED` quoted values without an end.
 const SHORT_ROW_BYTES: usize = 64 << 10;
 const MAX_UNCLOSED: u32 = 100;
+/// As `SHORT_ROW_BYTES`, after `MANY_UNCLOSED` of them: their lines are read again.
+const SHORTEST_ROW_BYTES: usize = 1 << 10;
+const MANY_UNCLOSED: u32 = 10_000;
+/// Most lines of a row of a table.
+const MAX_LINES: usize = 100_000;
 /// Most cells of a row of a table: empty ones take much more memory than text.
 pub(super) const MAX_CELLS: usize = 2_000;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -225,17 +230,22 @@ impl RowReader {
 
     /// The record that starts with a line. Without the end of a quoted value it is only this line.
     fn record_from(&mut self, first: Line) -> io::Result<(RowContent, usize)> {
-        let max_bytes = match self.n_unclosed < MAX_UNCLOSED {
-            true => MAX_ROW_BYTES,
-            false => SHORT_ROW_BYTES,
+        let max_bytes = match self.n_unclosed {
+            ..MAX_UNCLOSED => MAX_ROW_BYTES,
+            MAX_UNCLOSED..MANY_UNCLOSED => SHORT_ROW_BYTES,
+            MANY_UNCLOSED.. => SHORTEST_ROW_BYTES,
         };
         let mut quotes = Quotes::Start.after(&first.bytes, self.delimiter);
         let mut record = first.bytes;
         let mut ends = vec![record.len()];
         while quotes == Quotes::Quoted {
             let next = self.lines.next_line()?;
+            let fits = |line: &Line| {
+                let n_bytes = record.len() + line.bytes.len();
+                !line.is_too_long && n_bytes <= max_bytes && ends.len() < MAX_LINES
+            };
             match next {
-                Some(line) if !line.is_too_long && record.len() + line.bytes.len() <= max_bytes => {
+                Some(line) if fits(&line) => {
                     quotes = quotes.after(&line.bytes, self.delimiter);
                     record.extend_from_slice(&line.bytes);
                     ends.push(record.len());
@@ -470,6 +480,14 @@ mod tests {
         let is_broken: Vec<bool> =
             lines.iter().map(|row| matches!(row, RowContent::Broken(_))).collect();
         assert_eq!(is_broken, [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_quoted_value_of_too_many_lines_costs_only_its_row() {
+        let text = format!("a,b\n\"{}\",1\n2,3\n", "\n".repeat(MAX_LINES + 1));
+        let rows_of_table = rows(FileFormat::Csv, true, &text);
+        assert!(matches!(rows_of_table[0], RowContent::Broken(_)));
+        assert_eq!(rows_of_table.last(), Some(&cells(&["2", "3"])));
     }
 
     #[test]
