@@ -143,6 +143,9 @@ const RUNNING: &str = "
      ORDER BY updated_at, project_id, id LIMIT 1000";
 const OPEN: &str = "
     SELECT id FROM dataset_imports WHERE state IN ('uploaded', 'checking', 'checked', 'importing')";
+const OPEN_BYTES: &str = "
+    SELECT CAST(COALESCE(SUM(n_bytes), 0) AS BIGINT) FROM dataset_imports
+     WHERE project_id = $1 AND state IN ('uploaded', 'checking', 'checked', 'importing')";
 const ABANDONED: &str = "
     SELECT project_id, id FROM dataset_imports WHERE state IN ('uploaded', 'checked') AND updated_at < $1
      ORDER BY updated_at, project_id, id LIMIT 1000";
@@ -375,6 +378,15 @@ impl Catalog {
         Ok(rows.into_iter().map(|(id,)| id).collect())
     }
 
+    /// Bytes of the files of the imports of a project that have not ended.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn open_dataset_import_bytes(&self, project: &ProjectId) -> Result<u64, Error> {
+        let rows: Vec<(i64,)> = self.pool.select(OPEN_BYTES, &[project.as_str().into()]).await?;
+        Ok(rows.first().map_or(0, |(n,)| n.unsigned_abs()))
+    }
+
     /// Imports that wait for their user since a time, at most a thousand. Crosses tenants: for the job.
     ///
     /// # Errors
@@ -537,6 +549,7 @@ mod tests {
             assert_eq!(stored, import());
             assert_eq!(catalog.running_dataset_imports().await.unwrap().len(), 1);
             assert!(catalog.open_dataset_imports().await.unwrap().contains("import"));
+            assert_eq!(catalog.open_dataset_import_bytes(&home).await.unwrap(), 100);
             let progress = advance(1, 3, ImportState::Importing);
             assert!(catalog.advance_dataset_import(&progress).await.unwrap());
             assert!(catalog.advance_dataset_import(&progress).await.unwrap(), "idempotent");
@@ -554,6 +567,7 @@ mod tests {
             assert!(catalog.abandoned_dataset_imports(at(9)).await.unwrap().is_empty());
             assert!(!catalog.cancel_dataset_import(&home, "import", at(3)).await.unwrap());
             assert!(catalog.open_dataset_imports().await.unwrap().is_empty());
+            assert_eq!(catalog.open_dataset_import_bytes(&home).await.unwrap(), 0);
             let ended = catalog.dataset_import(&home, "import").await.unwrap().unwrap();
             let is_started = catalog.start_dataset_import(&home, &ended, at(4)).await.unwrap();
             assert!(!is_started, "an import that has ended is not started again");

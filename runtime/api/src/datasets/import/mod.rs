@@ -29,7 +29,7 @@ use serde_json::Value;
 use super::find::find;
 use crate::state::{App, Routes};
 use detect::{Detected, FileHints, detect};
-use spool::Spool;
+use spool::{MAX_PROJECT_BYTES, Spool};
 use view::{ImportView, RejectView, SettingsInput};
 
 pub use job::DatasetImports;
@@ -181,6 +181,14 @@ async fn upload_file(
     let duplicates = params.text("duplicates").map(view::duplicates).transpose()?;
     let file_name = params.text("fileName").unwrap_or_default();
     let file_name: String = file_name.chars().take(MAX_NAME_CHARS).collect();
+    let n_open = app.store.catalog.open_dataset_import_bytes(project).await?;
+    if MAX_PROJECT_BYTES <= n_open {
+        let message = format!(
+            "the files of imports that have not ended have {} MiB: start or cancel them first",
+            n_open >> 20
+        );
+        return Err(Problem::new(Code::Conflict, message));
+    }
     let id = app.web.ids.uuid().to_string();
     let spool = Spool::of(&app.web);
     let (n_bytes, file) = spool.receive(&app.web, &id, request).await?;

@@ -16,6 +16,8 @@ const FOLDER: &str = "imports";
 const PARTIAL: &str = "partial";
 /// Largest file.
 pub(super) const MAX_FILE_BYTES: u64 = 512 << 20;
+/// Files of open imports of a project at which it uploads no other one.
+pub(super) const MAX_PROJECT_BYTES: u64 = 1 << 30;
 /// Files of all projects together.
 const MAX_FOLDER_BYTES: u64 = 4 << 30;
 /// Bytes of a file after which the space is checked again.
