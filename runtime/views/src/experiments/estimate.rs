@@ -134,7 +134,7 @@ mod tests {
             (Unit::Dollars, -0.5, "−$0.5000"),
             (Unit::Count, 1_200.4, "+1,200"),
         ] {
-            assert_eq!(unit.difference(value, value), text);
+            assert_eq!(unit.difference(value, 0.8), text);
         }
     }
 }
