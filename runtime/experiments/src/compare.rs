@@ -102,7 +102,25 @@ fn check(runs: &[RunResults], options: &CompareOptions) -> Result<usize, Compare
         }
     }
     check_numbers(options)?;
+    check_groups(options, &runs[base].run.id)?;
     Ok(base)
+}
+
+fn check_groups(options: &CompareOptions, base: &str) -> Result<(), CompareError> {
+    let wrong = |option, rule: String| Err(CompareError::Option { option, rule });
+    if let Some(clusters) = options.clusters.as_ref().filter(|groups| groups.values.is_empty()) {
+        let key = &clusters.key;
+        return wrong("clusterBy", format!("must be a metadata key of some item, got `{key}`"));
+    }
+    let mut ids = HashSet::from([base]);
+    for run in &options.noise_runs {
+        let id = run.run.id.as_str();
+        if !ids.insert(id) {
+            let rule = format!("must be different runs other than the baseline, got `{id}`");
+            return wrong("noiseRuns", rule);
+        }
+    }
+    Ok(())
 }
 
 fn check_numbers(options: &CompareOptions) -> Result<(), CompareError> {
@@ -120,6 +138,11 @@ fn check_numbers(options: &CompareOptions) -> Result<(), CompareError> {
         return wrong("reducer", format!("is invalid: {error}"));
     }
     Ok(())
+}
+
+/// Whether means of equal repetitions differ by the order of their sums only.
+fn is_rounding(left: f64, right: f64) -> bool {
+    (left - right).abs() <= 1e-12 * left.abs().max(right.abs())
 }
 
 /// The items of a segment, by number.
@@ -194,7 +217,7 @@ impl Context<'_> {
                 (matching.items[item], left, right)
             {
                 before.push(*left);
-                after.push(*right);
+                after.push(if is_rounding(*left, *right) { *left } else { *right });
                 items.push(item);
             }
         }
@@ -217,7 +240,10 @@ impl Context<'_> {
         };
         let range = match metric.is_unit {
             true => 1.0,
-            false => before.iter().chain(&after).fold(0.0_f64, |range, each| range.max(each.abs())),
+            false => {
+                let values = || before.iter().chain(&after).copied();
+                values().fold(0.0, f64::max) - values().fold(0.0, f64::min)
+            }
         };
         match tested {
             Ok(Some(tested)) => {
@@ -250,12 +276,18 @@ impl Context<'_> {
         let run = &self.runs()[number];
         let matching = &self.matchings[number];
         let results = run.results;
-        let present: Vec<usize> = run.present().collect();
+        // A link whose trace has not arrived is no result yet.
+        let has_result = |item: &usize| {
+            run.by_item[*item].iter().any(|result| result.has_arrived || result.is_error)
+        };
+        let (present, pending): (Vec<usize>, Vec<usize>) = run.present().partition(has_result);
         let has_failed = |item: &&usize| run.by_item[**item].iter().any(|result| result.is_error);
         let n_missing_items = results.expected_items.as_ref().map(|expected| {
             let present: HashSet<&str> = present.iter().map(|at| self.grid.items[*at]).collect();
             expected.iter().filter(|id| !present.contains(id.as_str())).count() as u64
         });
+        let n_pending = Some(pending.len() as u64).filter(|n| 0 < *n);
+        let n_missing_items = n_missing_items.or(n_pending);
         let changed = matching.items.iter().zip(&self.grid.items);
         let changed = changed.filter(|(state, _)| **state == ItemMatch::Changed);
         ComparedRun {

@@ -140,7 +140,9 @@ pub fn gate(
     let comparison = summarize(&compared, &compare_options(config, options))?;
     let at = compared.len() - 1;
     let mut checks = limits(config, &comparison.runs[at], total_cost);
-    checks.extend(comparison.metrics.iter().filter_map(|metric| missing_scores(config, metric)));
+    let run = &comparison.runs[at];
+    let metrics = comparison.metrics.iter();
+    checks.extend(metrics.filter_map(|metric| missing_scores(config, metric, run)));
     for requirement in &config.require {
         checks.extend(requirement_checks(config, requirement, &comparison, has_baseline));
     }
@@ -242,10 +244,14 @@ fn limits(config: &GateConfig, run: &ComparedRun, total_cost: Option<f64>) -> Ve
         ),
     ];
     if let Some(most) = limits.max_usd {
-        let cost = total_cost.unwrap_or_default();
-        let status = if cost <= most { CheckStatus::Passed } else { CheckStatus::OverBudget };
-        let message = format!("{} USD, at most {} allowed", number(cost), number(most));
-        checks.push(check("max_usd", status, Some(cost), most, message));
+        let status = match total_cost {
+            None => CheckStatus::Undecided,
+            Some(cost) if cost <= most => CheckStatus::Passed,
+            Some(_) => CheckStatus::OverBudget,
+        };
+        let cost = total_cost.map_or_else(|| "unknown cost".to_owned(), |usd| number(usd) + " USD");
+        let message = format!("{cost}, at most {} USD allowed", number(most));
+        checks.push(check("max_usd", status, total_cost, most, message));
     }
     checks
 }
@@ -294,18 +300,22 @@ fn requirement_checks(
 }
 
 /// Failed results have no latency; they are counted as failed.
-fn missing_scores(config: &GateConfig, metric: &MetricComparison) -> Option<GateCheck> {
+fn missing_scores(
+    config: &GateConfig,
+    metric: &MetricComparison,
+    run: &ComparedRun,
+) -> Option<GateCheck> {
     let summary = &metric.runs.last()?.summary;
-    if metric.kind == MetricKind::Latency {
-        return None;
-    }
+    let n_missing = match metric.kind {
+        MetricKind::Latency => summary.n_missing.saturating_sub(run.n_failed_items),
+        _ => summary.n_missing,
+    };
     let n = summary.n + summary.n_missing;
-    let share = summary.n_missing as f64 / n.max(1) as f64;
+    let share = n_missing as f64 / n.max(1) as f64;
     let most = config.limits.max_missing_scores;
     let status = if share <= most { CheckStatus::Passed } else { CheckStatus::Failed };
     let message = format!(
-        "{} of {n} items have no value ({} %), at most {} % allowed",
-        summary.n_missing,
+        "{n_missing} of {n} items have no value ({} %), at most {} % allowed",
         number(share * 100.0),
         number(most * 100.0)
     );

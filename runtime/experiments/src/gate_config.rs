@@ -210,6 +210,7 @@ impl GateConfig {
                 }
             }
         }
+        self.check_margins()?;
         let share = self.limits.max_missing_scores;
         if !(0.0..=1.0).contains(&share) {
             return wrong(format!(
@@ -224,6 +225,26 @@ impl GateConfig {
             return wrong(format!(
                 "`stats.alpha` must be greater than 0 and less than 1, got {alpha}"
             ));
+        }
+        Ok(())
+    }
+
+    /// A metric is compared with the baseline once, by one margin.
+    fn check_margins(&self) -> Result<(), GateConfigError> {
+        let mut margins: BTreeMap<&str, f64> = BTreeMap::new();
+        for (at, requirement) in self.require.iter().enumerate() {
+            for (name, margin) in requirement.conditions() {
+                if !name.ends_with("baseline") {
+                    continue;
+                }
+                let metric = requirement.metric.as_str();
+                let known = *margins.entry(metric).or_insert(margin);
+                if known != margin {
+                    return Err(GateConfigError(format!(
+                        "`require[{at}].{name}` must be the margin of the other requirement on `{metric}`, {known}; got {margin}"
+                    )));
+                }
+            }
         }
         Ok(())
     }

@@ -304,6 +304,45 @@ fn dependent_items_are_compared_by_cluster() {
     let found = difference(&comparison);
     assert_eq!(found.method, Some(Method::ClusterPermutation));
     assert_eq!((found.verdict, found.p), (Verdict::Inconclusive, Some(0.25)));
+    let clusters = Some(ItemGroups { key: "topic".to_owned(), ..ItemGroups::default() });
+    let error = compare(&runs, &CompareOptions { clusters, ..options() }).unwrap_err();
+    assert!(error.to_string().contains("`topic`"), "{error}");
+}
+
+#[test]
+fn means_of_equal_repetitions_in_another_order_are_ties() {
+    let repeated = |id: &str, values: [f64; 3]| {
+        let mut found = run(id);
+        for at in 0..20 {
+            for (repetition, value) in values.into_iter().enumerate() {
+                let mut item = result(id, &format!("i{at}"), repetition);
+                item.scores.push(score("accuracy", ScoreValue::Numeric(value)));
+                found.items.push(item);
+            }
+        }
+        found
+    };
+    let runs = [repeated("a", [0.1, 0.2, 0.3]), repeated("b", [0.3, 0.2, 0.1])];
+    let found = compare(&runs, &options()).unwrap();
+    let found = difference(&found);
+    assert_eq!((found.wins, found.ties, found.losses), (0, 20, 0));
+}
+
+#[test]
+fn an_item_may_move_by_the_whole_range_of_negative_and_positive_values() {
+    let values = || (0..200).map(|at| if at % 2 == 0 { -5.0 } else { 5.0 });
+    let runs = [numbers("a", values()), numbers("b", values())];
+    let with = |margin| CompareOptions { margin: Some(margin), ..options() };
+    assert_eq!(verdict(&runs, &with(0.1)), Verdict::Inconclusive);
+    assert_eq!(verdict(&runs, &with(0.2)), Verdict::Equivalent);
+}
+
+#[test]
+fn the_baseline_is_no_further_run_of_itself() {
+    let runs = [first_pass("a", 20, 20), first_pass("b", 20, 10)];
+    let noise_runs = vec![runs[0].clone()];
+    let error = compare(&runs, &CompareOptions { noise_runs, ..options() }).unwrap_err();
+    assert!(error.to_string().contains("noiseRuns"), "{error}");
 }
 
 #[test]

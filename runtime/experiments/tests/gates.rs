@@ -101,6 +101,28 @@ fn incomplete_runs_fail_by_default() {
     };
     let cheap = format!("{config}[limits]\nmax_usd = 5\n");
     assert_eq!(outcome(&costs, &cheap).exit_code(), 4);
+    assert_eq!(outcome(&|_| (), &cheap), GateOutcome::Undecided);
+    let pending = |run: &mut perpend_domain::experiment::RunResults| {
+        run.items[0].has_arrived = false;
+    };
+    assert_eq!(outcome(&pending, config), GateOutcome::Failed);
+}
+
+#[test]
+fn an_item_without_latency_fails_unless_it_is_a_failed_item() {
+    let config = "[[require]]\nmetric = \"latency_ms\"\np95_at_most = 100\n";
+    let config = format!("{config}[limits]\nmax_failed_items = 1\n");
+    let outcome = |is_error: bool| {
+        let mut run = passes("b", vec![true; 50]);
+        for item in &mut run.items[1..] {
+            item.latency_ms = Some(10.0);
+        }
+        run.items[0].is_error = is_error;
+        let config = GateConfig::from_toml(&config).unwrap();
+        gate(&config, GateRuns { run, baseline: None }, &options()).unwrap().outcome
+    };
+    assert_eq!(outcome(true), GateOutcome::Passed);
+    assert_eq!(outcome(false), GateOutcome::Failed);
 }
 
 #[test]
@@ -114,6 +136,8 @@ fn an_unknown_key_or_a_wrong_value_of_the_file_is_an_error_that_names_it() {
     assert!(error("require = []\n").contains("require"));
     let config = GateConfig::from_toml(&format!("{require}[limits]\nmax_usd = 5\n")).unwrap();
     assert_eq!(GateConfig::from_toml(&config.to_toml().unwrap()), Ok(config));
+    let margins = format!("{NOT_WORSE}{NOT_WORSE}better_than_baseline = 0.1\n");
+    assert!(error(&margins).contains("require[1].better_than_baseline"));
     let negative = "[[require]]\nmetric = \"a\"\nnot_worse_than_baseline = -0.1\n";
     assert!(error(negative).contains("not_worse_than_baseline"));
 }
@@ -156,6 +180,10 @@ fn reports_have_the_verdict_and_escape_names() {
     assert!(junit.contains("name=\"new | &lt;b&gt;&amp;&quot;\""));
     assert_eq!(junit.matches("<testcase").count(), report.checks.len());
     assert_eq!(junit.matches("<failure").count(), 1);
+    let mut named = report.clone();
+    named.run.name = "new\u{1b}[2J\nrun".to_owned();
+    named.warnings = vec!["\u{1b}]0;title\u{7}".to_owned()];
+    assert!(!gate_text(&named).contains(['\u{1b}', '\u{7}']));
     let text = gate_text(&report);
     assert!(text.contains("failed") && text.contains("not_worse_than_baseline"));
     let json = serde_json::to_value(&report).unwrap();

@@ -83,6 +83,12 @@ async fn a_gate_over_files_needs_no_server_and_its_exit_status_is_the_outcome() 
     let found = perpend(folder, &with(&["--config", "wrong.toml"])).await;
     assert_eq!(found.code, 3);
     assert!(found.err.contains("mean_atleast"), "{}", found.err);
+    let grouped = fs::read_to_string(folder.join("gate.toml")).unwrap();
+    fs::write(folder.join("grouped.toml"), format!("{grouped}\n[stats]\ncluster_by = \"topic\"\n"))
+        .unwrap();
+    let found = perpend(folder, &with(&["--config", "grouped.toml"])).await;
+    assert_eq!(found.code, 3);
+    assert!(found.err.contains("cluster_by"), "{}", found.err);
     let found = perpend(folder, &with(&["--config", "nothing.toml"])).await;
     assert_eq!(found.code, 3);
     assert!(found.err.contains("nothing.toml"), "{}", found.err);

@@ -24,6 +24,8 @@ use crate::state::App;
 /// Items per page, by default and at most.
 const PAGE: u32 = 50;
 const MAX_PAGE: u32 = 10_000;
+/// Further runs of the baseline in a request.
+const MAX_NOISE_RUNS: usize = 6;
 
 pub(super) const COMPARE: &[Param] = &[
     param(
@@ -188,11 +190,17 @@ fn query(params: &Params) -> Result<ComparisonQuery, Problem> {
         let definition = options.scores.entry(name).or_default();
         definition.direction = Some((direction, DirectionSource::Request));
     }
+    let noise_runs = params.list("noiseRuns");
+    if MAX_NOISE_RUNS < noise_runs.len() {
+        let n = noise_runs.len();
+        let message = format!("must have at most {MAX_NOISE_RUNS} runs, got {n}");
+        return Err(Problem::query("noiseRuns", message));
+    }
     Ok(ComparisonQuery {
         options,
         segment_by: owned(params, "segmentBy"),
         cluster_by: owned(params, "clusterBy"),
-        noise_runs: params.list("noiseRuns"),
+        noise_runs,
     })
 }
 

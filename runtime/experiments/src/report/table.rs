@@ -56,6 +56,6 @@ impl Table {
 }
 
 /// Control characters and line ends become spaces.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

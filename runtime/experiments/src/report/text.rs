@@ -4,6 +4,7 @@ use crate::comparison::Comparison;
 use crate::gate::{CheckStatus, GateReport};
 use crate::number::number;
 
+use super::table::one_line;
 use super::{Table, change, optional, title};
 
 /// A comparison: the runs, the metrics with verdicts, segments, and warnings.
@@ -26,23 +27,30 @@ pub fn comparison_text(comparison: &Comparison) -> String {
     text.push_str(&metrics(comparison).text());
     for segment in &comparison.segments {
         let value = segment.value.as_deref().unwrap_or("(none)");
-        text.push_str(&format!("\n{} = {value} ({} items)\n", segment.key, segment.n_items));
+        text.push('\n');
+        push_line(&mut text, &format!("{} = {value} ({} items)", segment.key, segment.n_items));
         let part = Comparison { metrics: segment.metrics.clone(), ..comparison.clone() };
         text.push_str(&metrics(&part).text());
     }
     text.push('\n');
     if !comparison.noise_runs.is_empty() {
         let runs = comparison.noise_runs.join(", ");
-        text.push_str(&format!("noise is measured with further runs of the baseline: {runs}\n"));
+        let line = format!("noise is measured with further runs of the baseline: {runs}");
+        push_line(&mut text, &line);
     }
-    let reasons = reasons(comparison);
-    for reason in reasons {
-        text.push_str(&format!("{reason}\n"));
+    for reason in reasons(comparison) {
+        push_line(&mut text, &reason);
     }
     for warning in &comparison.warnings {
-        text.push_str(&format!("warning: {}\n", warning.message));
+        push_line(&mut text, &format!("warning: {}", warning.message));
     }
     text
+}
+
+/// Names come from clients and may have line ends and sequences that control a terminal.
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(&one_line(line));
+    text.push('\n');
 }
 
 fn metrics(comparison: &Comparison) -> Table {
@@ -110,9 +118,10 @@ fn reasons(comparison: &Comparison) -> Vec<String> {
 /// A gate: its outcome, the requirements, the metrics, warnings, and the worst items.
 #[must_use]
 pub fn gate_text(report: &GateReport) -> String {
-    let mut text = format!("{}: {}\n", report.run.name, outcome(report));
+    let mut text = String::new();
+    push_line(&mut text, &format!("{}: {}", report.run.name, outcome(report)));
     if let Some(baseline) = &report.baseline {
-        text.push_str(&format!("baseline: {}\n", baseline.name));
+        push_line(&mut text, &format!("baseline: {}", baseline.name));
     }
     let mut checks = Table::new(["", "metric", "requirement", "result"]);
     for check in &report.checks {
@@ -140,7 +149,7 @@ pub fn gate_text(report: &GateReport) -> String {
         text.push_str(&items.text());
     }
     for warning in &report.warnings {
-        text.push_str(&format!("warning: {warning}\n"));
+        push_line(&mut text, &format!("warning: {warning}"));
     }
     text
 }

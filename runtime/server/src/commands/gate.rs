@@ -111,6 +111,11 @@ fn of_files(
     result: &Path,
     baseline: Option<&str>,
 ) -> anyhow::Result<GateReport> {
+    let cluster_by = &config.stats.cluster_by;
+    anyhow::ensure!(
+        cluster_by == "item",
+        "`stats.cluster_by` must be `item` with --result, because files have no metadata of items; got `{cluster_by}`"
+    );
     let mut options = CompareOptions::default();
     let run = read(result, &mut options)?;
     let baseline = baseline.map(|path| read(Path::new(path), &mut options)).transpose()?;
