@@ -143,16 +143,17 @@ impl RunFile {
         Ok(file)
     }
 
-    /// The results of a run as a file.
+    /// The results of a run as a file. A link whose trace has not arrived is no result yet.
     #[must_use]
     pub fn of(results: &RunResults) -> Self {
+        let items = results.items.iter().filter(|item| item.has_arrived || item.is_error);
         Self {
             format: FORMAT.to_owned(),
             id: results.run.id.clone(),
             name: Some(results.run.name.clone()),
             dataset_id: results.run.dataset_id.clone(),
             expected_items: results.expected_items.clone(),
-            items: results.items.iter().map(RunFileItem::of).collect(),
+            items: items.map(RunFileItem::of).collect(),
             directions: BTreeMap::new(),
             categories: BTreeMap::new(),
         }

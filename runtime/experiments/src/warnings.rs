@@ -58,6 +58,14 @@ fn of_run(warnings: &mut Warnings, context: &Context<'_>, number: usize, run: &C
         );
         add(WarningKind::Repetitions, message);
     }
+    let usual = context.runs()[number].n_repetitions;
+    let results = context.runs()[number].by_item.iter().map(Vec::len);
+    let n_fewer = results.filter(|n| 0 < *n && *n < usual).count();
+    if 0 < n_fewer {
+        let message =
+            format!("{n_fewer} items of run `{name}` have fewer results than the usual {usual}");
+        add(WarningKind::Repetitions, message);
+    }
     if number == context.base {
         return;
     }
@@ -152,6 +160,12 @@ fn of_score(warnings: &mut Warnings, base: &GridRun<'_>, run: &GridRun<'_>, scor
             names.0,
             list(&after.rates),
             names.1
+        );
+        warnings.add(WarningKind::Sampling, id, metric, message);
+    } else if 1 < after.rates.len() {
+        let rates = list(&after.rates);
+        let message = format!(
+            "`{score}` was sampled at {rates} in both runs; means do not weight items by these rates"
         );
         warnings.add(WarningKind::Sampling, id, metric, message);
     }

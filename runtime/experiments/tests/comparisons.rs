@@ -338,6 +338,27 @@ fn an_item_may_move_by_the_whole_range_of_negative_and_positive_values() {
 }
 
 #[test]
+fn an_item_with_fewer_results_than_the_others_is_a_warning() {
+    let repeated = |id: &str, n_last: usize| {
+        let mut found = run(id);
+        for at in 0..3 {
+            let n_results = if at == 2 { n_last } else { 2 };
+            for repetition in 0..n_results {
+                let mut item = result(id, &format!("i{at}"), repetition);
+                item.scores.push(score("accuracy", ScoreValue::Numeric(0.5)));
+                found.items.push(item);
+            }
+        }
+        found
+    };
+    let warned = |n_last| {
+        let compared = compare(&[repeated("a", 2), repeated("b", n_last)], &options()).unwrap();
+        has_warning(&compared, WarningKind::Repetitions)
+    };
+    assert!(warned(1) && !warned(2));
+}
+
+#[test]
 fn the_baseline_is_no_further_run_of_itself() {
     let runs = [first_pass("a", 20, 20), first_pass("b", 20, 10)];
     let noise_runs = vec![runs[0].clone()];

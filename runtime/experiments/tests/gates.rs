@@ -153,6 +153,8 @@ fn a_file_of_results_has_the_results_of_the_run() {
     assert_eq!(read, file);
     let results = read.results().unwrap();
     assert_eq!(results.items, run.items);
+    run.items[0].has_arrived = false;
+    assert_eq!(RunFile::of(&run).items.len(), 1);
     let by_hand = r#"{"format": "perpend-run/1", "id": "r", "items": [
         {"itemId": "a", "scores": [{"name": "accuracy", "value": 0.5}]},
         {"itemId": "b", "scores": [{"name": "tone", "value": "good"}]}]}"#;
