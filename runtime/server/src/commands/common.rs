@@ -45,3 +45,18 @@ pub(super) fn print_line(line: &str) {
     let _ = writeln!(out, "{line}");
     let _ = out.flush();
 }
+
+/// Text of clients and applications for a terminal: control characters except line ends become spaces.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printable_text_does_not_control_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\u{9b}b\nc"), "a [2J b\nc");
+    }
+}

@@ -10,6 +10,7 @@ use perpend_experiments::report::{Table, comparison_text, encoded};
 use perpend_experiments::run_file::{RunFile, RunFileItem, RunFileValue};
 use serde_json::Value;
 
+use super::super::common::printable;
 use super::super::experiments_remote::{get, run_id};
 use super::super::plugin_remote::{Access, ServerRemote, TIMEOUT};
 
@@ -129,7 +130,7 @@ pub(super) fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let run = get(&remote, &format!("/api/v1/experiments/{}", encoded(&id)))?;
     match args.json {
         true => writeln!(out, "{run:#}")?,
-        false => write!(out, "{}", summary(&run))?,
+        false => write!(out, "{}", printable(&summary(&run)))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,7 @@ use perpend_domain::server_run::{BUDGET_REACHED, MAX_USD_REACHED, RunState};
 use perpend_plugin_cli::Remote as _;
 use serde_json::json;
 
+use super::super::common::printable;
 use super::super::experiments_remote::{project, succeeded};
 use super::super::plugin_remote::{Access, ServerRemote};
 use super::config;
@@ -69,7 +70,10 @@ fn run_experiment(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if args.dry_run || args.no_wait {
         match args.json {
             true => writeln!(out, "{answer:#}")?,
-            false => write!(out, "{}", estimate_text(&serde_json::from_value(answer)?))?,
+            false => {
+                let text = estimate_text(&serde_json::from_value(answer)?);
+                write!(out, "{}", printable(&text))?;
+            }
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -83,7 +87,8 @@ fn run_experiment(args: &RunArgs) -> anyhow::Result<ExitCode> {
         false => {
             let project = project(&remote);
             for status in &statuses {
-                write!(out, "{}", status_text(status, remote.address(), project.as_deref()))?;
+                let text = status_text(status, remote.address(), project.as_deref());
+                write!(out, "{}", printable(&text))?;
             }
         }
     }
