@@ -52,8 +52,13 @@ pub(crate) async fn seeds(app: &TestApp) -> anyhow::Result<Known> {
         }
     }
     let trace = trace_id(1);
-    let run = json!({ "runName": "first", "datasetItemId": known["id"], "traceId": trace });
-    make(app, Method::POST, "dataset-run-items", &run).await?;
+    let mut runs = Vec::new();
+    for name in ["first", "second"] {
+        let run = json!({ "runName": name, "datasetItemId": known["id"], "traceId": trace });
+        let link = make(app, Method::POST, "dataset-run-items", &run).await?;
+        runs.push(string(&link["datasetRunId"]));
+    }
+    known.insert("runs", runs.join(","));
     let dataset = app.client.get("/api/public/v2/datasets/cases").await?.json();
     known.insert("datasetId", string(&dataset["id"]));
     known.insert("datasetItemId", known["id"].clone());
