@@ -11,6 +11,14 @@ use crate::any_json::AnyJson;
 #[serde(transparent)]
 pub struct Conditions(pub Vec<Value>);
 
+impl Conditions {
+    /// Whether there are no conditions.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// A condition of a filter.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = FilterCondition)]

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::filter::Conditions;
+
 /// A version of a prompt: `version`, or the version with `label`; without both, the one with the label `production`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -52,9 +54,9 @@ pub struct NewExperiment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_ids: Option<Vec<String>>,
     /// Conditions on `id` and `metadata` of the items.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
     #[schema(value_type = Vec<Object>)]
-    pub item_filter: Vec<Value>,
+    pub item_filter: Conditions,
     /// The prompts. Variables are filled from the members of the input of an item.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<PromptSelection>,

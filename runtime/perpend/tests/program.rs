@@ -5,8 +5,8 @@ use std::process::Command;
 
 #[test]
 fn it_says_its_version() {
-    let said = Command::new(env!("CARGO_BIN_EXE_perpend")).arg("--version").output().unwrap();
-    assert!(said.status.success(), "{said:?}");
+    let output = Command::new(env!("CARGO_BIN_EXE_perpend")).arg("--version").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
     let expected = concat!("perpend ", env!("CARGO_PKG_VERSION"), "\n");
-    assert_eq!(String::from_utf8_lossy(&said.stdout), expected);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }

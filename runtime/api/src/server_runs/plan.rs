@@ -101,7 +101,7 @@ pub(super) async fn of(app: &App, caller: &Act, input: &NewExperiment) -> Result
         return Err(Problem::body("maxUsd", message));
     }
     check_structure(input)?;
-    let filter = Filter::parse(&input.item_filter, COLUMNS);
+    let filter = Filter::parse(&input.item_filter.0, COLUMNS);
     let filter = filter.map_err(|errors| filter_problem_at("itemFilter", errors))?;
     let dataset = crate::datasets::find::find(app, caller, &input.dataset).await?.dataset;
     let at = input.dataset_version.map_or_else(|| app.web.clock.now(), as_of);

@@ -159,7 +159,7 @@ async fn a_failure_is_kept_until_a_success_and_new_settings_take_the_export_away
         let behind = Some(at(60_002));
         store.catalog.release_blob_export(&lease(1, 5), behind).await.unwrap();
         let turn = claim(6, 60_002).await.unwrap();
-        assert_eq!(turn.project, project(2), "whoever waited is first");
+        assert_eq!(turn.project, project(2), "the waiting project is first");
     })
     .await;
 }

@@ -386,7 +386,7 @@ pub(crate) async fn create_item(
     }
 }
 
-/// The change that the button of a form asks for.
+/// The change of a button of a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ItemAct {
     Save,

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hashlink::LruCache;
+use perpend_domain::experiment::RunResults;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
+use perpend_experiments::comparison::Comparison;
 use perpend_experiments::options::ScoreDefinition;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::{EnvironmentFilter, Telemetry};
 use perpend_views::RunsQuery;
-
-use crate::experiments::comparison::ComparedRuns;
 
 /// Comparisons of all projects; each may take some megabytes.
 const MAX_ENTRIES: usize = 6;
@@ -44,6 +44,13 @@ impl ComparisonKey {
             reducer: query.reducer.clone(),
         }
     }
+}
+
+/// The compared runs and their comparison.
+#[derive(Debug)]
+pub(super) struct ComparedRuns {
+    pub(super) results: Vec<RunResults>,
+    pub(super) comparison: Comparison,
 }
 
 /// A comparison with what it was computed from.

@@ -23,7 +23,8 @@ use perpend_views::{
 };
 use serde_json::{Map, Value};
 
-use crate::experiments::comparison::{ComparedRuns, ComparisonParams, is_selected, metadata_keys};
+use crate::experiments::cache::ComparedRuns;
+use crate::experiments::comparison::{ComparisonParams, is_selected, metadata_keys};
 use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
 use crate::experiments::markdown::comparison_markdown;
 use crate::experiments::{gate, verdicts};

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use perpend_domain::dataset::DatasetItem;
 use perpend_domain::experiment::RunResults;
 use perpend_experiments::compare;
-use perpend_experiments::comparison::{Comparison, ItemComparison};
+use perpend_experiments::comparison::ItemComparison;
 use perpend_experiments::options::{CompareError, CompareOptions, parse_correction, parse_reducer};
 use perpend_http_kit::problem::Problem;
 use perpend_storage::ComparisonQuery;
 use perpend_views::{ItemSelection, OutputDiff, RunsQuery, Text};
 use serde_json::Value;
 
-use crate::experiments::cache::{CachedComparison, ComparisonKey};
+use crate::experiments::cache::{CachedComparison, ComparedRuns, ComparisonKey};
 use crate::request::reply::on_blocking_thread;
 use crate::request::viewer::Viewer;
 use crate::state::App;
@@ -85,13 +85,6 @@ impl ComparisonParams {
         }
         params
     }
-}
-
-/// The compared runs and their comparison.
-#[derive(Debug)]
-pub(super) struct ComparedRuns {
-    pub(super) results: Vec<RunResults>,
-    pub(super) comparison: Comparison,
 }
 
 impl ComparedRuns {

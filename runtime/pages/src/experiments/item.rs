@@ -15,10 +15,11 @@ use perpend_views::{
 };
 use serde::Deserialize;
 
+use crate::experiments::cache::ComparedRuns;
 use crate::experiments::compare::{
     cell, compared_output, compared_run, contents, output_view, selection_page,
 };
-use crate::experiments::comparison::{ComparedRuns, ComparisonParams};
+use crate::experiments::comparison::ComparisonParams;
 use crate::experiments::contents::{DatasetItems, ResultPlace};
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;

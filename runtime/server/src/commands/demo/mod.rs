@@ -13,18 +13,16 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::join_all;
 use perpend_config::{Config, Sources};
 use perpend_domain::bundle::Bundle;
 use perpend_domain::time::Clock as _;
-use prost::Message as _;
 use tokio_util::sync::CancellationToken;
 
 use self::rules::Creation;
-use self::wire::ExportTraceServiceRequest;
+use self::wire::{OTLP_PATH, send};
 use super::common::{environment, print_line};
 use super::{log, serve};
 use crate::client::Client;
@@ -36,7 +34,6 @@ const SCORE_TIMEOUT: Duration = Duration::from_secs(60);
 const CREATE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Evaluators that took longer to create are reported.
 const SLOW_CREATION: Duration = Duration::from_secs(1);
-const OTLP_PATH: &str = "/api/public/otel/v1/traces";
 
 /// A directory that is removed on drop.
 pub(super) struct Scratch(pub(super) Option<PathBuf>);
@@ -213,20 +210,6 @@ async fn run_sample(client: &Client, origin: &str, data: &Path) -> anyhow::Resul
         }
     });
     Ok(has_all)
-}
-
-/// Sends the requests sequentially.
-async fn send(
-    client: &Client,
-    requests: impl IntoIterator<Item = ExportTraceServiceRequest>,
-) -> anyhow::Result<()> {
-    for request in requests {
-        let headers = [("content-type", "application/x-protobuf")];
-        let answer =
-            client.send(Method::POST, OTLP_PATH, &headers, request.encode_to_vec()).await?;
-        anyhow::ensure!(answer.status.is_success(), "OTLP: {} {}", answer.status, answer.text());
-    }
-    Ok(())
 }
 
 /// Prints the login URL and the settings for exporters and clients.

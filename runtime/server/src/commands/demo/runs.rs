@@ -7,9 +7,9 @@ use perpend_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::more::model;
+use super::rules;
 use super::sample::{Timing, TraceBuilder, request};
-use super::wire::text;
-use super::{rules, send};
+use super::wire::{send, text};
 use crate::client::Client;
 
 const DATASET: &str = "support/tickets";
@@ -119,7 +119,7 @@ fn runs() -> [SampleRun; 4] {
         },
         SampleRun {
             name: "friendlier wording",
-            description: "The prompt asks for a greeting.",
+            description: "The prompt requires a greeting.",
             n_items: N_ITEMS,
             n_repetitions: 1,
             is_right: |item, _| !(is_hard(item) && item != 13 || item == 20),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use perpend_api_types::filter::Conditions;
 use perpend_api_types::server_run::{NewExperiment, NewRunEndpoint, PromptSelection};
 use perpend_domain::server_run::RunTool;
 use perpend_domain::slots::ModelChoice;
@@ -32,7 +33,7 @@ struct ExperimentFile {
     items: Option<Vec<String>>,
     /// Conditions on `id` and `metadata` of items.
     #[serde(default)]
-    item_filter: Vec<Value>,
+    item_filter: Conditions,
     #[serde(default)]
     prompts: Vec<PromptEntry>,
     #[serde(default)]
