@@ -110,6 +110,24 @@ pub(super) fn of_experiments() -> SampleEvaluator {
     }
 }
 
+fn no_refusal() -> SampleEvaluator {
+    SampleEvaluator {
+        evaluator: json!({
+            "name": "no refusal",
+            "plugin": "perpend/text",
+            "evaluator": "contains-none",
+            "config": { "terms": ["As an AI", "I cannot"] },
+            "variableMapping": [{ "variable": "output", "source": "trace.output" }],
+        }),
+        target: "trace",
+        // The traces of experiments have scores of their own.
+        filter: json!([{
+            "type": "stringOptions", "column": "environment", "operator": "none of",
+            "value": [EXPERIMENTS],
+        }]),
+    }
+}
+
 /// All evaluators.
 pub(super) fn all() -> Vec<SampleEvaluator> {
     vec![
@@ -147,21 +165,7 @@ pub(super) fn all() -> Vec<SampleEvaluator> {
                 "config": { "unit": "words", "min": 8, "max": 60 },
             }),
         ),
-        SampleEvaluator {
-            evaluator: json!({
-                "name": "no refusal",
-                "plugin": "perpend/text",
-                "evaluator": "contains-none",
-                "config": { "terms": ["As an AI", "I cannot"] },
-                "variableMapping": [{ "variable": "output", "source": "trace.output" }],
-            }),
-            target: "trace",
-            // The traces of experiments have scores of their own.
-            filter: json!([{
-                "type": "stringOptions", "column": "environment", "operator": "none of",
-                "value": [EXPERIMENTS],
-            }]),
-        },
+        no_refusal(),
         on_observations(
             "write answer",
             json!({
