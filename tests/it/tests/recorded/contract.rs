@@ -63,7 +63,11 @@ impl Contract {
         let (template, item) = meant.with_context(|| format!("no operation {}", success.path))?;
         let status = success.status.to_string();
         let name = format!("{} {template} {status}", success.method);
-        let schema = &item[&method]["responses"][&status]["content"]["application/json"]["schema"];
+        let content = &item[&method]["responses"][&status]["content"];
+        if content.get("application/octet-stream").is_some() {
+            return Ok(Vec::new());
+        }
+        let schema = &content["application/json"]["schema"];
         if schema.is_null() {
             return Ok(vec![format!("{name}: not in the document")]);
         }
