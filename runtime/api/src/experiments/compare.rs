@@ -23,7 +23,7 @@ use crate::state::App;
 
 /// Items per page, by default and at most.
 const PAGE: u32 = 50;
-const MAX_PAGE: u32 = 10_000;
+const MAX_PAGE: u32 = 1_000;
 /// Further runs of the baseline in a request.
 const MAX_NOISE_RUNS: usize = 6;
 
@@ -69,7 +69,7 @@ pub(super) const COMPARE: &[Param] = &[
         "string",
         "Only items that are `regressed`, `improved`, `changed`, `errors`, `missing` or `disagree`; all when absent.",
     ),
-    param("limit", "integer", "Items in the response, 0 to 10000; 50 when absent."),
+    param("limit", "integer", "Items in the response, 1 to 1000; 50 when absent."),
     param("offset", "integer", "Number of skipped items."),
 ];
 
@@ -130,7 +130,7 @@ pub(super) async fn compare_runs(
     };
     let query = query(&params)?;
     let selection = params.choice("show", &Selection::ALL, Selection::name)?;
-    let limit = params.int("limit", 0, MAX_PAGE, PAGE)? as usize;
+    let limit = params.int("limit", 1, MAX_PAGE, PAGE)? as usize;
     let offset = params.int("offset", 0, u32::MAX, 0)? as usize;
     let n = ids.len();
     if !(2..=perpend_experiments::options::MAX_RUNS).contains(&n) {
