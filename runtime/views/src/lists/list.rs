@@ -336,7 +336,7 @@ mod tests {
             filter: Some(FilterView {
                 of: &OBSERVATION_LIST,
                 base: base.clone(),
-                q: HOSTILE.to_owned(),
+                q: typed(),
                 terms: Vec::new(),
                 other_parameters: Vec::new(),
                 sorts: Vec::new(),
