@@ -329,7 +329,7 @@ mod tests {
         let shell = shell();
         let (base, forms, time) = (shell.base().to_owned(), shell.forms.clone(), Focus::default());
         let context = CellContext { base: &base, focus: &time, forms: &forms };
-        let parameters = [("q".into(), HOSTILE.to_owned())];
+        let parameters = [("q".into(), typed())];
         ListView {
             texts: &list.texts,
             focus: Some(focus()),
