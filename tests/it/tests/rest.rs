@@ -386,7 +386,7 @@ async fn a_rule_is_checked_as_a_whole() {
         (json!({ "evaluatorAssignments": [{ "evaluatorId": "none" }] }), 404, "none"),
         (json!({ "sampling": null }), 400, "sampling"),
         (json!({ "sampling": 2 }), 400, "sampling"),
-        (json!({ "target": "run" }), 400, "`trace`, `session`"),
+        (json!({ "target": "prompt" }), 400, "`trace`, `session`"),
         (json!({ "schedule": "cron" }), 400, "continuous"),
         (json!({ "settleMs": -1 }), 400, "settleMs"),
         (json!({ "onMising": "skip" }), 400, "onMising"),

@@ -208,6 +208,7 @@ fn without_new(value: &Value) -> Value {
                 let is_list = ["budget", "lostToBudget"].contains(&name.as_str());
                 is_list && **value == Value::Array(vec![])
                     || name.as_str() == "scope" && *value == "full"
+                    || name.as_str() == "direction" && value.is_null()
             };
             let old = members.iter().filter(|member| !is_new(member));
             Value::Object(old.map(|(name, value)| (name.clone(), without_new(value))).collect())
