@@ -69,7 +69,7 @@ async fn walks_through_regressions(visitor: &Visitor) -> Result<()> {
 async fn shows_what_could_have_been_seen(visitor: &Visitor) -> Result<()> {
     let Visitor { browser, .. } = visitor;
     visitor.log_in().await?;
-    compare(visitor, "larger model, first tickets").await?;
+    compare(visitor, "new examples, first tickets").await?;
     let table = browser.text(".verdicts").await?;
     for part in
         ["inconclusive", "Smallest difference that would have been seen", "Needed to decide"]
