@@ -39,12 +39,16 @@ pub fn build(project: &Project, progress: &dyn Progress) -> Result<PathBuf, Buil
         Language::Go => go::build,
         Language::C => c::build,
     };
-    // Renamed over the previous component at the end: a failed build does not damage it.
+    // Renamed over the previous component at the end: a failed build does not damage it. It is in the same folder,
+    // because `target` may be a link to another file system, and the watcher ignores its name.
     let out = project.component();
-    let new = project.scratch()?.join("new.wasm");
+    let new = out.with_file_name(".new.wasm");
     let built = recipe(project, &new, progress);
     progress.done();
-    built?;
+    if let Err(error) = built {
+        let _ = std::fs::remove_file(&new);
+        return Err(error);
+    }
     std::fs::rename(&new, &out).map_err(|source| BuildError::file(&out, source))?;
     Ok(out)
 }
