@@ -211,8 +211,12 @@ async fn shows_fingerprints(visitor: &Visitor) -> Result<()> {
         (fact) => [fact.querySelector('dt').textContent, fact.querySelector('dd').textContent]))";
     let card = browser.eval(card).await?;
     let execution = card["Execution"].as_str().context("an execution")?;
-    let scores =
-        server.get("/api/public/v3/scores?source=EVAL&fields=details,subject&limit=100").await?;
+    let trace = browser.eval("location.pathname.split('/').at(-1)").await?;
+    let trace = trace.as_str().context("a trace")?;
+    let scores = format!(
+        "/api/public/v3/scores?traceId={trace}&source=EVAL&fields=details,subject&limit=100"
+    );
+    let scores = server.get(&scores).await?;
     let scores = scores["data"].as_array().context("scores")?;
     let of_it = scores.iter().find(|score| score.to_string().contains(execution));
     let of_it = of_it.with_context(|| format!("no score of {execution}"))?;
