@@ -90,43 +90,62 @@ impl Default for GateLimits {
 }
 
 /// How values are compared. A setting that is absent has its default.
+// Each field names its default instead of the struct, because the schema would repeat it next to the reference to an
+// enumeration, and models that are generated from that do not pass a type checker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct GateStats {
     /// The probability of a false verdict over all metrics of the gate. 0.05 by default.
+    #[serde(default = "default_alpha")]
+    #[cfg_attr(feature = "schema", schema(default = 0.05))]
     pub alpha: f64,
     /// The adjustment of p-values. `holm` by default.
+    #[serde(default)]
     pub correction: GateCorrection,
     /// `item`, or the metadata key of items that depend on one another. `item` by default.
+    #[serde(default = "default_cluster")]
+    #[cfg_attr(feature = "schema", schema(default = "item"))]
     pub cluster_by: String,
     /// The number that thresholds of means are compared with. `mean` by default.
+    #[serde(default)]
     pub confidence: Confidence,
     /// The effect of a comparison that is inconclusive. `pass` by default.
+    #[serde(default = "Effect::pass")]
     pub on_inconclusive: Effect,
     /// The effect of a missing baseline on requirements that need one. `fail` by default.
+    #[serde(default = "Effect::fail")]
     pub on_missing_baseline: Effect,
 }
 
 impl Default for GateStats {
     fn default() -> Self {
         Self {
-            alpha: ALPHA,
-            correction: GateCorrection::Holm,
-            cluster_by: "item".to_owned(),
-            confidence: Confidence::Mean,
-            on_inconclusive: Effect::Pass,
-            on_missing_baseline: Effect::Fail,
+            alpha: default_alpha(),
+            correction: GateCorrection::default(),
+            cluster_by: default_cluster(),
+            confidence: Confidence::default(),
+            on_inconclusive: Effect::pass(),
+            on_missing_baseline: Effect::fail(),
         }
     }
 }
 
+const fn default_alpha() -> f64 {
+    ALPHA
+}
+
+fn default_cluster() -> String {
+    "item".to_owned()
+}
+
 /// The adjustment of p-values for the number of tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum GateCorrection {
     /// Holm: the probability of any false verdict.
+    #[default]
     Holm,
     /// Benjamini and Hochberg: the share of false verdicts.
     Bh,
@@ -135,11 +154,12 @@ pub enum GateCorrection {
 }
 
 /// The number that a threshold of a mean is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Confidence {
     /// The mean.
+    #[default]
     Mean,
     /// The end of its interval that is harder to accept.
     LowerBound,
@@ -154,6 +174,16 @@ pub enum Effect {
     Pass,
     /// The gate is undecided.
     Fail,
+}
+
+impl Effect {
+    const fn pass() -> Self {
+        Self::Pass
+    }
+
+    const fn fail() -> Self {
+        Self::Fail
+    }
 }
 
 /// A wrong file of a gate.
