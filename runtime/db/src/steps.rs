@@ -69,6 +69,7 @@ pub const STEPS: &[Step] = &[
     step!("dataset imports", "0053_dataset_imports.sql"),
     step!("server runs", "0054_server_runs.sql"),
     step!("score directions and gates", "0055_score_directions_and_gates.sql"),
+    step!("dataset states", "0056_dataset_states.sql"),
 ];
 
 /// The version of a database with all steps.

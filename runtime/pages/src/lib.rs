@@ -232,6 +232,8 @@ fn dataset_routes(routes: &mut Routes<App>) {
     routes.page(BySession, edit, datasets::edit::edit_page);
     let change = PageRoute::post("/project/{project}/datasets/{dataset}/edit", DatasetWrite);
     routes.page(BySession, change, datasets::edit::change_dataset);
+    let archive = PageRoute::post("/project/{project}/datasets/{dataset}/archive", DatasetWrite);
+    routes.page(BySession, archive, datasets::edit::archive_dataset);
     let delete = PageRoute::post("/project/{project}/datasets/{dataset}/delete", DatasetWrite);
     routes.page(BySession, delete, datasets::edit::delete_dataset);
 }

@@ -343,6 +343,34 @@ async fn a_dataset_is_moved_and_deleted_only_with_its_name() {
 }
 
 #[tokio::test]
+async fn an_archived_dataset_is_left_out_of_lists_and_choices_and_still_works() {
+    let test = DatasetTest::new().await;
+    let path = test.dataset(json!({ "name": "f/old" })).await;
+    test.dataset(json!({ "name": "f/new" })).await;
+    let (edit, archive) = (format!("{path}/edit"), format!("{path}/archive"));
+    let sent = test.send(&edit, &archive, &[("act", "archive")]).await;
+    assert_eq!(location(&test, &sent), path);
+    assert_eq!(rows(&test.visitor.page("/datasets?folder=f").await), ["new"]);
+    assert_eq!(rows(&test.visitor.page("/datasets?folder=f&archived=1").await), ["old"]);
+    let choices = test.visitor.page("/experiments/new").await;
+    assert!(choices.contains("value=\"f/new\"") && !choices.contains("value=\"f/old\""));
+    let asked = test.visitor.page("/experiments/new?dataset=f%2Fold").await;
+    assert!(asked.contains("value=\"f/old\" selected"), "{asked}");
+    test.item(json!({ "datasetName": "f/old", "id": "one", "input": "kept" })).await;
+    assert_eq!(rows(&test.visitor.page(&path).await), ["one"]);
+    let stored = test.get("/api/v1/datasets/f%2Fold").await;
+    assert!(stored["archivedAt"].is_string(), "{stored}");
+    let listed = test.get("/api/v1/datasets?archived=false").await;
+    assert_eq!(listed["meta"]["totalItems"], 1);
+    let sent = test.send(&edit, &archive, &[("act", "activate")]).await;
+    assert_eq!(location(&test, &sent), path);
+    assert_eq!(rows(&test.visitor.page("/datasets?folder=f").await), ["new", "old"]);
+    let unknown = test.send(&edit, &archive, &[("act", "burn")]).await;
+    assert_eq!(unknown.status, 400);
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn an_observation_is_added_to_a_dataset_with_a_mapping_and_its_source() {
     let test = DatasetTest::new().await;
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();

@@ -1,4 +1,4 @@
-//! Rename, change and deletion of a dataset, and help with its schemas.
+//! Rename, change, archive and deletion of a dataset, and help with its schemas.
 
 use axum::extract::{Path, State};
 use perpend_api_types::any_json::AnyJson;
@@ -6,6 +6,7 @@ use perpend_api_types::list::Confirmation;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::dataset::{DatasetName, DatasetPatch};
 use perpend_domain::dataset_schema::SchemaInference;
+use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
@@ -19,7 +20,7 @@ use utoipa::ToSchema;
 use super::batch::present;
 use super::find::find;
 use super::schema::{self, ExcessWork};
-use super::view::{self, DatasetView};
+use super::state::DatasetStateView;
 use super::write::{impact, name_of, patch_dataset};
 use crate::state::{App, Routes};
 
@@ -36,7 +37,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let change = Operation::patch(
         "patchDataset",
         ONE,
-        "Rename or change a dataset; `null` clears a member",
+        "Rename, change or archive a dataset; `null` clears a member",
         DatasetWrite,
     );
     routes.add(change.body::<PatchInput>(), patch);
@@ -87,6 +88,12 @@ struct PatchInput {
     /// JSON Schema of the expected outputs of items, at most 1 MiB; `null` removes it.
     #[serde(default, deserialize_with = "present")]
     expected_output_schema: Option<Value>,
+    /// Lists and choices of the pages leave archived datasets out; everything else works with them.
+    is_archived: Option<bool>,
+    /// Id of the run over this dataset that its other runs are compared with; `null` removes it.
+    #[serde(default, deserialize_with = "present_text")]
+    #[schema(value_type = Option<String>)]
+    baseline_run_id: Option<Option<String>>,
 }
 
 /// Distinguishes `null` from absent.
@@ -153,23 +160,60 @@ fn name_conflict(name: &DatasetName) -> Problem {
     Problem::new(Code::NameConflict, message)
 }
 
+/// Applies the members of a patch that are no part of the versions of a dataset.
+async fn change_state(
+    app: &App,
+    project: &ProjectId,
+    id: &str,
+    input: &PatchInput,
+) -> Result<(), Problem> {
+    let catalog = &app.store.catalog;
+    if let Some(is_archived) = input.is_archived {
+        let at = is_archived.then(|| app.web.clock.now());
+        catalog.archive_dataset(project, id, at).await?;
+    }
+    if let Some(run_id) = &input.baseline_run_id {
+        catalog.set_dataset_baseline(project, id, run_id.as_deref()).await?;
+    }
+    Ok(())
+}
+
+/// Checks that a baseline is a run over the dataset.
+async fn check_baseline(
+    app: &App,
+    project: &ProjectId,
+    id: &str,
+    input: &PatchInput,
+) -> Result<(), Problem> {
+    let Some(Some(run_id)) = &input.baseline_run_id else { return Ok(()) };
+    let run = app.store.telemetry.experiment_run(project, run_id).await?;
+    match run.is_some_and(|run| run.dataset_id.as_deref() == Some(id)) {
+        true => Ok(()),
+        false => {
+            let message = format!("must be the id of a run over this dataset, got {run_id:?}");
+            Err(Problem::body("baselineRunId", message))
+        }
+    }
+}
+
 async fn patch(
     State(app): State<App>,
     caller: Act,
     Path(name): Path<String>,
     Body(input): Body<PatchInput>,
-) -> Result<Answer<DatasetView>, Problem> {
+) -> Result<Answer<DatasetStateView>, Problem> {
     let project = &caller.project;
     let stored = find(&app, &caller, &name).await?;
     let id = stored.dataset.id.as_str();
     let new_name = input.name.as_deref().map(name_of).transpose()?;
+    check_baseline(&app, project, id, &input).await?;
     let _turn = app.writers.enter(project, "dataset", &stored.dataset.name).await;
     let patch = DatasetPatch {
         clear_description: input.description == Some(None),
-        description: input.description.flatten(),
-        metadata: input.metadata,
-        input_schema: input.input_schema,
-        expected_output_schema: input.expected_output_schema,
+        description: input.description.clone().flatten(),
+        metadata: input.metadata.clone(),
+        input_schema: input.input_schema.clone(),
+        expected_output_schema: input.expected_output_schema.clone(),
     };
     let new_name = new_name.filter(|new_name| new_name.as_str() != stored.dataset.name);
     if let Some(new_name) = &new_name
@@ -177,16 +221,17 @@ async fn patch(
     {
         return Err(name_conflict(new_name));
     }
-    let mut dataset = patch_dataset(&app, project, id, &patch).await?;
+    patch_dataset(&app, project, id, &patch).await?;
     if let Some(new_name) = new_name {
         let now = app.web.clock.now();
         if !app.store.catalog.rename_dataset(project, id, &new_name, now).await? {
             return Err(name_conflict(&new_name));
         }
-        dataset.name = new_name.to_string();
-        dataset.updated_at = now;
     }
-    Ok(Answer(view::dataset(project, &dataset)))
+    change_state(&app, project, id, &input).await?;
+    let stored = app.store.catalog.dataset_by_id(project, id).await?;
+    let stored = stored.ok_or_else(|| Problem::not_found("dataset"))?;
+    Ok(Answer(DatasetStateView::of(project, &stored)))
 }
 
 async fn delete(

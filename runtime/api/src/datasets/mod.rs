@@ -11,6 +11,7 @@ pub(crate) mod import;
 mod items;
 mod manage;
 mod schema;
+mod state;
 mod view;
 mod write;
 pub(crate) mod writer;
@@ -87,6 +88,7 @@ pub(super) fn routes(routes: &mut Routes) {
     batch::routes(routes);
     copies::routes(routes);
     manage::routes(routes);
+    state::routes(routes);
     history::routes(routes);
     additions::routes(routes);
     import::routes(routes);

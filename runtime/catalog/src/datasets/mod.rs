@@ -15,6 +15,7 @@ mod pinned;
 mod removal;
 mod row;
 mod search;
+mod state;
 mod summaries;
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,10 @@ pub struct StoredDataset {
     pub dataset: Dataset,
     /// Its revisions.
     pub revisions: Revisions,
+    /// The time since which it is archived; absent while it is active.
+    pub archived_at: Option<Timestamp>,
+    /// The run that the others are compared with; it may be deleted.
+    pub baseline_run_id: Option<String>,
 }
 
 /// A version of a dataset.
@@ -85,7 +90,7 @@ impl DatasetVersion {
 }
 
 const COLUMNS: &str = "id, name, description, metadata, input_schema, expected_output_schema,
-    schema_revision, items_revision, created_at, updated_at";
+    schema_revision, items_revision, created_at, updated_at, archived_at, baseline_run_id";
 const INSERT: &str = "
     INSERT INTO datasets (project_id, id, name, description, metadata, input_schema,
                           expected_output_schema, schema_revision, items_revision, created_at, updated_at)

@@ -31,6 +31,8 @@ perpend_db::record! {
         items_revision: i64,
         created_at: i64,
         updated_at: i64,
+        archived_at: Option<i64>,
+        baseline_run_id: Option<String>,
     }
 }
 
@@ -50,6 +52,8 @@ impl TryFrom<DatasetRow> for StoredDataset {
                 updated_at: Timestamp::from_micros(row.updated_at),
             },
             revisions: Revisions { schema: row.schema_revision, items: row.items_revision },
+            archived_at: row.archived_at.map(Timestamp::from_micros),
+            baseline_run_id: row.baseline_run_id,
         })
     }
 }

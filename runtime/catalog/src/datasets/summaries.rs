@@ -26,6 +26,8 @@ pub struct DatasetSummary {
     pub has_expected_output_schema: bool,
     /// Time of the last change of the dataset, without changes of items.
     pub updated_at: Timestamp,
+    /// Whether it is archived.
+    pub is_archived: bool,
 }
 
 /// Number of items of a dataset, and the time of the last change of one.
@@ -45,6 +47,7 @@ perpend_db::record! {
         has_input_schema: i64,
         has_expected_output_schema: i64,
         updated_at: i64,
+        is_archived: i64,
     }
 }
 
@@ -57,6 +60,7 @@ impl From<SummaryRow> for DatasetSummary {
             has_input_schema: row.has_input_schema != 0,
             has_expected_output_schema: row.has_expected_output_schema != 0,
             updated_at: Timestamp::from_micros(row.updated_at),
+            is_archived: row.is_archived != 0,
         }
     }
 }
@@ -76,7 +80,8 @@ impl Catalog {
                     CAST(CASE WHEN input_schema IS NULL THEN 0 ELSE 1 END AS BIGINT) AS has_input_schema,
                     CAST(CASE WHEN expected_output_schema IS NULL THEN 0 ELSE 1 END AS BIGINT)
                         AS has_expected_output_schema,
-                    updated_at
+                    updated_at,
+                    CAST(CASE WHEN archived_at IS NULL THEN 0 ELSE 1 END AS BIGINT) AS is_archived
                FROM datasets WHERE project_id = $1 ORDER BY name LIMIT {limit}"
         );
         let rows: Vec<SummaryRow> = self.pool.select(&sql, &[project.as_str().into()]).await?;

@@ -473,3 +473,38 @@ async fn items_are_searched_by_status_text_and_metadata_and_counted_by_dataset()
     })
     .await;
 }
+
+#[tokio::test]
+async fn an_archived_dataset_keeps_its_time_and_a_dataset_its_baseline() {
+    on_each_database(|store| async move {
+        let (p, catalog) = (home(), &store.catalog);
+        for name in ["a", "b"] {
+            catalog.create_dataset(&p, &fresh(name, at(0))).await.unwrap();
+        }
+        let id = "id of a";
+        for seconds in [1, 2] {
+            catalog.archive_dataset(&p, id, Some(at(seconds))).await.unwrap();
+        }
+        catalog.set_dataset_baseline(&p, id, Some("run")).await.unwrap();
+        let stored = dataset(&store, "a").await;
+        assert_eq!(stored.archived_at, Some(at(1)));
+        assert_eq!(stored.baseline_run_id.as_deref(), Some("run"));
+        assert_eq!(stored.dataset.updated_at, at(0), "a state is not part of a version");
+        let names = async |is_archived: Option<bool>| {
+            let paging = Paging { page: 1, limit: 10 };
+            let found = catalog.datasets_by_state(&p, is_archived, paging).await.unwrap();
+            assert_eq!(found.n_total, found.items.len() as u64);
+            found.items.into_iter().map(|one| one.dataset.name).collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(names(Some(true)).await, "a");
+        assert_eq!(names(Some(false)).await, "b");
+        assert_eq!(names(None).await, "b,a");
+        let summaries = catalog.dataset_summaries(&p, 10).await.unwrap();
+        assert!(summaries[0].is_archived && !summaries[1].is_archived);
+        catalog.archive_dataset(&p, id, None).await.unwrap();
+        catalog.set_dataset_baseline(&p, id, None).await.unwrap();
+        let stored = dataset(&store, "a").await;
+        assert_eq!((stored.archived_at, stored.baseline_run_id), (None, None));
+    })
+    .await;
+}

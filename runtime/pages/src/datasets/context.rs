@@ -155,6 +155,7 @@ impl DatasetContext {
             href: self.href(),
             tab,
             may_write: self.viewer.may(Permission::DatasetWrite),
+            is_archived: self.stored.archived_at.is_some(),
             faults,
             rejected_form,
         }

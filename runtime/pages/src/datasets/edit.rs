@@ -1,4 +1,4 @@
-//! `GET P/datasets/{dataset}/edit`: name, description and deletion of a dataset.
+//! `GET P/datasets/{dataset}/edit`: name, description, archive and deletion of a dataset.
 
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
@@ -6,7 +6,7 @@ use axum::response::Response;
 use perpend_catalog::datasets::ItemSearch;
 use perpend_domain::list::Paging;
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_views::{DatasetEditPage, RejectedForm, Text, plural};
+use perpend_views::{DatasetEditPage, RejectedForm, Text, Undo, plural};
 use serde_json::{Value, json};
 
 use super::context::{DatasetContext, DatasetPath};
@@ -111,6 +111,32 @@ pub(crate) async fn change_dataset(
         }
         outcome => outcome,
     }
+}
+
+/// `POST P/datasets/{dataset}/archive`: `act` is `archive` or `activate`.
+pub(crate) async fn archive_dataset(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<DatasetPath>,
+    form: SubmittedForm,
+) -> Result<Response, Problem> {
+    let context = DatasetContext::of_path(&app, viewer, &path).await?;
+    let (is_archived, word, back) = match form.fields.text("act") {
+        Some("archive") => (true, "archived", "activate"),
+        Some("activate") => (false, "active again", "archive"),
+        _ => return Err(Problem::body("act", "must be one of `archive`, `activate`")),
+    };
+    let act = async {
+        let path = context.operation("");
+        let body = json!({ "isArchived": is_archived });
+        call(&app, &context.viewer, (Method::PATCH, &path), &body).await?;
+        let outcome = SubmissionOutcome::new(format!("Dataset {} is {word}.", context.name()));
+        Ok::<_, Problem>(outcome.at(context.href()).with_undo(Undo {
+            action: format!("{}/archive", context.href()),
+            fields: vec![("act", back.to_owned())],
+        }))
+    };
+    Box::pin(form.run_once(&app, act)).await
 }
 
 /// `POST P/datasets/{dataset}/delete`: the field `confirm` is the name of the dataset.

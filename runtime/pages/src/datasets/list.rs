@@ -33,6 +33,15 @@ const MAX_RUNS: u32 = 100;
 pub(crate) struct ListParams {
     /// Path of a folder without a slash at its end.
     folder: Option<String>,
+    /// Present to list archived datasets instead of active ones.
+    archived: Option<String>,
+}
+
+/// A folder of which active or archived datasets are listed.
+struct ShownFolder {
+    /// Path without a slash at its end; empty for the root.
+    path: String,
+    is_archived: bool,
 }
 
 /// `GET P/datasets`
@@ -42,8 +51,11 @@ pub(crate) async fn list_page(
     headers: HeaderMap,
     Query(params): Query<ListParams>,
 ) -> Result<Response, Problem> {
-    let folder = params.folder.unwrap_or_default();
-    let view = view(&app, &viewer, &headers, (&folder, RejectedForm::default())).await?;
+    let shown = ShownFolder {
+        path: params.folder.unwrap_or_default(),
+        is_archived: params.archived.is_some(),
+    };
+    let view = view(&app, &viewer, &headers, (&shown, RejectedForm::default())).await?;
     page(StatusCode::OK, &view)
 }
 
@@ -80,8 +92,8 @@ pub(crate) async fn create_dataset(
                 ],
                 problems: field_problems(&problem, &fields, "name"),
             };
-            let folder = folder_of(name).to_owned();
-            let view = view(&app, viewer, &headers, (&folder, rejected)).await?;
+            let shown = ShownFolder { path: folder_of(name).to_owned(), is_archived: false };
+            let view = view(&app, viewer, &headers, (&shown, rejected)).await?;
             page(StatusCode::UNPROCESSABLE_ENTITY, &view)
         }
         outcome => outcome,
@@ -116,15 +128,21 @@ async fn view(
     app: &App,
     viewer: &Viewer,
     headers: &HeaderMap,
-    (folder, rejected_form): (&str, RejectedForm),
+    (shown, rejected_form): (&ShownFolder, RejectedForm),
 ) -> Result<DatasetsPage, Problem> {
     let (store, project, base) = (&app.store, &viewer.project, viewer.base());
     let all = store.catalog.dataset_summaries(project, DatasetsPage::LIMIT + 1).await?;
+    let (has_any, n_all) = (!all.is_empty(), all.len());
+    let folder = shown.path.as_str();
     let prefix = match folder {
         "" => String::new(),
         folder => format!("{folder}/"),
     };
-    let (folders, datasets) = split_by_folder(&all, &prefix);
+    let n_archived =
+        all.iter().filter(|one| one.is_archived && one.name.starts_with(&prefix)).count() as u64;
+    let listed: Vec<DatasetSummary> =
+        all.into_iter().filter(|one| one.is_archived == shown.is_archived).collect();
+    let (folders, datasets) = split_by_folder(&listed, &prefix);
     let ids: Vec<&str> = datasets.iter().map(|(_, dataset)| dataset.id.as_str()).collect();
     let items = store.catalog.dataset_item_counts(project, &ids).await?;
     let runs = store.telemetry.dataset_run_names(project, &ids, MAX_RUNS).await?;
@@ -134,12 +152,20 @@ async fn view(
     });
     let folder_lines = folders.iter().map(|(name, n)| FolderLine {
         name: Text::from(*name),
-        href: folder_href(&base, &format!("{prefix}{name}")),
+        href: state_href(&base, &format!("{prefix}{name}"), shown.is_archived),
         n_datasets: plural(*n, "dataset"),
     });
-    let setup = match all.is_empty() {
-        true => Some(setup::setup_guide(app, project, headers).await?),
-        false => None,
+    let setup = match has_any {
+        false => Some(setup::setup_guide(app, project, headers).await?),
+        true => None,
+    };
+    let other_state = match (shown.is_archived, n_archived) {
+        (true, _) => Some(("Show active datasets".to_owned(), folder_href(&base, folder))),
+        (false, 0) => None,
+        (false, n) => {
+            let label = plural(n, "archived dataset");
+            Some((label, state_href(&base, folder, true)))
+        }
     };
     let api = ApiRequest::new(&viewer.origin, "/api/public/v2/datasets");
     Ok(DatasetsPage {
@@ -147,13 +173,25 @@ async fn view(
         crumbs: folder_crumbs(&base, folder),
         folders: folder_lines.collect(),
         datasets: lines.collect(),
-        has_any: !all.is_empty(),
-        has_more: DatasetsPage::LIMIT < u32::try_from(all.len()).unwrap_or(u32::MAX),
+        has_any,
+        shows_archived: shown.is_archived,
+        other_state,
+        has_more: DatasetsPage::LIMIT < u32::try_from(n_all).unwrap_or(u32::MAX),
         may_write: viewer.may(Permission::DatasetWrite),
         prefix,
         rejected_form,
         setup,
     })
+}
+
+/// URL of the active or of the archived datasets in a folder.
+fn state_href(base: &str, folder: &str, is_archived: bool) -> String {
+    let href = folder_href(base, folder);
+    match (is_archived, folder) {
+        (false, _) => href,
+        (true, "") => format!("{href}?archived=1"),
+        (true, _) => format!("{href}&archived=1"),
+    }
 }
 
 fn line(
@@ -183,13 +221,14 @@ fn line(
     }
 }
 
-/// The names and ids of all datasets, for fields that select one.
+/// The names and ids of the active datasets, for fields that select one.
 pub(super) async fn dataset_names(
     app: &App,
     viewer: &Viewer,
 ) -> Result<Vec<(String, String)>, Problem> {
     let all = app.store.catalog.dataset_summaries(&viewer.project, DatasetsPage::LIMIT).await?;
-    Ok(all.into_iter().map(|dataset| (dataset.name, dataset.id)).collect())
+    let active = all.into_iter().filter(|dataset| !dataset.is_archived);
+    Ok(active.map(|dataset| (dataset.name, dataset.id)).collect())
 }
 
 #[cfg(test)]
@@ -206,6 +245,7 @@ mod tests {
             has_input_schema: false,
             has_expected_output_schema: false,
             updated_at: Timestamp::from_millis(0),
+            is_archived: false,
         }
     }
 

@@ -262,9 +262,9 @@ async fn view(
 ) -> Result<NewExperimentPage, Problem> {
     let (catalog, project) = (&app.store.catalog, &viewer.project);
     let datasets = catalog.dataset_summaries(project, DatasetsPage::LIMIT).await?;
-    let datasets = datasets.into_iter().map(|one| {
+    let datasets = datasets.into_iter().filter_map(|one| {
         let is_selected = one.name == dataset;
-        (one.name, is_selected)
+        (is_selected || !one.is_archived).then_some((one.name, is_selected))
     });
     let paging = Paging { page: 1, limit: MAX_NAMES };
     let prompts = catalog.prompts(project, &PromptQuery::default(), paging).await?;

@@ -34,6 +34,8 @@ pub struct DatasetHead {
     pub tab: &'static str,
     /// Whether the viewer may change the dataset.
     pub may_write: bool,
+    /// Whether it is archived.
+    pub is_archived: bool,
     /// Invalid query parameters.
     pub faults: Vec<Text>,
     /// The rejected form.

@@ -20,6 +20,10 @@ pub struct DatasetsPage {
     pub datasets: Vec<DatasetLine>,
     /// Whether the project has datasets in any folder.
     pub has_any: bool,
+    /// Whether archived datasets are listed instead of active ones.
+    pub shows_archived: bool,
+    /// Label and URL of the other one of these lists; absent if this folder has no archived dataset.
+    pub other_state: Option<(String, String)>,
     /// Whether the project has more datasets than the page considers.
     pub has_more: bool,
     /// Whether the viewer may create datasets.

@@ -23,6 +23,7 @@ fn dataset_head(tab: &'static str) -> DatasetHead {
         href: "/p/datasets/d".to_owned(),
         tab,
         may_write: true,
+        is_archived: true,
         faults: vec![text(HOSTILE)],
         rejected_form: rejected_form(),
     }
@@ -53,6 +54,8 @@ fn a_list_of_datasets_is_inert() {
             changed_at: Timestamp::from_millis(0),
         }],
         has_any: true,
+        shows_archived: false,
+        other_state: Some(("2 archived datasets".to_owned(), "/p/datasets?archived=1".to_owned())),
         has_more: true,
         may_write: true,
         prefix: typed(),
