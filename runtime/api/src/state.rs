@@ -14,7 +14,6 @@ use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 
 use crate::datasets::writer::ItemWriter;
-use crate::experiments::ComparisonCache;
 use crate::media::Signer;
 use crate::turns::{INSPECTIONS, PREFLIGHTS, TRIALS, TurnQueue};
 use crate::writers::Writers;
@@ -34,7 +33,6 @@ pub struct AppParts {
     pub(crate) inspections: TurnQueue,
     pub(crate) trials: TurnQueue,
     pub(crate) writers: Writers,
-    pub(crate) comparisons: ComparisonCache,
     pub(crate) preflights: TurnQueue,
 }
 
@@ -75,7 +73,6 @@ impl App {
             inspections: TurnQueue::new(INSPECTIONS),
             trials: TurnQueue::new(TRIALS),
             writers: Writers::default(),
-            comparisons: ComparisonCache::default(),
             preflights: TurnQueue::new(PREFLIGHTS),
         }))
     }

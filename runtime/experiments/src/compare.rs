@@ -276,7 +276,7 @@ impl Context<'_> {
         let run = &self.runs()[number];
         let matching = &self.matchings[number];
         let results = run.results;
-        // A link whose trace has not arrived is no result yet.
+        // A link does not count as a result before its trace has arrived.
         let has_result = |item: &usize| {
             run.by_item[*item].iter().any(|result| result.has_arrived || result.is_error)
         };

@@ -32,6 +32,22 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// The comparison with a part of its items.
+    #[must_use]
+    pub fn with_items<'a>(&self, items: impl Iterator<Item = &'a ItemComparison>) -> Self {
+        Self {
+            base: self.base.clone(),
+            alpha: self.alpha,
+            runs: self.runs.clone(),
+            noise_runs: self.noise_runs.clone(),
+            warnings: self.warnings.clone(),
+            metrics: self.metrics.clone(),
+            segments: self.segments.clone(),
+            n_items: self.n_items,
+            items: items.cloned().collect(),
+        }
+    }
+
     /// The metric with this name.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&MetricComparison> {

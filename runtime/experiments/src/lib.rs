@@ -4,7 +4,7 @@
 //! Invariants:
 //! - **Pure and reproducible.** The same runs and options give the same bits. Random procedures are seeded with the ids
 //!   of the runs and the name of the metric.
-//! - **Fail closed.** There is no verdict without a direction, none from values of two types, and a difference that could
+//! - **Fail closed.** A score without a direction or with values of two types has no verdict, and a difference that could
 //!   not have been seen is `inconclusive`, never "no difference".
 //! - **Numbers keep their sign.** A direction changes verdicts, wins and losses only.
 
@@ -23,6 +23,7 @@ pub mod options;
 pub mod report;
 pub mod run_file;
 pub mod run_summary;
+mod selection;
 mod tested;
 mod verdict;
 mod warnings;
@@ -33,3 +34,4 @@ pub use gate::{GateReport, gate};
 pub use gate_config::GateConfig;
 pub use number::{number, signed};
 pub use options::{CompareError, CompareOptions};
+pub use selection::ItemSelection;

@@ -6,6 +6,7 @@ use perpend_domain::experiment::RunResults;
 use perpend_domain::score_config::ScoreDirection;
 use perpend_stats::multiple::Correction;
 use perpend_stats::reducers::Reducer;
+use serde_json::Value;
 
 use crate::comparison::DirectionSource;
 
@@ -70,6 +71,16 @@ pub struct ItemGroups {
     pub key: String,
     /// The value of each item by item id. Items without the key are absent.
     pub values: HashMap<String, String>,
+}
+
+/// The group of a value of a metadata key: a text, a number or a truth value as text.
+#[must_use]
+pub fn group_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    }
 }
 
 /// How the values of a score are read.

@@ -143,7 +143,7 @@ impl RunFile {
         Ok(file)
     }
 
-    /// The results of a run as a file. A link whose trace has not arrived is no result yet.
+    /// The results of a run as a file. A link does not count as a result before its trace has arrived.
     #[must_use]
     pub fn of(results: &RunResults) -> Self {
         let items = results.items.iter().filter(|item| item.has_arrived || item.is_error);

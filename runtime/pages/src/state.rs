@@ -14,7 +14,6 @@ use perpend_views::openapi::{ErrorCode, Reference};
 use perpend_views::{AttentionCounts, ObservationFingerprints};
 use serde_json::Value;
 
-use crate::experiments::cache::ComparisonCache;
 use crate::request::submissions::Submissions;
 use crate::request::ttl_cache::TtlCache;
 
@@ -36,7 +35,6 @@ struct AppParts {
     facets: TtlCache<Arc<Facets>>,
     attention_counts: TtlCache<AttentionCounts>,
     fingerprints: TraceCache<ObservationFingerprints>,
-    comparisons: ComparisonCache,
 }
 
 /// Components of an [`App`].
@@ -69,7 +67,6 @@ impl App {
             facets: TtlCache::new(FACETS_TTL_MS),
             attention_counts: TtlCache::new(ATTENTION_TTL_MS),
             fingerprints: TraceCache::with_max_bytes(FINGERPRINT_BYTES),
-            comparisons: ComparisonCache::default(),
         }))
     }
 
@@ -94,11 +91,6 @@ impl App {
     /// Cached content fingerprints of recently compared traces.
     pub(crate) fn fingerprints(&self) -> &TraceCache<ObservationFingerprints> {
         &self.0.fingerprints
-    }
-
-    /// Cached comparisons of experiment runs.
-    pub(crate) fn comparisons(&self) -> &ComparisonCache {
-        &self.0.comparisons
     }
 
     /// Cached numbers of paused rules and failed executions, by project.

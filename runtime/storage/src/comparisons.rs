@@ -9,7 +9,7 @@ use perpend_domain::plugin::ScoreDomain;
 use perpend_domain::score_config::{ScoreConfig, ScoreDirection};
 use perpend_experiments::CompareOptions;
 use perpend_experiments::comparison::DirectionSource;
-use perpend_experiments::options::{ItemGroups, ScoreDefinition};
+use perpend_experiments::options::{ItemGroups, ScoreDefinition, group_of};
 use serde_json::Value;
 
 use crate::Store;
@@ -21,7 +21,7 @@ const SEARCHED_RUNS: u32 = 50;
 const MAX_NOISE_RUNS: usize = 2;
 
 /// A comparison as it is requested.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComparisonQuery {
     /// Options. Stored definitions of scores complete those of the request; groups and further runs are replaced.
     pub options: CompareOptions,
@@ -147,7 +147,7 @@ impl Store {
         let ids: Vec<&str> = ids.into_iter().collect();
         for item in self.catalog.dataset_items_by_id(project, &ids).await? {
             let value = item.metadata.as_object().and_then(|members| members.get(key));
-            if let Some(value) = value.and_then(scalar).filter(|_| item.dataset_id == dataset) {
+            if let Some(value) = value.and_then(group_of).filter(|_| item.dataset_id == dataset) {
                 groups.values.insert(item.id, value);
             }
         }
@@ -259,15 +259,6 @@ fn add_config(definition: &mut ScoreDefinition, config: ScoreConfig) {
         let categories = config.categories.into_iter().flatten();
         definition.categories =
             categories.map(|category| (category.label, category.value)).collect();
-    }
-}
-
-/// A text, number or truth value as text.
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
 

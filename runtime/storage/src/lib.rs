@@ -12,6 +12,7 @@
 //! [`ProjectId`]: perpend_domain::ids::ProjectId
 
 pub mod backup;
+mod compared_runs;
 mod comparisons;
 mod experiments;
 mod sweep;
@@ -21,10 +22,14 @@ pub mod testing;
 mod tests;
 mod transactions;
 
+pub use compared_runs::{CompareRunsError, ComparedRuns};
 pub use comparisons::ComparisonQuery;
 pub use sweep::SweepReport;
 pub use transactions::{ItemsWrite, MatchOutcome};
 
+use std::sync::Arc;
+
+use compared_runs::ComparisonCache;
 use futures_util::future::BoxFuture;
 use perpend_catalog::Catalog;
 use perpend_db::{DatabaseUrl, Error, MigrationMode, Options, Pool, query_scalar};
@@ -41,6 +46,7 @@ pub struct Store {
     pub catalog: Catalog,
     /// Executions and their outcomes.
     pub ledger: Ledger,
+    comparisons: Arc<ComparisonCache>,
     pool: Pool,
 }
 
@@ -82,6 +88,7 @@ impl Store {
             telemetry: Telemetry::start(&pool),
             catalog: Catalog::new(&pool),
             ledger: Ledger::new(&pool),
+            comparisons: Arc::default(),
             pool,
         }
     }

@@ -67,7 +67,7 @@ pub use datasets::list::{DatasetLine, DatasetsPage, FolderLine};
 pub use executions::{
     AttemptLine, CallLine, ExecutionLine, ExecutionNames, ExecutionPage, LogEntry,
 };
-pub use experiments::address::{ComparedRun, ItemSelection, MAX_COMPARED, OutputDiff, RunsQuery};
+pub use experiments::address::{ComparedRun, OutputDiff, RunsQuery};
 pub use experiments::chart::{RunChart, RunPoint};
 pub use experiments::compare::{
     ComparedItem, DirectionForm, ItemCell, ItemScoreChip, OutputView, RunComparisonPage,

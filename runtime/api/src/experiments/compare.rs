@@ -1,24 +1,19 @@
 //! `GET /api/v1/experiments/compare` and `GET /api/v1/experiments/{experimentId}/results`.
 
-use std::sync::Arc;
-
 use axum::extract::{Path, State};
 use perpend_domain::experiment::RunResults;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score_config::ScoreDirection;
-use perpend_experiments::comparison::{Comparison, DirectionSource, ItemComparison};
+use perpend_experiments::comparison::{Comparison, DirectionSource};
 use perpend_experiments::options::{parse_correction, parse_reducer};
 use perpend_experiments::run_file::RunFile;
-use perpend_experiments::{CompareError, CompareOptions, compare};
+use perpend_experiments::{CompareError, CompareOptions, ItemSelection};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Param, Params, param};
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_http_kit::reading;
-use perpend_storage::ComparisonQuery;
-use perpend_telemetry::experiments::RunRevision;
+use perpend_storage::{CompareRunsError, ComparisonQuery};
 
-use super::cache::{CachedComparison, ComparisonKey};
 use crate::state::App;
 
 /// Items per page, by default and at most.
@@ -73,50 +68,6 @@ pub(super) const COMPARE: &[Param] = &[
     param("offset", "integer", "Number of skipped items."),
 ];
 
-/// Values of `show`.
-#[derive(Clone, Copy)]
-enum Selection {
-    Regressed,
-    Improved,
-    Changed,
-    Errors,
-    Missing,
-    Disagree,
-}
-
-impl Selection {
-    const ALL: [Self; 6] = [
-        Self::Regressed,
-        Self::Improved,
-        Self::Changed,
-        Self::Errors,
-        Self::Missing,
-        Self::Disagree,
-    ];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Regressed => "regressed",
-            Self::Improved => "improved",
-            Self::Changed => "changed",
-            Self::Errors => "errors",
-            Self::Missing => "missing",
-            Self::Disagree => "disagree",
-        }
-    }
-
-    const fn holds(self, item: &ItemComparison) -> bool {
-        match self {
-            Self::Regressed => item.is_regressed,
-            Self::Improved => item.is_improved,
-            Self::Changed => item.is_changed,
-            Self::Errors => item.has_error,
-            Self::Missing => item.is_missing,
-            Self::Disagree => item.disagrees,
-        }
-    }
-}
-
 pub(super) async fn compare_runs(
     State(app): State<App>,
     caller: Act,
@@ -129,47 +80,15 @@ pub(super) async fn compare_runs(
         several => several.to_vec(),
     };
     let query = query(&params)?;
-    let selection = params.choice("show", &Selection::ALL, Selection::name)?;
+    let selection = params.choice("show", &ItemSelection::NAMED, ItemSelection::name)?;
+    let selection = selection.unwrap_or_default();
     let limit = params.int("limit", 1, MAX_PAGE, PAGE)? as usize;
     let offset = params.int("offset", 0, u32::MAX, 0)? as usize;
-    let n = ids.len();
-    if !(2..=perpend_experiments::options::MAX_RUNS).contains(&n) {
-        return Err(compare_problem(&CompareError::NumberOfRuns { n }));
-    }
-    let found = comparison(&app, &caller.project, &ids, &query).await?;
-    let is_selected =
-        |item: &&ItemComparison| selection.is_none_or(|selection| selection.holds(item));
-    let selected = found.items.iter().filter(is_selected).skip(offset).take(limit);
-    let mut comparison = found.comparison.clone();
-    comparison.items = selected.cloned().collect();
-    Ok(Answer(comparison))
-}
-
-/// The comparison of these runs, from the cache if nothing has changed.
-async fn comparison(
-    app: &App,
-    project: &ProjectId,
-    ids: &[String],
-    query: &ComparisonQuery,
-) -> Result<Arc<CachedComparison>, Problem> {
     let now = app.web.clock.now();
-    let key = ComparisonKey { project: project.clone(), query: format!("{ids:?} {query:?}") };
-    // Read before the results.
-    let revisions =
-        ids.iter().map(|id| reading::apart(app.store.telemetry.run_revision(project, id)));
-    let revisions: Result<Vec<RunRevision>, _> =
-        futures_util::future::join_all(revisions).await.into_iter().collect();
-    let revisions = revisions?;
-    if let Some(found) = app.comparisons.get(&key, &revisions, now) {
-        return Ok(found);
-    }
-    let results = results(app, project, ids, "runs").await?;
-    let options = options(app, project, &results, query).await?;
-    let mut comparison = compared(move || compare(&results, &options)).await?;
-    let items = std::mem::take(&mut comparison.items);
-    let made = Arc::new(CachedComparison { comparison, items });
-    app.comparisons.put(key, revisions, now, &made);
-    Ok(made)
+    let runs = app.store.compare_runs(&caller.project, &ids, &query, now).await?;
+    let comparison = &runs.map_err(|error| compare_runs_problem(&error))?.comparison;
+    let selected = comparison.items.iter().filter(|item| selection.holds(item));
+    Ok(Answer(comparison.with_items(selected.skip(offset).take(limit))))
 }
 
 fn query(params: &Params) -> Result<ComparisonQuery, Problem> {
@@ -255,6 +174,14 @@ pub(super) async fn compared<T: Send + 'static>(
         Problem::internal()
     })?;
     computed.map_err(|error| compare_problem(&error))
+}
+
+fn compare_runs_problem(error: &CompareRunsError) -> Problem {
+    match error {
+        CompareRunsError::UnknownRun(id) => unknown_run("runs", id),
+        CompareRunsError::UnknownNoiseRun(id) => unknown_run("noiseRuns", id),
+        CompareRunsError::Compare(error) => compare_problem(error),
+    }
 }
 
 fn compare_problem(error: &CompareError) -> Problem {

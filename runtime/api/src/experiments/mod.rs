@@ -1,7 +1,6 @@
 //! Experiments, recorded by clients as spans, as links of a dataset run, or
 //! both.
 
-mod cache;
 mod collect;
 mod compare;
 mod gates;
@@ -14,8 +13,6 @@ use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
 use perpend_http_kit::routes::Operation;
 
 use crate::state::Routes;
-
-pub(crate) use cache::ComparisonCache;
 
 const GATES: &str = "/api/v1/experiments/{experimentId}/gates";
 

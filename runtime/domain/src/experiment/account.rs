@@ -17,7 +17,7 @@ use crate::score::ScoreDataType;
 pub struct ExpectedScores {
     /// Evaluators that score every result.
     pub evaluators: Vec<EvaluatorId>,
-    /// Names of scores, whoever sends them.
+    /// Names of scores from any source.
     pub names: Vec<String>,
 }
 

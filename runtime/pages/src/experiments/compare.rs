@@ -11,20 +11,21 @@ use perpend_domain::experiment::{RunQuery, RunResults};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreDataType, ScoreValue};
 use perpend_domain::score_config::ScoreDirection;
+use perpend_experiments::ItemSelection;
 use perpend_experiments::comparison::{
     ComparedRun as RunOfComparison, ItemComparison, ItemRun, MetricComparison, MetricKind,
 };
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
+use perpend_storage::ComparedRuns;
 use perpend_views::{
     ApiRequest, ComparedItem, ComparedRun, DeltaChart, Diff, DiffChoice, DirectionForm, ItemCell,
-    ItemScoreChip, ItemSelection, OutputDiff, OutputView, RunComparisonPage, RunScoreLine,
-    RunSelectionPage, RunsQuery, Section, Text, beginning, count, encode, plural, run_href,
+    ItemScoreChip, OutputDiff, OutputView, RunComparisonPage, RunScoreLine, RunSelectionPage,
+    RunsQuery, Section, Text, beginning, count, encode, plural, run_href,
 };
 use serde_json::{Map, Value};
 
-use crate::experiments::cache::ComparedRuns;
-use crate::experiments::comparison::{ComparisonParams, is_selected, metadata_keys};
+use crate::experiments::comparison::{ComparisonParams, compared_runs, metadata_keys, selected};
 use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
 use crate::experiments::markdown::comparison_markdown;
 use crate::experiments::{gate, verdicts};
@@ -44,6 +45,16 @@ const MAX_CHARTS: usize = 6;
 /// Adjustments of p-values.
 const CORRECTIONS: [(&str, &str); 3] =
     [("holm", "Holm"), ("bh", "Benjamini–Hochberg"), ("bonferroni", "Bonferroni")];
+/// Selections of items with their labels.
+const SELECTIONS: [(ItemSelection, &str); 7] = [
+    (ItemSelection::All, "All"),
+    (ItemSelection::Regressed, "Regressed"),
+    (ItemSelection::Improved, "Improved"),
+    (ItemSelection::Changed, "Output changed"),
+    (ItemSelection::Errors, "Errors"),
+    (ItemSelection::Missing, "Missing"),
+    (ItemSelection::Disagree, "Disagree"),
+];
 /// Reductions of the repetitions of an item.
 const REDUCERS: [(&str, &str); 6] = [
     ("mean", "mean"),
@@ -66,7 +77,7 @@ pub(crate) async fn compare_page(
     if is_of_form {
         return Ok(Redirect::to(&query.address(&viewer.base())).into_response());
     }
-    match ComparedRuns::read(&app, &viewer, &query).await? {
+    match compared_runs(&app, &viewer, &query).await? {
         Ok(runs) => comparison(&app, &viewer, (&query, notices), &runs).await,
         Err(message) => selection_page(&app, &viewer, &query, message).await,
     }
@@ -100,7 +111,7 @@ async fn comparison(
     runs: &ComparedRuns,
 ) -> Result<Response, Problem> {
     let base = viewer.base();
-    let rows = runs.selected(query.show);
+    let rows = selected(runs, query.show);
     let at = super::page_start(&query.at.to_string(), rows.len(), PAGE);
     let shown: Vec<&ItemComparison> = rows.iter().skip(at).take(PAGE).copied().collect();
     let items = items(app, viewer, query, (runs, &shown)).await?;
@@ -267,8 +278,8 @@ fn selections(
     query: &RunsQuery,
     base: &str,
 ) -> Vec<(&'static str, String, String, bool)> {
-    let links = ItemSelection::ALL.iter().map(|(show, _, label)| {
-        let n = runs.comparison.items.iter().filter(|item| is_selected(item, *show)).count();
+    let links = SELECTIONS.iter().map(|(show, label)| {
+        let n = runs.comparison.items.iter().filter(|item| show.holds(item)).count();
         let href = query.with(|query| (query.show, query.at) = (*show, 0)).address(base);
         (*label, href, count(n as u64), *show == query.show)
     });

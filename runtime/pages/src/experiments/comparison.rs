@@ -6,16 +6,13 @@ use std::sync::Arc;
 
 use perpend_domain::dataset::DatasetItem;
 use perpend_domain::experiment::RunResults;
-use perpend_experiments::compare;
+use perpend_experiments::ItemSelection;
 use perpend_experiments::comparison::ItemComparison;
-use perpend_experiments::options::{CompareError, CompareOptions, parse_correction, parse_reducer};
+use perpend_experiments::options::{CompareOptions, group_of, parse_correction, parse_reducer};
 use perpend_http_kit::problem::Problem;
-use perpend_storage::ComparisonQuery;
-use perpend_views::{ItemSelection, OutputDiff, RunsQuery, Text};
-use serde_json::Value;
+use perpend_storage::{CompareRunsError, ComparedRuns, ComparisonQuery};
+use perpend_views::{OutputDiff, RunsQuery, Text};
 
-use crate::experiments::cache::{CachedComparison, ComparedRuns, ComparisonKey};
-use crate::request::reply::on_blocking_thread;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
@@ -87,95 +84,39 @@ impl ComparisonParams {
     }
 }
 
-impl ComparedRuns {
-    /// The comparison of a query, computed recently or now; the inner error is a reason why there is none.
-    pub(super) async fn read(
-        app: &App,
-        viewer: &Viewer,
-        query: &RunsQuery,
-    ) -> Result<Result<Arc<Self>, Text>, Problem> {
-        let (store, project) = (&app.store, &viewer.project);
-        let key = ComparisonKey::new(project, query);
-        let now = app.web.clock.now();
-        if let Some(entry) = app.comparisons().get(&key, now)
-            && entry.is_current(&store.telemetry, project).await?
-            && entry.definitions == store.score_definitions(project, &entry.runs.results).await?
-        {
-            return Ok(Ok(entry.runs));
-        }
-        let n = query.runs.len();
-        if !(2..=perpend_views::MAX_COMPARED).contains(&n) {
-            return Ok(Err(Text::from(CompareError::NumberOfRuns { n }.to_string())));
-        }
-        let results = match store.results_of_runs(project, &query.runs).await? {
-            Ok(results) => results,
-            Err(id) => return Ok(Err(Text::from(format!("unknown run `{id}`")))),
-        };
-        let options = options(app, viewer, query, &results).await?;
-        let definitions = options.scores.clone();
-        let compared = on_blocking_thread(move || {
-            compare(&results, &options).map(|comparison| Self { results, comparison })
-        });
-        let runs = match compared.await? {
-            Ok(runs) => Arc::new(runs),
-            Err(error) => return Ok(Err(Text::from(error.to_string()))),
-        };
-        let entry = CachedComparison { at: now, definitions, runs: Arc::clone(&runs) };
-        app.comparisons().insert(key, entry);
-        Ok(Ok(runs))
-    }
-
-    /// The items of a selection, largest regression first, or largest improvement first.
-    pub(super) fn selected(&self, show: ItemSelection) -> Vec<&ItemComparison> {
-        let items = self.comparison.items.iter().filter(|item| is_selected(item, show));
-        match show {
-            ItemSelection::Improved => items.rev().collect(),
-            _ => items.collect(),
-        }
-    }
-
-    /// The dataset of the runs.
-    pub(super) fn dataset(&self) -> Option<&str> {
-        self.results.first()?.run.dataset_id.as_deref()
-    }
-
-    /// The index of the baseline.
-    pub(super) fn base(&self) -> usize {
-        self.comparison.runs.iter().position(|run| run.is_base).unwrap_or_default()
-    }
-}
-
-/// Whether an item is part of a selection.
-pub(super) fn is_selected(item: &ItemComparison, show: ItemSelection) -> bool {
-    match show {
-        ItemSelection::All => true,
-        ItemSelection::Regressed => item.is_regressed,
-        ItemSelection::Improved => item.is_improved,
-        ItemSelection::Changed => item.is_changed,
-        ItemSelection::Errors => item.has_error,
-        ItemSelection::Missing => item.is_missing,
-        ItemSelection::Disagree => item.disagrees,
-    }
-}
-
-async fn options(
+/// The comparison of a query; the inner error is a reason why there is none.
+pub(super) async fn compared_runs(
     app: &App,
     viewer: &Viewer,
     query: &RunsQuery,
-    results: &[RunResults],
-) -> Result<CompareOptions, Problem> {
+) -> Result<Result<Arc<ComparedRuns>, Text>, Problem> {
     let mut options = CompareOptions { base: query.base.clone(), ..CompareOptions::default() };
     let correction = query.correction.as_deref().and_then(|name| parse_correction(name).ok());
     options.correction = correction.unwrap_or(options.correction);
     let reducer = query.reducer.as_deref().and_then(|name| parse_reducer(name).ok());
     options.reducer = reducer.unwrap_or(options.reducer);
-    let query = ComparisonQuery {
+    let comparison = ComparisonQuery {
         options,
         segment_by: query.segment.clone(),
         ..ComparisonQuery::default()
     };
-    let found = app.store.compare_options(&viewer.project, results, &query).await?;
-    found.map_err(|_| Problem::not_found("experiment"))
+    let now = app.web.clock.now();
+    let runs = app.store.compare_runs(&viewer.project, &query.runs, &comparison, now).await?;
+    Ok(runs.map_err(|error| match error {
+        CompareRunsError::UnknownRun(id) | CompareRunsError::UnknownNoiseRun(id) => {
+            Text::from(format!("unknown run `{id}`"))
+        }
+        CompareRunsError::Compare(error) => Text::from(error.to_string()),
+    }))
+}
+
+/// The items of a selection, largest regression first, or largest improvement first.
+pub(super) fn selected(runs: &ComparedRuns, show: ItemSelection) -> Vec<&ItemComparison> {
+    let items = runs.comparison.items.iter().filter(|item| show.holds(item));
+    match show {
+        ItemSelection::Improved => items.rev().collect(),
+        _ => items.collect(),
+    }
 }
 
 /// The items of the dataset among these ids.
@@ -193,15 +134,6 @@ async fn items(
     Ok(found)
 }
 
-/// A text, number or truth value as text.
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
 /// Metadata keys of the first items, most frequent first.
 pub(super) async fn metadata_keys(
     app: &App,
@@ -213,7 +145,7 @@ pub(super) async fn metadata_keys(
     let mut n_by_key: BTreeMap<String, usize> = BTreeMap::new();
     for item in items(app, viewer, &runs.results, &ids).await? {
         for (key, value) in item.metadata.as_object().into_iter().flatten() {
-            if scalar(value).is_some() {
+            if group_of(value).is_some() {
                 *n_by_key.entry(key.clone()).or_default() += 1;
             }
         }

@@ -9,17 +9,17 @@ use perpend_domain::experiment::ItemResult;
 use perpend_domain::payload::Payload;
 use perpend_experiments::comparison::ItemComparison;
 use perpend_http_kit::problem::Problem;
+use perpend_storage::ComparedRuns;
 use perpend_views::{
     Addresses, Block, ComparedItemPage, ItemSide, RunsQuery, Section, Text, count, decode_segment,
     dollars, duration, encode, segment,
 };
 use serde::Deserialize;
 
-use crate::experiments::cache::ComparedRuns;
 use crate::experiments::compare::{
     cell, compared_output, compared_run, contents, output_view, selection_page,
 };
-use crate::experiments::comparison::ComparisonParams;
+use crate::experiments::comparison::{ComparisonParams, compared_runs, selected};
 use crate::experiments::contents::{DatasetItems, ResultPlace};
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
@@ -41,12 +41,12 @@ pub(crate) async fn item_page(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let ComparisonParams { query, notices, .. } = ComparisonParams::new(raw.as_deref());
-    let runs = match ComparedRuns::read(&app, &viewer, &query).await? {
+    let runs = match compared_runs(&app, &viewer, &query).await? {
         Ok(runs) => runs,
         Err(message) => return selection_page(&app, &viewer, &query, message).await,
     };
     let id = decode_segment(&path.item);
-    let rows = runs.selected(query.show);
+    let rows = selected(&runs, query.show);
     let at = rows.iter().position(|item| item.item_id == id);
     let all = runs.comparison.items.iter();
     let item = at.and_then(|at| rows.get(at).copied());

@@ -1,6 +1,5 @@
 //! Experiments: runs, a run, comparisons of runs and gates.
 
-pub(crate) mod cache;
 pub(crate) mod compare;
 mod comparison;
 mod contents;

@@ -11,7 +11,7 @@ pub struct RunRevision(Vec<(i64, i64, i64)>);
 
 impl Telemetry {
     /// The revision of a run: numbers of its spans, links and scores with the revisions of their traces, and the last
-    /// changes of its links and of any score of the project.
+    /// changes of its links and of any score, score config and dataset of the project.
     ///
     /// # Errors
     /// When the database fails.
@@ -51,7 +51,10 @@ impl Telemetry {
                FROM dataset_runs WHERE project_id = $1 AND id = $3
              UNION ALL
              SELECT COUNT(*), CAST(0 AS BIGINT), COALESCE(MAX(updated_at), 0)
-               FROM score_configs WHERE project_id = $1",
+               FROM score_configs WHERE project_id = $1
+             UNION ALL
+             SELECT COUNT(*), CAST(COALESCE(SUM(items_revision), 0) AS BIGINT), COALESCE(MAX(updated_at), 0)
+               FROM datasets WHERE project_id = $1",
         );
         let mut rows: Vec<(i64, i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         // A union has no order.

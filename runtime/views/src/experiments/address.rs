@@ -1,54 +1,9 @@
 //! The URL parameters of a comparison of runs.
 
+use perpend_experiments::ItemSelection;
+
 use crate::Text;
 use crate::markup::{encode, segment};
-
-/// Largest number of compared runs.
-pub const MAX_COMPARED: usize = 6;
-
-/// A selection of the items of a comparison.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ItemSelection {
-    /// All items.
-    #[default]
-    All,
-    /// Items with a worse score than in the baseline.
-    Regressed,
-    /// Items with a better score than in the baseline.
-    Improved,
-    /// Items with another output than in the baseline.
-    Changed,
-    /// Items with an error in a run.
-    Errors,
-    /// Items without a result in a run.
-    Missing,
-    /// Items whose scores are better by one score and worse by another.
-    Disagree,
-}
-
-impl ItemSelection {
-    /// All selections with the value of their parameter and their label.
-    pub const ALL: [(Self, &'static str, &'static str); 7] = [
-        (Self::All, "", "All"),
-        (Self::Regressed, "regressed", "Regressed"),
-        (Self::Improved, "improved", "Improved"),
-        (Self::Changed, "changed", "Output changed"),
-        (Self::Errors, "errors", "Errors"),
-        (Self::Missing, "missing", "Missing"),
-        (Self::Disagree, "disagree", "Disagree"),
-    ];
-
-    /// The selection of a parameter.
-    #[must_use]
-    pub fn parse(raw: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, value, _)| *value == raw).map(|(selection, ..)| *selection)
-    }
-
-    pub(crate) fn value(self) -> &'static str {
-        let own = Self::ALL.iter().find(|(selection, ..)| *selection == self);
-        own.map_or("", |(_, value, _)| value)
-    }
-}
 
 /// The value that outputs are compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +82,7 @@ impl RunsQuery {
         let mut all = vec![("runs", runs.join(","))];
         let is_first = self.base.as_deref() == self.runs.first().map(String::as_str);
         all.extend(self.base.iter().filter(|_| !is_first).map(|id| ("base", id.clone())));
-        let choices = [("show", self.show.value()), ("diff", self.diff.value())];
+        let choices = [("show", self.show.name()), ("diff", self.diff.value())];
         let choices = choices.into_iter().filter(|(_, value)| !value.is_empty());
         all.extend(choices.map(|(name, value)| (name, value.to_owned())));
         all.extend(self.score.iter().map(|score| ("score", score.clone())));
@@ -236,13 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn each_selection_is_read_from_its_parameter() {
-        for (selection, value, _) in ItemSelection::ALL {
-            assert_eq!(ItemSelection::parse(value), Some(selection));
-        }
+    fn each_choice_is_parsed_from_its_parameter() {
         for (choice, value, _) in OutputDiff::ALL {
             assert_eq!(OutputDiff::parse(value), Some(choice));
         }
-        assert_eq!(ItemSelection::parse("odd"), None);
+        assert_eq!(OutputDiff::parse("odd"), None);
     }
 }

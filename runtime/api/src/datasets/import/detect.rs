@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_told_apart() {
+    fn encodings_are_distinguished() {
         let label = |bytes: &[u8]| detected("a.csv", bytes).settings.encoding;
         assert_eq!(label("id,input\n1,ü\n".as_bytes()), "utf-8");
         assert_eq!(label(b"id,input\n1,\xfc\n"), "windows-1252");

@@ -49,7 +49,7 @@ impl Addresses {
         }
     }
 
-    /// URLs of a value of a dataset item. `raw` is the path of the raw value; there is no page of the value.
+    /// URLs of a value of a dataset item. `raw` is the path of the raw value, which has no page.
     #[must_use]
     pub fn of_item(base: &str, raw: &str) -> Self {
         Self { base: base.to_owned(), raw: raw.to_owned(), ..Self::default() }
