@@ -293,6 +293,51 @@ async fn changes_are_listed_compared_and_an_earlier_state_is_restored() {
 }
 
 #[tokio::test]
+async fn earlier_schemas_are_shown_and_restored_alone_or_with_the_items_of_then() {
+    let test = DatasetTest::new().await;
+    test.app.clock.stop();
+    let schema = |key: &str| json!({ "type": "object", "required": [key] });
+    let path = test.dataset(json!({ "name": "d", "inputSchema": schema("q") })).await;
+    test.item(json!({ "datasetName": "d", "id": "one", "input": { "q": 1 } })).await;
+    let item = test.get("/api/public/dataset-items/one").await;
+    let then = item["version"].as_str().unwrap().to_owned();
+    test.app.clock.advance(std::time::Duration::from_secs(120));
+    test.post("/api/public/v2/datasets", json!({ "name": "d", "inputSchema": {} })).await;
+    test.item(json!({ "datasetName": "d", "id": "one", "input": { "p": 1 } })).await;
+    let new = json!({ "name": "d", "inputSchema": schema("p") });
+    test.post("/api/public/v2/datasets", new).await;
+    test.app.clock.advance(std::time::Duration::from_secs(120));
+    let log = test.visitor.page(&format!("{path}?tab=versions")).await;
+    assert!(log.contains("?tab=schemas&#38;asof="), "{log}");
+    let tab = test.visitor.page(&format!("{path}?tab=schemas&asof={then}")).await;
+    assert!(tab.contains("Schemas as of") && tab.contains("&#34;q&#34;"), "{tab}");
+    let alone = json!({ "version": then, "include": "schemas" });
+    let restore = "/api/v1/datasets/d/restore";
+    let refused = test.app.client.json(Method::POST, restore, &alone).await.unwrap();
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    let dry = json!({ "version": then, "include": "schemas", "dryRun": true });
+    let dry = test.post(restore, dry).await;
+    assert_eq!(
+        (&dry["hasRestoredSchemas"], &dry["problems"][0]["itemId"]),
+        (&json!(true), &json!("one"))
+    );
+    let wrong = json!({ "version": then, "include": "runs" });
+    let wrong = test.app.client.json(Method::POST, restore, &wrong).await.unwrap();
+    assert!(wrong.status == 400 && wrong.text().contains("include"), "{}", wrong.text());
+    let page = format!("{path}?asof={then}");
+    let form = test.visitor.page(&page).await;
+    assert!(form.contains("Restore items and schemas"), "{form}");
+    let fields = [("asof", then.as_str()), ("include", "all")];
+    let sent = test.send(&page, &format!("{path}/restore"), &fields).await;
+    assert_eq!(location(&test, &sent), path);
+    let dataset = test.get("/api/public/v2/datasets/d").await;
+    assert_eq!(dataset["inputSchema"], schema("q"));
+    let item = test.get("/api/public/dataset-items/one").await;
+    assert_eq!(item["input"], json!({ "q": 1 }));
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_impact_of_schemas_is_shown_and_schemas_are_inferred_without_saving() {
     let test = DatasetTest::new().await;
     let path = test.dataset(json!({ "name": "d" })).await;

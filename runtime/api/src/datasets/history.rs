@@ -6,23 +6,26 @@ use axum::extract::{Path, State};
 use perpend_api_types::list::{NumberedList, PageMeta};
 use perpend_catalog::datasets::{ItemDifference, VersionRef};
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
-use perpend_domain::dataset::{DatasetItem, ItemPatch, ItemStatus, as_of};
+use perpend_domain::dataset::{Dataset, DatasetItem, DatasetPatch, ItemPatch, ItemStatus, as_of};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, MISSING, Param, Params, param};
+use perpend_http_kit::extract::{Body, MISSING, Param, Params, must_be_one_of, param};
 use perpend_http_kit::page;
-use perpend_http_kit::problem::{MAX_LISTED, Problem};
+use perpend_http_kit::problem::{Code, MAX_LISTED, Problem};
 use perpend_http_kit::routes::Operation;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::batch::OutcomeCounts;
 use super::find::find;
 use super::manage::ViolationView;
+use super::schema::ExcessWork;
 use super::view::{self, ItemView};
-use super::writer::{ItemChange, ItemWrite, WriteOptions};
+use super::write::{impact, patch_dataset};
+use super::writer::{ItemChange, ItemResult, ItemWrite, WriteOptions};
 use crate::state::{App, Routes};
 
 const CHANGES: &str = "/api/v1/datasets/{datasetName}/changes";
@@ -57,7 +60,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let restore = Operation::post(
         "restoreDatasetItems",
         RESTORE,
-        "Give all items the state of an earlier instant, as new versions",
+        "Give all items, the schemas or both the state of an earlier instant, as new versions",
         DatasetWrite,
     );
     routes.add(restore.body::<RestoreInput>(), restore_items);
@@ -133,17 +136,21 @@ struct DifferenceView {
 struct RestoreInput {
     #[schema(value_type = Timestamp)]
     version: String,
+    /// `items` (default), `schemas` or `all`. Schemas are restored only if the active items match them.
+    include: Option<String>,
     /// Only reports the outcomes.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// Outcomes of a restore. Items that do not match the current schemas are unchanged.
+/// Outcomes of a restore. Items that do not match the schemas are unchanged.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DatasetRestoreResult)]
 struct RestoreView {
     counts: OutcomeCounts,
+    /// Whether the schemas were or would be changed.
+    has_restored_schemas: bool,
     /// The first 100 problems.
     problems: Vec<ViolationView>,
 }
@@ -259,52 +266,206 @@ fn restored(id: String, before: Option<DatasetItem>) -> ItemWrite {
     ItemWrite { id, change: ItemChange::Put(Box::new(patch)) }
 }
 
-async fn restore_items(
-    State(app): State<App>,
-    caller: Act,
-    Path(name): Path<String>,
-    Body(input): Body<RestoreInput>,
-) -> Result<Answer<RestoreView>, Problem> {
-    let (catalog, project) = (&app.store.catalog, &caller.project);
-    let stored = find(&app, &caller, &name).await?;
-    let id = stored.dataset.id.as_str();
-    let then = Timestamp::parse(&input.version);
-    let then = as_of(then.map_err(|error| Problem::body("version", error.to_string()))?);
-    // Fixed, so that the changes of the restore are not compared themselves.
-    let now = app.web.clock.now();
-    let options = WriteOptions { is_dry_run: input.dry_run, ..WriteOptions::default() };
-    let writer = app.item_writer();
-    let (mut counts, mut problems) = (OutcomeCounts::default(), Vec::new());
-    let mut after = String::new();
-    loop {
-        let some =
-            catalog.some_dataset_differences(project, id, (then, now), &after, PER_WRITE).await?;
-        let Some(last) = some.last() else { break };
-        after.clone_from(&last.id);
+/// The parts of a dataset that a restore changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RestoredParts {
+    Items,
+    Schemas,
+    All,
+}
+
+impl RestoredParts {
+    fn parse(raw: Option<&str>) -> Result<Self, Problem> {
+        match raw {
+            None | Some("items") => Ok(Self::Items),
+            Some("schemas") => Ok(Self::Schemas),
+            Some("all") => Ok(Self::All),
+            Some(other) => {
+                let message = must_be_one_of(&["items", "schemas", "all"], other);
+                Err(Problem::body("include", message))
+            }
+        }
+    }
+}
+
+/// A restore of one dataset.
+struct Restore<'r> {
+    app: &'r App,
+    project: &'r ProjectId,
+    id: &'r str,
+    /// The instant to return to.
+    then: Timestamp,
+    is_dry_run: bool,
+}
+
+impl Restore<'_> {
+    /// The change that gives the dataset its earlier schemas; absent if they are the current ones.
+    async fn schemas(&self, dataset: &Dataset) -> Result<Option<DatasetPatch>, Problem> {
+        let before = self.app.store.catalog.dataset_at(self.project, self.id, self.then).await?;
+        let before = before.ok_or_else(|| Problem::not_found("dataset at that time"))?;
+        let is_same = before.input_schema == dataset.input_schema
+            && before.expected_output_schema == dataset.expected_output_schema;
+        Ok((!is_same).then(|| DatasetPatch {
+            input_schema: Some(before.input_schema.unwrap_or(Value::Null)),
+            expected_output_schema: Some(before.expected_output_schema.unwrap_or(Value::Null)),
+            ..DatasetPatch::default()
+        }))
+    }
+
+    /// Sets the earlier schemas, or reports the active items that do not match them.
+    async fn restore_schemas(
+        &self,
+        dataset: &Dataset,
+        schemas: &DatasetPatch,
+        view: &mut RestoreView,
+    ) -> Result<(), Problem> {
+        if !self.is_dry_run {
+            patch_dataset(self.app, self.project, self.id, schemas).await?;
+            return Ok(());
+        }
+        let next = dataset.patched(schemas.clone(), self.app.web.clock.now());
+        let impact = impact(self.app, self.project, &next, ExcessWork::Violates).await?;
+        view.problems.extend(impact.violations.into_iter().map(|(item_id, violation)| {
+            ViolationView {
+                item_id,
+                field: violation.field.to_owned(),
+                pointer: violation.pointer,
+                message: violation.message,
+            }
+        }));
+        Ok(())
+    }
+
+    /// Restores schemas and items. The items of then match the schemas of then, but maybe not the current ones, and
+    /// the current items maybe not those of then: the schemas are removed in between if that is necessary.
+    async fn restore_all(
+        &self,
+        schemas: &DatasetPatch,
+        view: &mut RestoreView,
+    ) -> Result<(), Problem> {
+        if self.is_dry_run {
+            return self.restore_items(view, false).await;
+        }
+        let (app, project, id) = (self.app, self.project, self.id);
+        match patch_dataset(app, project, id, schemas).await {
+            Ok(_) => return self.restore_items(view, true).await,
+            Err(problem) if problem.code() == Code::InvalidRequest => {}
+            Err(problem) => return Err(problem),
+        }
+        let none = DatasetPatch {
+            input_schema: Some(Value::Null),
+            expected_output_schema: Some(Value::Null),
+            ..DatasetPatch::default()
+        };
+        patch_dataset(app, project, id, &none).await?;
+        self.restore_items(view, true).await?;
+        patch_dataset(app, project, id, schemas).await?;
+        Ok(())
+    }
+
+    /// Gives each item its earlier state. Without validation, the outcomes are only counted.
+    async fn restore_items(
+        &self,
+        view: &mut RestoreView,
+        is_validated: bool,
+    ) -> Result<(), Problem> {
+        let (catalog, project, id) = (&self.app.store.catalog, self.project, self.id);
+        // Fixed, so that the changes of the restore are not compared themselves.
+        let now = self.app.web.clock.now();
+        let options = WriteOptions { is_dry_run: self.is_dry_run, ..WriteOptions::default() };
+        let writer = self.app.item_writer();
+        let mut after = String::new();
+        loop {
+            let instants = (self.then, now);
+            let some =
+                catalog.some_dataset_differences(project, id, instants, &after, PER_WRITE).await?;
+            let Some(last) = some.last() else { break };
+            after.clone_from(&last.id);
+            if !is_validated {
+                some.iter().for_each(|difference| view.counts.add(expected_result(difference)));
+                continue;
+            }
+            let writes = self.writes(some).await?;
+            for outcome in Box::pin(writer.write(project, id, &writes, options)).await? {
+                view.counts.add(outcome.result);
+                let n_left = MAX_LISTED.saturating_sub(view.problems.len());
+                view.problems.extend(outcome.problems.into_iter().take(n_left).map(|problem| {
+                    ViolationView {
+                        item_id: outcome.id.clone(),
+                        field: problem.field,
+                        pointer: problem.pointer,
+                        message: problem.message,
+                    }
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// The changes that give these items their earlier state.
+    async fn writes(&self, some: Vec<ItemDifference>) -> Result<Vec<ItemWrite>, Problem> {
         let versions = some
             .iter()
             .filter_map(|difference| Some((difference.id.as_str(), difference.before?.valid_from)));
         let versions: Vec<(&str, Timestamp)> = versions.collect();
-        let items = catalog.dataset_items_in_versions(project, &versions).await?;
+        let catalog = &self.app.store.catalog;
+        let items = catalog.dataset_items_in_versions(self.project, &versions).await?;
         let mut items: HashMap<String, DatasetItem> =
             items.into_iter().map(|item| (item.id.clone(), item)).collect();
         let writes = some.into_iter().map(|difference| {
             let before = items.remove(&difference.id);
             restored(difference.id, before)
         });
-        let writes: Vec<ItemWrite> = writes.collect();
-        for outcome in Box::pin(writer.write(project, id, &writes, options)).await? {
-            counts.add(outcome.result);
-            let n_left = MAX_LISTED - problems.len();
-            problems.extend(outcome.problems.into_iter().take(n_left).map(|problem| {
-                ViolationView {
-                    item_id: outcome.id.clone(),
-                    field: problem.field,
-                    pointer: problem.pointer,
-                    message: problem.message,
-                }
-            }));
+        Ok(writes.collect())
+    }
+}
+
+/// The outcome of the restore of an item that matches the schemas.
+fn expected_result(difference: &ItemDifference) -> ItemResult {
+    match (difference.before, difference.after) {
+        (None, _) => ItemResult::Deleted,
+        (Some(_), None) => ItemResult::Created,
+        (Some(_), Some(_)) => ItemResult::Updated,
+    }
+}
+
+async fn restore_items(
+    State(app): State<App>,
+    caller: Act,
+    Path(name): Path<String>,
+    Body(input): Body<RestoreInput>,
+) -> Result<Answer<RestoreView>, Problem> {
+    let parts = RestoredParts::parse(input.include.as_deref())?;
+    let stored = find(&app, &caller, &name).await?;
+    let then = Timestamp::parse(&input.version);
+    let then = as_of(then.map_err(|error| Problem::body("version", error.to_string()))?);
+    let restore = Restore {
+        app: &app,
+        project: &caller.project,
+        id: &stored.dataset.id,
+        then,
+        is_dry_run: input.dry_run,
+    };
+    let schemas = match parts {
+        RestoredParts::Items => None,
+        RestoredParts::Schemas | RestoredParts::All => restore.schemas(&stored.dataset).await?,
+    };
+    let mut view = RestoreView {
+        counts: OutcomeCounts::default(),
+        has_restored_schemas: schemas.is_some(),
+        problems: Vec::new(),
+    };
+    match (parts, &schemas) {
+        (RestoredParts::Schemas, Some(schemas)) => {
+            restore.restore_schemas(&stored.dataset, schemas, &mut view).await?;
+        }
+        (RestoredParts::Schemas, None) => {}
+        (RestoredParts::All, Some(schemas)) => {
+            Box::pin(restore.restore_all(schemas, &mut view)).await?;
+        }
+        (RestoredParts::Items | RestoredParts::All, _) => {
+            Box::pin(restore.restore_items(&mut view, true)).await?;
         }
     }
-    Ok(Answer(RestoreView { counts, problems }))
+    Ok(Answer(view))
 }

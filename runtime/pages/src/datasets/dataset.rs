@@ -26,7 +26,7 @@ pub(crate) async fn dataset_page(
     let context = DatasetContext::of_path(&app, viewer, &path).await?;
     match params.tab.as_deref().unwrap_or("items") {
         "schemas" => {
-            let view = schemas::stored_view(&context);
+            let view = schemas::view(&app, &context, &params).await?;
             page(StatusCode::OK, &view)
         }
         "versions" => {

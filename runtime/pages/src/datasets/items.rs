@@ -113,6 +113,13 @@ pub(super) async fn view(
         line(context, item, (search.at.is_some(), filter.text.as_str()), n_problems)
     });
     let lines: Vec<ItemLine> = lines.collect();
+    let has_other_schemas = match search.at {
+        Some(at) => {
+            let then = catalog.dataset_at(project, context.id(), at).await?;
+            then.is_some_and(|then| dataset.changes_schema(&then.of(dataset)))
+        }
+        None => false,
+    };
     let checked_pairs = [pairs.clone(), vec![("check", "1".to_owned())]].concat();
     let api = ApiRequest::new(&context.viewer.origin, "/api/public/dataset-items")
         .with("datasetName", context.name());
@@ -125,6 +132,7 @@ pub(super) async fn view(
         head: context.head("items", faults, RejectedForm::default()),
         as_of: search.at,
         as_of_text: params.asof.clone().unwrap_or_default(),
+        has_other_schemas,
         shown: shown(paging, lines.len(), found.n_total),
         has_any,
         validity: impact.as_ref().map(SchemaImpact::validity),

@@ -8,7 +8,7 @@ use perpend_views::{DatasetSchemasPage, JsonEditor, RejectedForm, SchemaImpactVi
 use serde_json::{Value, json};
 
 use super::check::{SchemaImpact, inferred};
-use super::context::{DatasetContext, DatasetPath};
+use super::context::{DatasetContext, DatasetParams, DatasetPath, instant};
 use super::links::item_href;
 use crate::request::forms::ContentForm;
 use crate::request::operations::{call, field_problems, is_about_input};
@@ -24,19 +24,55 @@ const SCHEMAS: [(&str, &str, &str); 2] = [
 ];
 
 /// The tab with the stored schemas.
-pub(super) fn stored_view(context: &DatasetContext) -> DatasetSchemasPage {
+fn stored_view(context: &DatasetContext) -> DatasetSchemasPage {
     let dataset = &context.stored.dataset;
-    let stored = [&dataset.input_schema, &dataset.expected_output_schema];
-    let editors = SCHEMAS.into_iter().zip(stored).map(|((field, _, label), schema)| {
-        JsonEditor::of_value((field, label), schema.as_ref().unwrap_or(&Value::Null))
-    });
     DatasetSchemasPage {
         shell: context.shell(),
         head: context.head("schemas", Vec::new(), RejectedForm::default()),
-        editors: editors.collect(),
+        editors: editors([dataset.input_schema.as_ref(), dataset.expected_output_schema.as_ref()]),
         impact: None,
         note: None,
     }
+}
+
+/// The tab with the stored schemas, or with those as of the parameter `asof`, which the form can save again.
+pub(super) async fn view(
+    app: &App,
+    context: &DatasetContext,
+    params: &DatasetParams,
+) -> Result<DatasetSchemasPage, Problem> {
+    let mut faults = Vec::new();
+    let current = stored_view(context);
+    let Some(at) = instant("asof", params.asof.as_deref(), &mut faults) else {
+        return Ok(DatasetSchemasPage {
+            head: context.head("schemas", faults, RejectedForm::default()),
+            ..current
+        });
+    };
+    let then = app.store.catalog.dataset_at(&context.viewer.project, context.id(), at).await?;
+    let Some(then) = then else {
+        let note = format!("The dataset did not exist at {}.", at.to_iso_micros());
+        return Ok(DatasetSchemasPage { note: Some(Text::from(note)), ..current });
+    };
+    let dataset = &context.stored.dataset;
+    let then = then.of(dataset);
+    let words = match dataset.changes_schema(&then) {
+        true => "Save restores them; nothing was saved yet.",
+        false => "They are the current ones.",
+    };
+    Ok(DatasetSchemasPage {
+        editors: editors([then.input_schema.as_ref(), then.expected_output_schema.as_ref()]),
+        note: Some(Text::from(format!("Schemas as of {}. {words}", at.to_iso_micros()))),
+        ..current
+    })
+}
+
+/// The editors of schemas.
+fn editors(schemas: [Option<&Value>; 2]) -> Vec<JsonEditor> {
+    let editors = SCHEMAS.into_iter().zip(schemas).map(|((field, _, label), schema)| {
+        JsonEditor::of_value((field, label), schema.unwrap_or(&Value::Null))
+    });
+    editors.collect()
 }
 
 /// The tab with typed schemas and the problems at their fields.

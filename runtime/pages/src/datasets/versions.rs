@@ -86,8 +86,10 @@ fn change_line(
         parts.push("description, metadata or schemas changed".to_owned());
     }
     let at = encode(&entry.last_at.to_iso_micros());
+    let has_other_schemas = !is_oldest && 0 < entry.n_settings;
     ChangeLine {
         at: entry.last_at,
+        schemas_href: has_other_schemas.then(|| format!("{href}?tab=schemas&asof={at}")),
         summary: parts.join(", "),
         as_of_href: format!("{href}?asof={at}"),
         diff_href: before.map(|before| {
@@ -164,7 +166,7 @@ fn difference_line(
     (word, class, Text::from(difference.id.as_str()), href)
 }
 
-/// `POST P/datasets/{dataset}/restore`: gives all items the state as of the field `asof`.
+/// `POST P/datasets/{dataset}/restore`: gives all items the state as of the field `asof`; `include` is that of the operation.
 pub(crate) async fn restore(
     State(app): State<App>,
     viewer: Viewer,
@@ -173,14 +175,17 @@ pub(crate) async fn restore(
 ) -> Result<Response, Problem> {
     let context = DatasetContext::of_path(&app, viewer, &path).await?;
     let version = form.fields.text("asof").map(str::trim).unwrap_or_default();
+    let include = form.fields.text("include").unwrap_or("items");
     let act = async {
         let path = context.operation("/restore");
-        let body = json!({ "version": version });
+        let body = json!({ "version": version, "include": include });
         let result = call(&app, &context.viewer, (Method::POST, &path), &body).await?;
         let count = |name: &str| result["counts"][name].as_u64().unwrap_or_default();
         let (n_invalid, changed) =
             (count("invalid"), count("created") + count("updated") + count("deleted"));
-        let mut words = format!("{} restored; all versions are kept.", plural(changed, "item"));
+        let schemas = if result["hasRestoredSchemas"] == true { "Schemas and " } else { "" };
+        let mut words =
+            format!("{schemas}{} restored; all versions are kept.", plural(changed, "item"));
         if 0 < n_invalid {
             let first = &result["problems"][0];
             let text = |name: &str| first[name].as_str().unwrap_or_default();

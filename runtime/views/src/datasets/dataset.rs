@@ -70,6 +70,8 @@ pub struct DatasetItemsPage {
     pub as_of: Option<Timestamp>,
     /// Value of the parameter `asof`.
     pub as_of_text: String,
+    /// Whether the schemas of this instant differ from the current ones.
+    pub has_other_schemas: bool,
     /// Rows of this page.
     pub lines: Vec<ItemLine>,
     /// Such as `51 to 100 of 340 items`; empty without items.
@@ -207,6 +209,8 @@ pub struct ChangeLine {
     pub as_of_href: String,
     /// URL of the differences to the state before; absent for the oldest change.
     pub diff_href: Option<String>,
+    /// URL of the schemas as of this time; absent unless settings changed.
+    pub schemas_href: Option<String>,
 }
 
 /// Differences of two instants.
