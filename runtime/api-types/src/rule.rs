@@ -3,10 +3,13 @@
 use perpend_domain::budget::Budget;
 use perpend_domain::evaluation::{self, LatePolicy, Mapping, OnMissing, TargetKind, VersionPolicy};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, RuleId};
+use perpend_domain::plugin::Digest;
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::any_json::AnyJson;
 use crate::filter::{Condition, Conditions};
 
 /// A new rule, or a change of one: absent members are unchanged.
@@ -56,6 +59,10 @@ pub struct RuleInput {
     /// With `after`: share, from 0 to 1, of the targets rejected by conditions on scores alone that are scored nevertheless;
     /// 0.02 when absent.
     pub audit: Option<f64>,
+    /// For changes: the `revision` of the rule that the change is based on. If the rule has another one by then, the change is
+    /// refused with 409.
+    #[schema(value_type = Option<String>, pattern = "^[0-9a-f]{64}$")]
+    pub revision: Option<Digest>,
 }
 
 /// Distinguishes `null` from absent.
@@ -145,8 +152,24 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     audit: Option<f64>,
+    /// Digest of all members that users set. A change can be bound to it.
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
+    revision: Digest,
     created_at: Timestamp,
     updated_at: Timestamp,
+}
+
+/// The definition of a rule after a change.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleChange {
+    /// Time of the change.
+    pub changed_at: Timestamp,
+    /// Who made it, if known.
+    pub author: Option<String>,
+    /// The members of the rule that users set.
+    #[schema(value_type = AnyJson)]
+    pub definition: Value,
 }
 
 impl From<&evaluation::Rule> for Rule {
@@ -184,6 +207,7 @@ impl From<&evaluation::Rule> for Rule {
             budget: rule.budget.clone(),
             audit: (!rule.after.is_empty()).then_some(rule.audit),
             after: rule.after.clone(),
+            revision: rule.revision(),
             created_at: rule.created_at,
             updated_at: rule.updated_at,
         }

@@ -1,8 +1,8 @@
 //! Evaluation rules: the assignment of targets to evaluators.
 
 use axum::extract::{Path, State};
-use perpend_api_types::list::{CursorList, IdResponse};
-use perpend_api_types::rule::{self as contract, AssignmentInput, RuleInput};
+use perpend_api_types::list::{CompleteList, CursorList, IdResponse};
+use perpend_api_types::rule::{self as contract, AssignmentInput, RuleChange, RuleInput};
 use perpend_catalog::RulePatch;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::chain::{self, ChainFault};
@@ -25,6 +25,9 @@ use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/v2/evaluation-rules";
 const ONE: &str = "/api/public/v2/evaluation-rules/{ruleId}";
+const CHANGES: &str = "/api/v1/evaluation-rules/{ruleId}/changes";
+/// Changes in a response.
+const MAX_CHANGES: u32 = 500;
 const MAX_ASSIGNMENTS: usize = 20;
 const DAY_MS: i64 = 86_400_000;
 /// Columns with ids of datasets.
@@ -51,6 +54,13 @@ pub(super) fn routes(routes: &mut Routes) {
         Operation::delete("deleteRule", ONE, "Delete a rule; its scores are kept", EvaluatorWrite),
         delete_rule,
     );
+    let changes = Operation::get(
+        "listRuleChanges",
+        CHANGES,
+        "List the changes of a rule, newest first",
+        EvaluatorRead,
+    );
+    routes.add(changes, list_changes);
 }
 
 fn parse_choice<T: Copy + std::str::FromStr>(
@@ -133,6 +143,7 @@ fn patch_of(input: &RuleInput, app: &App, current: Option<&Rule>) -> Result<Rule
         budget: input.budget.clone(),
         after: faults.collect(input.after.as_deref().map(checked_after).transpose()),
         audit: faults.collect(input.audit.map(checked_audit).transpose()),
+        revision: input.revision,
     };
     faults.finish().map(|()| patch)
 }
@@ -392,6 +403,10 @@ pub(super) async fn change(
     current: Rule,
     input: &RuleInput,
 ) -> Result<Rule, Problem> {
+    if input.revision.is_some_and(|seen| seen != current.revision()) {
+        let message = "the rule was changed after this revision: read it again";
+        return Err(Problem::new(Code::Conflict, message).with("field", "revision"));
+    }
     let mut patch = patch_of(input, app, Some(&current))?;
     let now = app.web.clock.now();
     let target = patch.target.unwrap_or(current.target);
@@ -489,4 +504,19 @@ async fn delete_rule(
 ) -> Result<Answer<IdResponse<RuleId>>, Problem> {
     let id = delete(&app, &caller.project, &id).await?;
     Ok(Answer(IdResponse { id }))
+}
+
+async fn list_changes(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Answer<CompleteList<RuleChange>>, Problem> {
+    let rule = find(&app, &caller.project, &id).await?;
+    let changes = app.store.catalog.rule_changes(&caller.project, &rule.id, MAX_CHANGES).await?;
+    let changes = changes.into_iter().map(|change| RuleChange {
+        changed_at: change.at,
+        author: change.author,
+        definition: change.definition,
+    });
+    Ok(Answer(CompleteList { data: changes.collect() }))
 }

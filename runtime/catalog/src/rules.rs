@@ -9,10 +9,12 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
+use perpend_domain::plugin::Digest;
 use perpend_domain::time::{Clock, Timestamp};
 
 use super::revision::{PauseOutcome, RAISE, raise_from};
 use super::row;
+use super::rule_changes::{delete_changes, record_change};
 use crate::{Catalog, Error};
 use perpend_db::{
     Source, Tx, bounds, checked, from_json, in_transaction, query, query_scalar, to_json,
@@ -21,6 +23,9 @@ use perpend_domain::list::{Cursor, Page};
 
 /// Maximum of enabled rules per project (evaluation.md 1.2).
 pub const MAX_ACTIVE_RULES: u32 = 500;
+
+const OTHER_REVISION: &str =
+    "the rule was changed after the revision that the change is based on: read it again";
 
 /// Changes of a rule; `None` keeps a field. Lists are replaced as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,6 +58,8 @@ pub struct RulePatch {
     pub after: Option<Vec<RuleId>>,
     /// Share of targets that are refused because of scores only and evaluated anyway.
     pub audit: Option<f64>,
+    /// The revision ([`Rule::revision`]) that the change is based on; a rule with another one is not changed.
+    pub revision: Option<Digest>,
 }
 
 impl RulePatch {
@@ -585,6 +592,7 @@ impl Catalog {
             }
             refuse_duplicate(&mut tx, project, &rule).await?;
             write_rule(&mut tx, project, &rule).await?;
+            record_change(&mut tx, project, None, &rule).await?;
         });
         Ok(rule)
     }
@@ -594,7 +602,8 @@ impl Catalog {
     /// fields both take effect. Enabling a paused rule resumes it.
     ///
     /// # Errors
-    /// As [`Catalog::create_rule`]; also [`Error::NotFound`] if the project has no such rule.
+    /// As [`Catalog::create_rule`]; also [`Error::NotFound`] if the project has no such rule, and [`Error::Conflict`]
+    /// if its revision is not that of the patch.
     pub async fn patch_rule(
         &self,
         project: &ProjectId,
@@ -608,12 +617,16 @@ impl Catalog {
             let mut rule =
                 read_rule((&mut tx).into(), project, id).await?.ok_or(Error::NotFound)?;
             let before = rule.clone();
+            if patch.revision.is_some_and(|seen| seen != before.revision()) {
+                return Err(Error::Conflict(OTHER_REVISION));
+            }
             patch.apply(&mut rule, now);
             // Duplicates from before they were refused can still be disabled.
             if !rule.is_duplicate_of(&before) {
                 refuse_duplicate(&mut tx, project, &rule).await?;
             }
             write_rule(&mut tx, project, &rule).await?;
+            record_change(&mut tx, project, Some(&before), &rule).await?;
             let waits_for_budget = patch.budget.is_some()
                 && rule.paused.as_ref().is_some_and(|pause| pause.reason == Pause::BUDGET_REACHED);
             let resumes = patch.enabled == Some(true) || waits_for_budget;
@@ -714,6 +727,7 @@ impl Catalog {
         let n_gone = in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
             remove_from_others(&mut tx, project, id).await?;
+            delete_changes(&mut tx, project, id).await?;
             query(DELETE).bind(project.as_str()).bind(id.as_str()).execute(&mut tx).await?
         });
         match n_gone {

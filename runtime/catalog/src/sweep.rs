@@ -11,6 +11,7 @@ use perpend_db::{TenantTable, checked, digest};
 /// Every table of this crate with rows of projects; referencing tables first.
 const TABLES: &[TenantTable] = &[
     TenantTable::of_project("assignments", "project_id, rule_id, place"),
+    TenantTable::of_project("rule_changes", "project_id, rule_id, place"),
     TenantTable::of_project("rules", "project_id, id"),
     TenantTable::of_project("evaluator_checks", "project_id, evaluator_id, number"),
     TenantTable::of_project("evaluator_versions", "project_id, evaluator_id, number"),

@@ -70,6 +70,7 @@ pub const STEPS: &[Step] = &[
     step!("server runs", "0054_server_runs.sql"),
     step!("score directions and gates", "0055_score_directions_and_gates.sql"),
     step!("dataset states", "0056_dataset_states.sql"),
+    step!("rule changes", "0057_rule_changes.sql"),
 ];
 
 /// The version of a database with all steps.

@@ -48,6 +48,7 @@ pub mod pricing;
 pub mod prompt;
 pub mod quantity;
 pub mod query;
+mod rule_definition;
 pub mod sampling;
 #[cfg(feature = "schema")]
 mod schema;

@@ -1,5 +1,7 @@
 //! Costs of model calls per day, and reservations for calls in progress. Budgets are compared with their sum.
 
+use std::collections::HashMap;
+
 use perpend_db::{Arg, ColumnType, Tx, despite_collisions, in_transaction};
 use perpend_domain::budget::{BudgetScope, ScopedBudget};
 use perpend_domain::ids::ProjectId;
@@ -57,6 +59,9 @@ const BY_DAY: &str = "
      WHERE project_id = $1 AND $2 <= day AND day < $3
      ORDER BY day DESC, cost DESC, rule_id, evaluator_id, provider, model
      LIMIT $4";
+const BY_RULE: &str = "
+    SELECT rule_id, SUM(cost), CAST(SUM(n_unpriced) AS BIGINT) FROM model_costs
+     WHERE project_id = $1 AND $2 <= day AND rule_id <> '' GROUP BY rule_id";
 
 perpend_db::record! {
     struct CostRow {
@@ -105,6 +110,15 @@ pub struct DayCost {
     pub n_cached: u64,
     /// Cost that stored replies saved, US dollars, without the calls whose price is unknown.
     pub saved: f64,
+}
+
+/// Costs of the calls of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RuleCost {
+    /// US dollars, without the calls whose price is unknown.
+    pub cost: f64,
+    /// Answered requests without a known price.
+    pub n_unpriced: u64,
 }
 
 /// The cost to reserve before a model call.
@@ -378,5 +392,23 @@ impl Ledger {
             saved: row.saved,
         };
         Ok(rows.into_iter().map(row).collect())
+    }
+
+    /// Costs by the id of the rule since the UTC day of a time. Rules without calls are absent.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn costs_by_rule(
+        &self,
+        project: &ProjectId,
+        from: Timestamp,
+    ) -> Result<HashMap<String, RuleCost>, Error> {
+        let day = from.as_micros().div_euclid(DAY_MICROS) * DAY_MICROS;
+        let args = [project.as_str().into(), day.into()];
+        let rows: Vec<(String, f64, i64)> = self.pool.select(BY_RULE, &args).await?;
+        let cost = |(rule, cost, n_unpriced): (String, f64, i64)| {
+            (rule, RuleCost { cost, n_unpriced: n_unpriced.unsigned_abs() })
+        };
+        Ok(rows.into_iter().map(cost).collect())
     }
 }

@@ -22,6 +22,8 @@ pub struct RuleCount {
 }
 
 impl RuleCount {
+    /// Reason for targets that passed the filter and are in the sample.
+    pub const SAMPLED: &'static str = "sampled";
     /// Reason for targets without an execution because a budget was exhausted.
     pub const BUDGET: &'static str = "budget";
     /// Reason for skipped executions that an exhausted budget ended.

@@ -529,6 +529,7 @@ impl Pass<'_> {
             }
             Decision::Taken { verdicts, .. } => verdicts,
         };
+        self.count(complete.project, rule, RuleCount::SAMPLED);
         let mut is_made = false;
         for decided in verdicts {
             match decided.verdict {

@@ -433,3 +433,34 @@ async fn equal_rules_from_before_they_were_refused_can_be_switched_off() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn changes_of_a_rule_are_recorded_and_a_change_of_an_older_revision_is_refused() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        evaluator(&store, &home, "e1", at(0)).await;
+        let made = rule("r", &["e1"], at(1));
+        let made = store.catalog.create_rule(&home, &made, &at(1)).await.unwrap();
+        let patch = |sampling: f64| RulePatch {
+            sampling: Some(sampling),
+            revision: Some(made.revision()),
+            ..RulePatch::default()
+        };
+        let changed = store.catalog.patch_rule(&home, &made.id, &patch(0.125), &at(2)).await;
+        let changed = changed.unwrap();
+        let refused = store.catalog.patch_rule(&home, &made.id, &patch(0.5), &at(3)).await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+        assert_eq!(store.catalog.rule(&home, &made.id).await.unwrap(), Some(changed.clone()));
+        // A patch without effect is no change.
+        let same = RulePatch { sampling: Some(0.125), ..RulePatch::default() };
+        store.catalog.patch_rule(&home, &made.id, &same, &at(4)).await.unwrap();
+        let changes = store.catalog.rule_changes(&home, &made.id, 10).await.unwrap();
+        let changes: Vec<_> = changes.into_iter().map(|each| (each.at, each.definition)).collect();
+        assert_eq!(changes, [(at(2), changed.definition()), (at(1), made.definition())]);
+        let other = project("other");
+        assert!(store.catalog.rule_changes(&other, &made.id, 10).await.unwrap().is_empty());
+        store.catalog.delete_rule(&home, &made.id).await.unwrap();
+        assert!(store.catalog.rule_changes(&home, &made.id, 10).await.unwrap().is_empty());
+    })
+    .await;
+}

@@ -493,7 +493,9 @@ impl World {
     pub async fn counts(&self, rule: &Rule) -> BTreeMap<String, u64> {
         let from = Timestamp::from_micros(0);
         let counts = self.store.ledger.rule_counts(&self.project, &rule.id, from).await.unwrap();
-        counts.into_iter().fold(BTreeMap::new(), |mut sums, count| {
+        // Each sampled target is counted under the outcomes of its evaluators too.
+        let counts = counts.into_iter().filter(|count| count.reason != "sampled");
+        counts.fold(BTreeMap::new(), |mut sums, count| {
             *sums.entry(count.reason).or_default() += count.n;
             sums
         })
