@@ -186,6 +186,8 @@ pub struct RunStatus {
     pub dataset_version: Timestamp,
     /// `running`, `paused`, `completed` or `cancelled`.
     pub state: RunState,
+    /// Whether the run is running and waits: at most 8 runs of a project are executed at a time, oldest first.
+    pub is_waiting: bool,
     /// The reason of a pause, such as `MAX_USD_REACHED`.
     pub paused_reason: Option<String>,
     /// The reason of a pause in words.
@@ -212,6 +214,10 @@ pub struct RunStatus {
     pub created_at: Timestamp,
     /// End of a completed or cancelled run.
     pub ended_at: Option<Timestamp>,
+    /// The rule that scores the results with the `evaluators` of the experiment.
+    pub rule_id: Option<String>,
+    /// The run that comparisons start with.
+    pub baseline_id: Option<String>,
     /// The first results with an error, in the order of the calls.
     pub failed_items: Vec<FailedRunItem>,
 }

@@ -11,6 +11,21 @@ const INSERT: &str = "
     ON CONFLICT (project_id, id) DO UPDATE SET secret = excluded.secret";
 const READ: &str = "SELECT secret FROM endpoint_secrets WHERE project_id = $1 AND id = $2";
 
+const DELETE: &str = "DELETE FROM endpoint_secrets WHERE project_id = $1 AND id = $2";
+
+/// Deletes the secret of an experiment, if it has one, inside the transaction of the caller.
+///
+/// # Errors
+/// When the database fails.
+pub async fn delete_endpoint_secret(
+    tx: &mut Tx,
+    project: &ProjectId,
+    id: &str,
+) -> Result<(), Error> {
+    query(DELETE).bind(project.as_str()).bind(id).execute(tx).await?;
+    Ok(())
+}
+
 /// Stores the secret of an experiment, inside the transaction of the caller.
 ///
 /// # Errors

@@ -71,6 +71,7 @@ pub const STEPS: &[Step] = &[
     step!("score directions and gates", "0055_score_directions_and_gates.sql"),
     step!("dataset states", "0056_dataset_states.sql"),
     step!("rule changes", "0057_rule_changes.sql"),
+    step!("rules of runs", "0058_rules_of_runs.sql"),
 ];
 
 /// The version of a database with all steps.

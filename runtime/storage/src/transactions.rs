@@ -10,20 +10,20 @@ use std::collections::{BTreeMap, HashSet};
 use perpend_db::{Tx, despite_collisions, in_transaction};
 use perpend_domain::dataset::DatasetRun;
 use perpend_domain::evaluation::Execution;
-use perpend_domain::ids::{ProjectId, ScoreId};
+use perpend_domain::ids::{ProjectId, RuleId, ScoreId};
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 
 use crate::Store;
 use perpend_catalog::dataset_imports::{ImportAdvance, advance_import};
 use perpend_catalog::datasets::{self, ItemVersion, NewItemVersion};
-use perpend_catalog::put_endpoint_secret;
+use perpend_catalog::{delete_endpoint_secret, put_endpoint_secret};
 use perpend_db::Error;
 use perpend_executions::{
-    EndReport, ExecutionEnd, Lease, LeaseEnd, MatchBatch, NewServerRun, Outcome, RunItem,
-    delete_server_runs_of_dataset, insert_run,
+    EndReport, ExecutionEnd, Lease, LeaseEnd, MatchBatch, NewServerRun, Outcome, OwnedByRuns,
+    RunItem, delete_server_run, delete_server_runs_of_dataset, insert_run,
 };
-use perpend_telemetry::experiments::{delete_runs_of_dataset, insert_dataset_run};
+use perpend_telemetry::experiments::{delete_run, delete_runs_of_dataset, insert_dataset_run};
 use perpend_telemetry::media::link_item;
 use perpend_telemetry::scores::{delete_surplus, put, supersede};
 use perpend_telemetry::take_changes;
@@ -48,6 +48,18 @@ pub enum ItemsWrite {
     Changed,
     /// The stage of the import has ended or was started again; nothing is written.
     LeaseLost,
+}
+
+/// Deletes the secrets of experiments without remaining runs.
+async fn delete_secrets(
+    tx: &mut Tx,
+    project: &ProjectId,
+    unused: &OwnedByRuns,
+) -> Result<(), Error> {
+    for experiment in &unused.experiments {
+        delete_endpoint_secret(tx, project, experiment).await?;
+    }
+    Ok(())
 }
 
 impl Store {
@@ -101,8 +113,8 @@ impl Store {
         Ok(ItemsWrite::Written)
     }
 
-    /// Deletes a dataset with all versions of its items and with its runs. Traces and scores are kept. `false` if
-    /// it does not exist.
+    /// Deletes a dataset with all versions of its items and with its runs and what belongs to them. Traces and scores are
+    /// kept. `false` if it does not exist.
     ///
     /// # Errors
     /// When the database fails; nothing is deleted then.
@@ -112,14 +124,53 @@ impl Store {
         id: &str,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        in_transaction!(&self.pool, |tx| {
+        let unused = in_transaction!(&self.pool, |tx| {
             if !datasets::delete_dataset(&mut tx, project, id).await? {
                 return Ok(false);
             }
-            delete_server_runs_of_dataset(&mut tx, project, id).await?;
+            let unused = delete_server_runs_of_dataset(&mut tx, project, id).await?;
+            delete_secrets(&mut tx, project, &unused).await?;
             delete_runs_of_dataset(&mut tx, project, id, now).await?;
+            unused
         });
+        self.delete_rules_of_runs(project, &unused).await?;
         Ok(true)
+    }
+
+    /// Deletes a run with its links and the states of its items. With the last run of an experiment, the secret and the rule
+    /// of the experiment are deleted. Traces and scores are kept.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn delete_run(
+        &self,
+        project: &ProjectId,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let unused = in_transaction!(&self.pool, |tx| {
+            let unused = delete_server_run(&mut tx, project, id).await?;
+            delete_secrets(&mut tx, project, &unused).await?;
+            delete_run(&mut tx, project, id, now).await?;
+            unused
+        });
+        self.delete_rules_of_runs(project, &unused).await
+    }
+
+    /// In transactions of their own: one that changes the catalog must lock its revision first.
+    async fn delete_rules_of_runs(
+        &self,
+        project: &ProjectId,
+        unused: &OwnedByRuns,
+    ) -> Result<(), Error> {
+        for rule in unused.rules.iter().filter_map(|id| RuleId::new(id).ok()) {
+            match self.catalog.delete_rule(project, &rule).await {
+                // A user has deleted it.
+                Ok(()) | Err(Error::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Starts the runs of an experiment, each with its dataset run, over the same items, and stores the encrypted secret

@@ -469,3 +469,93 @@ async fn the_command_runs_a_file_and_reports_its_results() {
     assert!(code == Some(3) && error.contains("color"), "{error}");
     app.stop().await.unwrap();
 }
+
+/// An application that fails for the item `item-0` this number of times; the ids of the items that it was called for.
+async fn flaky_application(n_failures: usize) -> (String, Arc<Mutex<Vec<String>>>) {
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&called);
+    let answer = async move |Json(item): Json<Value>| -> Response {
+        let id = item["itemId"].as_str().unwrap().to_owned();
+        let mut called = noted.lock().unwrap();
+        called.push(id.clone());
+        let n_calls = called.iter().filter(|other| **other == id).count();
+        match id == "item-0" && n_calls <= n_failures {
+            true => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            false => Json(json!({ "output": "Paris", "costUsd": 0.25 })).into_response(),
+        }
+    };
+    let router = Router::new().route("/answer", post(answer));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/answer", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (url, called)
+}
+
+#[tokio::test]
+async fn a_retry_calls_only_failed_items_again_on_the_page_and_by_command() {
+    on_each(async |app| {
+        let (url, called) = flaky_application(2).await;
+        dataset(&app, "capitals", &questions(3)).await;
+        let body = json!({ "dataset": "capitals", "endpoint": { "url": url }, "runName": "flaky" });
+        let run = start(&app, body).await.remove(0);
+        let ended = status(&app, &run, "completed").await;
+        assert_eq!(
+            (&ended["completedCount"], &ended["failedCount"]),
+            (&json!(2), &json!(1)),
+            "{ended}"
+        );
+
+        let visitor = crate::pages::Visitor::of(&app).await;
+        let path = format!("{}/experiments/{run}", visitor.base);
+        let page = visitor.page(&format!("/experiments/{run}")).await;
+        assert!(page.contains("value=\"retry\""), "{page}");
+        let token = visitor.token(&path).await;
+        let sent =
+            visitor.send(&format!("{path}/state"), form(&token, &[("action", "retry")])).await;
+        assert_eq!(sent.status, 303, "{}", sent.text());
+        let path = format!("{EXPERIMENTS}/{run}/status");
+        let n_calls = || called.lock().unwrap().len();
+        let is_again = |status: &Value| status["state"] == "completed" && n_calls() == 4;
+        let again = app.wait_for(&path, is_again).await.unwrap();
+        assert_eq!(again["failedCount"], 1, "{again}");
+
+        let args = ["experiment", "retry", "flaky", "--json"];
+        let mut command = perpend_it::command(&args).unwrap();
+        let command = command
+            .env("PERPEND_SERVER", &app.origin)
+            .env("PERPEND_PUBLIC_KEY", perpend_it::KEYS.0)
+            .env("PERPEND_SECRET_KEY", perpend_it::KEYS.1);
+        let output = command.output().await.unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{error}");
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let status = &printed["runs"][0];
+        assert_eq!(
+            (&status["completedCount"], &status["failedCount"]),
+            (&json!(3), &json!(0)),
+            "{status}"
+        );
+        assert_eq!(
+            (&status["costUsd"], n_calls()),
+            (&json!(0.75), 5),
+            "stored answers are not called again"
+        );
+
+        // The last attempt is the result of the item.
+        let found = app.client.get(&format!("{EXPERIMENTS}/{run}")).await.unwrap().json();
+        let account = &found["account"];
+        assert_eq!((&account["nSeen"], &account["nFailed"]), (&json!(3), &json!(0)), "{found}");
+        let third = run_trace_id(&run, "item-0", 0, 2);
+        let trace = app.client.get(&format!("/api/public/traces/{third}")).await.unwrap().json();
+        assert_eq!(trace["output"], "Paris", "{trace}");
+        let (code, kept) =
+            call(&app, Method::POST, &format!("{EXPERIMENTS}/{run}/retry"), json!({})).await;
+        assert_eq!(
+            (code, &kept["state"]),
+            (200, &json!("completed")),
+            "nothing has failed: {kept}"
+        );
+        app.stop().await.unwrap();
+    })
+    .await;
+}

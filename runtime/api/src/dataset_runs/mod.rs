@@ -359,7 +359,6 @@ async fn delete_run(
     Path(names): Path<(String, String)>,
 ) -> Result<Answer<Confirmation>, Problem> {
     let run = find(&app, &caller, &names).await?;
-    app.store.ledger.delete_server_run(&caller.project, &run.id).await?;
-    app.store.telemetry.delete_dataset_run(&caller.project, &run.id, app.web.clock.now()).await?;
+    app.store.delete_run(&caller.project, &run.id, app.web.clock.now()).await?;
     Ok(Answer(Confirmation::new("Dataset run successfully deleted")))
 }

@@ -11,7 +11,7 @@ use perpend_catalog::sealed::SealedAt;
 use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
 use perpend_domain::dataset::{Dataset, DatasetRun, run_id};
 use perpend_domain::ids::ProjectId;
-use perpend_executions::{NewServerRun, RunChange, RunItem, RunProgress};
+use perpend_executions::{NewServerRun, RunChange, RunItem, RunProgress, RunRetry};
 use perpend_http_kit::answer::{Answer, Either};
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::Body;
@@ -28,6 +28,7 @@ const STATUS: &str = "/api/v1/experiments/{experimentId}/status";
 const PAUSE: &str = "/api/v1/experiments/{experimentId}/pause";
 const RESUME: &str = "/api/v1/experiments/{experimentId}/resume";
 const CANCEL: &str = "/api/v1/experiments/{experimentId}/cancel";
+const RETRY: &str = "/api/v1/experiments/{experimentId}/retry";
 /// Failed results in a status.
 const MAX_FAILED: u32 = 20;
 
@@ -58,6 +59,13 @@ pub(super) fn routes(routes: &mut Routes) {
     let cancel =
         Operation::post("cancelRun", CANCEL, "Cancel a run; its results are kept", ExperimentWrite);
     routes.add(cancel, cancel_run);
+    let retry = Operation::post(
+        "retryRun",
+        RETRY,
+        "Call the failed items of a completed or paused run again; stored answers are kept",
+        ExperimentWrite,
+    );
+    routes.add(retry, retry_run);
 }
 
 type Started = Either<Answer<StartedExperiment>, Answer<StartedExperiment, 201>>;
@@ -100,6 +108,8 @@ async fn start_experiment(
             concurrency: plan.concurrency,
             max_usd: input.max_usd,
             repetitions: plan.repetitions,
+            rule_id: None,
+            baseline_id: None,
         };
         (server_run, dataset_run)
     });
@@ -173,10 +183,14 @@ fn view(
     }
 }
 
+fn no_such_run() -> Problem {
+    Problem::not_found("run that the server executes")
+}
+
 async fn status(app: &App, project: &ProjectId, id: &str) -> Result<RunStatus, Problem> {
     let ledger = &app.store.ledger;
     let found = ledger.run_progress(project, id).await?;
-    let found = found.ok_or_else(|| Problem::not_found("run that the server executes"))?;
+    let found = found.ok_or_else(no_such_run)?;
     let failed = ledger.failed_run_items(project, id, MAX_FAILED).await?;
     let failed = failed.into_iter().map(|item| FailedRunItem {
         item_id: item.item_id,
@@ -196,6 +210,7 @@ fn status_view(found: RunProgress, failed_items: Vec<FailedRunItem>) -> RunStatu
         dataset_id: found.dataset_id,
         dataset_version: found.dataset_at,
         state: found.state,
+        is_waiting: found.is_waiting,
         paused_reason: found.reason,
         paused_message: found.message,
         concurrency: found.concurrency,
@@ -208,6 +223,8 @@ fn status_view(found: RunProgress, failed_items: Vec<FailedRunItem>) -> RunStatu
         cost_usd: found.cost_usd,
         created_at: found.created_at,
         ended_at: found.ended_at,
+        rule_id: found.rule_id,
+        baseline_id: found.baseline_id,
         failed_items,
     }
 }
@@ -273,4 +290,25 @@ async fn cancel_run(
     Path(id): Path<String>,
 ) -> Result<Answer<RunStatus>, Problem> {
     change(&app, &caller.project, &id, RunChange::Cancel).await
+}
+
+async fn retry_run(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Answer<RunStatus>, Problem> {
+    let (project, now) = (&caller.project, app.web.clock.now());
+    let retried = app.store.ledger.retry_failed_items(project, &id, now).await?;
+    match retried.ok_or_else(no_such_run)? {
+        RunRetry::Refused(state) => {
+            let message = format!(
+                "the run must be completed or paused for a retry of its failed items, and is {state}"
+            );
+            Err(Problem::new(Code::Conflict, message))
+        }
+        RunRetry::Pending(_) => {
+            app.jobs.wake(perpend_broker::server_runs::JOB);
+            Ok(Answer(status(&app, project, &id).await?))
+        }
+    }
 }

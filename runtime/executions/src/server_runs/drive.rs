@@ -9,6 +9,8 @@ use crate::row::id_bytes;
 use crate::{Error, Ledger};
 
 pub(super) const WHAT: &str = "server run";
+/// Runs of a project that are driven at a time. The others wait, oldest first.
+pub const MAX_DRIVEN_RUNS: i64 = 8;
 
 /// A run under a lease.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,14 +149,29 @@ impl TryFrom<ItemRow> for ClaimedItem {
     }
 }
 
+/// The driven runs of a project have the first places, then the oldest of the others.
 const CLAIM: &str = "
     UPDATE server_runs SET fence = fence + 1, lease_until = $2
      WHERE state = 0 AND lease_until <= $1
+       AND (project_id, id) IN
+           (SELECT ranked.project_id, ranked.id
+              FROM (SELECT project_id, id, ROW_NUMBER() OVER
+                           (PARTITION BY project_id
+                            ORDER BY CASE WHEN $1 < lease_until THEN 0 ELSE 1 END, created_at, id) AS place
+                      FROM server_runs WHERE state = 0) ranked
+             WHERE ranked.place <= $3)
     RETURNING project_id, id, experiment_id, name, dataset_id, task, concurrency, max_usd, fence";
 /// Calls of a process that ended.
 const INTERRUPTED: &str = "
     UPDATE server_run_items SET state = 0, interrupted = interrupted + 1, due_at = $3
      WHERE project_id = $1 AND run_id = $2 AND state = 1 AND state < 3";
+const FREE: &str = "
+    SELECT COUNT(*)
+      FROM (SELECT lease_until, ROW_NUMBER() OVER
+                   (PARTITION BY project_id
+                    ORDER BY CASE WHEN $1 < lease_until THEN 0 ELSE 1 END, created_at, id) AS place
+              FROM server_runs WHERE state = 0) ranked
+     WHERE ranked.place <= $2 AND ranked.lease_until <= $1";
 const GIVE_BACK: &str = "
     UPDATE server_run_items SET state = 0, interrupted = interrupted + 1
      WHERE project_id = $1 AND run_id = $2 AND state = 1 AND state < 3
@@ -185,6 +202,10 @@ const CLAIM_ITEMS: &str = "
        AND EXISTS (SELECT 1 FROM server_runs r
                     WHERE r.project_id = $1 AND r.id = $2 AND r.fence = $5 AND r.state = 0)
     RETURNING place, item_id, item_version, repetition, attempt, tries, interrupted, answer";
+/// In bytes of UTF-8 at most four times as many.
+const ANSWER_LENGTHS: &str = "
+    SELECT CAST(COALESCE(LENGTH(answer), 0) AS BIGINT) FROM server_run_items
+     WHERE project_id = $1 AND run_id = $2 AND state = 2 AND state < 3 ORDER BY due_at, place LIMIT $3";
 const ANSWERED: &str = "
     SELECT place, item_id, item_version, repetition, attempt, tries, interrupted, answer FROM server_run_items
      WHERE project_id = $1 AND run_id = $2 AND state = 2 AND state < 3 ORDER BY due_at, place LIMIT $3";
@@ -232,7 +253,8 @@ async fn finish(tx: &mut Tx, lease: RunLease<'_>, end: &ItemEnd) -> Result<(), E
 }
 
 impl Ledger {
-    /// Takes over running runs that no process drives. Calls that were under way in another process are pending again and
+    /// Takes over running runs that no process drives, at most [`MAX_DRIVEN_RUNS`] of a project together with those that
+    /// are driven. Calls that were under way in another process are pending again and
     /// counted as interrupted. Crosses tenants: for the engine.
     ///
     /// # Errors
@@ -246,6 +268,7 @@ impl Ledger {
             let rows: Vec<RunRow> = query(CLAIM)
                 .bind(now.as_micros())
                 .bind(until.as_micros())
+                .bind(MAX_DRIVEN_RUNS)
                 .fetch_all(&mut tx)
                 .await?;
             for row in &rows {
@@ -261,13 +284,16 @@ impl Ledger {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Whether a run waits for a process that drives it. Crosses tenants: for the engine.
+    /// Whether [`Self::claim_runs`] would find a run. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn has_free_runs(&self, now: Timestamp) -> Result<bool, Error> {
-        const FREE: &str = "SELECT COUNT(*) FROM server_runs WHERE state = 0 AND lease_until <= $1";
-        let n: i64 = query_scalar(FREE).bind(now.as_micros()).fetch_one(&self.pool).await?;
+        let n: i64 = query_scalar(FREE)
+            .bind(now.as_micros())
+            .bind(MAX_DRIVEN_RUNS)
+            .fetch_one(&self.pool)
+            .await?;
         Ok(0 < n)
     }
 
@@ -388,6 +414,24 @@ impl Ledger {
         let mut items = items.collect::<Result<Vec<ClaimedItem>, Error>>()?;
         items.sort_by_key(|item| item.place);
         Ok(items)
+    }
+
+    /// Lengths of the first answers that [`Self::answered_run_items`] returns, in characters.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn answer_lengths(
+        &self,
+        lease: RunLease<'_>,
+        limit: u32,
+    ) -> Result<Vec<usize>, Error> {
+        let lengths: Vec<i64> = query_scalar(ANSWER_LENGTHS)
+            .bind(lease.project.as_str())
+            .bind(lease.run)
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
+        Ok(lengths.into_iter().map(|n| usize::try_from(n).unwrap_or(0)).collect())
     }
 
     /// Items with a stored answer whose trace is not written yet.

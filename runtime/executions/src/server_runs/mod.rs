@@ -7,6 +7,8 @@
 mod drive;
 mod expected;
 mod progress;
+mod removal;
+mod retry;
 
 use perpend_db::{Sized, Tx, query, to_json, value_rows};
 use perpend_domain::ids::ProjectId;
@@ -16,8 +18,10 @@ use perpend_domain::time::Timestamp;
 use crate::Error;
 use drive::WHAT;
 
-pub use drive::{ClaimedItem, ItemEnd, RunLease, ServerRun};
+pub use drive::{ClaimedItem, ItemEnd, MAX_DRIVEN_RUNS, RunLease, ServerRun};
 pub use progress::{FailedItem, RunChange, RunProgress};
+pub use removal::{OwnedByRuns, delete_server_run, delete_server_runs_of_dataset};
+pub use retry::RunRetry;
 
 /// A version of an item of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +53,16 @@ pub struct NewServerRun {
     pub max_usd: Option<f64>,
     /// Results per item.
     pub repetitions: u32,
+    /// The rule that scores the results with the evaluators of the experiment.
+    pub rule_id: Option<String>,
+    /// The run that comparisons start with.
+    pub baseline_id: Option<String>,
 }
 
 const INSERT: &str = "
     INSERT INTO server_runs (project_id, id, experiment_id, name, dataset_id, dataset_at, task, concurrency, max_usd,
-                             state, fence, lease_until, created_at, updated_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, 0, $10, $10)
+                             rule_id, baseline_id, state, fence, lease_until, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $11, $12, 0, 0, 0, $10, $10)
     ON CONFLICT (project_id, id) DO NOTHING";
 const N_COLUMNS: usize = 11;
 static INSERT_ITEMS: Sized = Sized::new(|n| {
@@ -87,6 +95,8 @@ pub async fn insert_run(
         .bind(i64::from(new.concurrency))
         .bind(new.max_usd)
         .bind(now.as_micros())
+        .bind(new.rule_id.as_deref())
+        .bind(new.baseline_id.as_deref())
         .execute(tx)
         .await?;
     if n_made == 0 {
@@ -114,23 +124,4 @@ pub async fn insert_run(
         .await?;
     }
     Ok(true)
-}
-
-/// Deletes the runs over a dataset with the states of their items, inside the transaction of the caller.
-///
-/// # Errors
-/// When the database fails.
-pub async fn delete_server_runs_of_dataset(
-    tx: &mut Tx,
-    project: &ProjectId,
-    dataset_id: &str,
-) -> Result<(), Error> {
-    const ITEMS: &str = "
-        DELETE FROM server_run_items WHERE project_id = $1 AND run_id IN
-            (SELECT id FROM server_runs WHERE project_id = $1 AND dataset_id = $2)";
-    const RUNS: &str = "DELETE FROM server_runs WHERE project_id = $1 AND dataset_id = $2";
-    for sql in [ITEMS, RUNS] {
-        query(sql).bind(project.as_str()).bind(dataset_id).execute(tx).await?;
-    }
-    Ok(())
 }

@@ -23,6 +23,8 @@ pub struct RunProgress {
     pub dataset_at: Timestamp,
     /// Running, paused, completed or cancelled.
     pub state: RunState,
+    /// Whether it is running and no process drives it: it waits for other runs of the project, or for a server.
+    pub is_waiting: bool,
     /// The reason of a pause.
     pub reason: Option<String>,
     /// The message of a pause.
@@ -35,6 +37,10 @@ pub struct RunProgress {
     pub created_at: Timestamp,
     /// End of a completed or cancelled run.
     pub ended_at: Option<Timestamp>,
+    /// The rule that scores the results with the evaluators of the experiment.
+    pub rule_id: Option<String>,
+    /// The run that comparisons start with.
+    pub baseline_id: Option<String>,
     /// Results that wait for their call.
     pub n_pending: u64,
     /// Results whose call is under way.
@@ -83,18 +89,21 @@ perpend_db::record! {
         dataset_id: String,
         dataset_at: i64,
         state: i16,
+        lease_until: i64,
         reason: Option<String>,
         message: Option<String>,
         concurrency: i32,
         max_usd: Option<f64>,
         created_at: i64,
         ended_at: Option<i64>,
+        rule_id: Option<String>,
+        baseline_id: Option<String>,
     }
 }
 
 const RUN: &str = "
-    SELECT id, experiment_id, name, dataset_id, dataset_at, state, reason, message, concurrency, max_usd, created_at,
-           ended_at
+    SELECT id, experiment_id, name, dataset_id, dataset_at, state, lease_until, reason, message, concurrency, max_usd,
+           created_at, ended_at, rule_id, baseline_id
       FROM server_runs WHERE project_id = $1 AND id = $2";
 const COUNTS: &str = "
     SELECT state, COUNT(*), CAST(SUM(interrupted) AS BIGINT), COALESCE(SUM(cost), 0.0)
@@ -118,8 +127,6 @@ const RESUME: &str = "
 const CANCEL: &str = "
     UPDATE server_runs SET state = 3, ended_at = $3, updated_at = $3
      WHERE project_id = $1 AND id = $2 AND state < 2";
-const DELETE_ITEMS: &str = "DELETE FROM server_run_items WHERE project_id = $1 AND run_id = $2";
-const DELETE_RUN: &str = "DELETE FROM server_runs WHERE project_id = $1 AND id = $2";
 
 impl Ledger {
     /// The progress of a run.
@@ -136,19 +143,24 @@ impl Ledger {
         let Some(row) = found else {
             return Ok(None);
         };
+        let state = state_of(row.state)?;
         let mut progress = RunProgress {
             id: row.id,
             experiment_id: row.experiment_id,
             name: row.name,
             dataset_id: row.dataset_id,
             dataset_at: Timestamp::from_micros(row.dataset_at),
-            state: state_of(row.state)?,
+            state,
+            // The end of a lease sets this to 0.
+            is_waiting: state == RunState::Running && row.lease_until == 0,
             reason: row.reason,
             message: row.message,
             concurrency: row.concurrency.unsigned_abs(),
             max_usd: row.max_usd,
             created_at: Timestamp::from_micros(row.created_at),
             ended_at: row.ended_at.map(Timestamp::from_micros),
+            rule_id: row.rule_id,
+            baseline_id: row.baseline_id,
             n_pending: 0,
             n_in_flight: 0,
             n_completed: 0,
@@ -259,18 +271,5 @@ impl Ledger {
             update.bind(now.as_micros()).execute(&mut tx).await?
         });
         Ok(0 < n_changed)
-    }
-
-    /// Deletes a run with the states of its items. Its traces are kept.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn delete_server_run(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
-        in_transaction!(&self.pool, |tx| {
-            for sql in [DELETE_RUN, DELETE_ITEMS] {
-                query(sql).bind(project.as_str()).bind(id).execute(&mut tx).await?;
-            }
-        });
-        Ok(())
     }
 }

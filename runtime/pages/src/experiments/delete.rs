@@ -38,9 +38,7 @@ pub(crate) async fn delete_run(
     let viewer = &form.viewer;
     let act = async {
         let run = path.results(&app, viewer).await?.run;
-        app.store.ledger.delete_server_run(&viewer.project, &run.id).await?;
-        let telemetry = &app.store.telemetry;
-        telemetry.delete_dataset_run(&viewer.project, &run.id, app.web.clock.now()).await?;
+        app.store.delete_run(&viewer.project, &run.id, app.web.clock.now()).await?;
         Ok(SubmissionOutcome::new(format!("Run {} deleted.", run.name)))
     };
     Box::pin(form.run_once(&app, act)).await

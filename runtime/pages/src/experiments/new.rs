@@ -1,5 +1,5 @@
 //! `GET` and `POST P/experiments/new`: estimates or starts an experiment that the server executes;
-//! `POST P/experiments/{experiment}/state` pauses, resumes or cancels one of its runs.
+//! `POST P/experiments/{experiment}/state` pauses, resumes or cancels one of its runs, or retries its failed items.
 
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
@@ -279,7 +279,7 @@ async fn view(
     })
 }
 
-/// `POST P/experiments/{experiment}/state`: `action` is `pause`, `resume` or `cancel`.
+/// `POST P/experiments/{experiment}/state`: `action` is `pause`, `resume`, `cancel` or `retry`.
 pub(crate) async fn change_state(
     State(app): State<App>,
     Path(path): Path<RunPath>,
@@ -287,8 +287,11 @@ pub(crate) async fn change_state(
 ) -> Result<Response, Problem> {
     let viewer = &form.viewer;
     let action = match form.fields.text("action") {
-        Some(action @ ("pause" | "resume" | "cancel")) => action,
-        _ => return Err(Problem::query("action", "must be one of `pause`, `resume`, `cancel`")),
+        Some(action @ ("pause" | "resume" | "cancel" | "retry")) => action,
+        _ => {
+            let message = "must be one of `pause`, `resume`, `cancel`, `retry`";
+            return Err(Problem::query("action", message));
+        }
     };
     let act = async {
         let operation = format!("{OPERATION}/{}/{action}", segment(path.id()));

@@ -1,7 +1,7 @@
 //! The progress of a run that the server executes.
 
 use perpend_domain::server_run::RunState;
-use perpend_executions::RunProgress;
+use perpend_executions::{MAX_DRIVEN_RUNS, RunProgress};
 use perpend_views::{Text, count, dollars, plural};
 
 /// Progress of a run by the server as state and details, and the changes that its state allows.
@@ -23,11 +23,18 @@ pub(super) fn progress_view(
     if let (RunState::Paused, Some(message)) = (run.state, &run.message) {
         details.push_str(&format!(": {message}"));
     }
-    let changes = match run.state {
+    if run.is_waiting {
+        let limit = format!("; waiting: at most {MAX_DRIVEN_RUNS} runs are executed at a time");
+        details.push_str(&limit);
+    }
+    let mut changes = match run.state {
         RunState::Running => vec![("pause", "Pause"), ("cancel", "Cancel")],
         RunState::Paused => vec![("resume", "Resume"), ("cancel", "Cancel")],
         RunState::Completed | RunState::Cancelled => Vec::new(),
     };
+    if 0 < run.n_failed && matches!(run.state, RunState::Completed | RunState::Paused) {
+        changes.push(("retry", "Retry failed items"));
+    }
     let state = format!("The server's run is {}:", run.state);
     ((Text::from(state), Text::from(details)), changes)
 }

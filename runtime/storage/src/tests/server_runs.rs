@@ -4,7 +4,9 @@ use perpend_domain::dataset::{Dataset, DatasetRun, run_id};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::server_run::{EndpointTask, RunAnswer, RunState, RunTask};
 use perpend_domain::time::Timestamp;
-use perpend_executions::{ItemEnd, NewServerRun, RunChange, RunItem};
+use perpend_executions::{
+    ClaimedItem, ItemEnd, MAX_DRIVEN_RUNS, NewServerRun, RunChange, RunItem, RunRetry,
+};
 use serde_json::{Value, json};
 
 use crate::Store;
@@ -36,6 +38,8 @@ fn new_run(name: &str) -> (NewServerRun, DatasetRun) {
         concurrency: 2,
         max_usd: Some(1.0),
         repetitions: 2,
+        rule_id: None,
+        baseline_id: None,
     };
     let dataset_run = DatasetRun {
         id,
@@ -183,6 +187,107 @@ async fn a_paused_run_starts_no_calls_until_it_is_resumed_and_a_deleted_one_is_g
         assert!(store.delete_dataset(&home(), "d", at(4)).await.unwrap());
         assert_eq!(ledger.run_progress(&home(), &id).await.unwrap(), None);
         assert!(!ledger.has_free_runs(at(900)).await.unwrap());
+    })
+    .await;
+}
+
+/// Starts runs of these names over an item each, all of the experiment `e`.
+async fn start_runs(store: &Store, names: &[String]) -> Vec<String> {
+    start(store, "first of all").await;
+    let items = [RunItem { id: "i0".to_owned(), version: at(0) }];
+    let runs: Vec<_> = names.iter().map(|name| new_run(name)).collect();
+    let all = (runs.as_slice(), items.as_slice());
+    let taken = store.start_server_runs(&home(), all, Some(b"sealed"), at(2)).await.unwrap();
+    assert_eq!(taken, None);
+    runs.into_iter().map(|(run, _)| run.id).collect()
+}
+
+#[tokio::test]
+async fn a_project_drives_a_limited_number_of_runs_and_the_others_wait() {
+    on_each_database(|store| async move {
+        let limit = usize::try_from(MAX_DRIVEN_RUNS).unwrap();
+        let names: Vec<String> = (0..limit + 1).map(|n| format!("run {n}")).collect();
+        let ids = start_runs(&store, &names).await;
+        let ledger = &store.ledger;
+        let claimed = ledger.claim_runs(at(60), at(3)).await.unwrap();
+        assert_eq!(claimed.len(), limit);
+        assert!(claimed.iter().any(|run| run.name == "first of all"), "the oldest one runs");
+        assert!(!ledger.has_free_runs(at(3)).await.unwrap());
+        assert_eq!(ledger.claim_runs(at(60), at(3)).await.unwrap(), []);
+        let mut n_waiting = 0;
+        for id in &ids {
+            let progress = ledger.run_progress(&home(), id).await.unwrap().unwrap();
+            n_waiting += u32::from(progress.is_waiting);
+        }
+        assert_eq!(n_waiting, 2);
+        let paused = &claimed[0];
+        assert!(ledger.change_run(&home(), &paused.id, RunChange::Pause, at(4)).await.unwrap());
+        ledger.release_run(paused.lease()).await.unwrap();
+        assert!(ledger.has_free_runs(at(4)).await.unwrap());
+        assert_eq!(ledger.claim_runs(at(60), at(4)).await.unwrap().len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_retry_makes_only_failed_items_pending_with_another_attempt() {
+    on_each_database(|store| async move {
+        let id = start(&store, "retried").await;
+        let ledger = &store.ledger;
+        let run = ledger.claim_runs(at(60), at(1)).await.unwrap().remove(0);
+        let refused = ledger.retry_failed_items(&home(), &id, at(2)).await.unwrap();
+        assert_eq!(refused, Some(RunRetry::Refused(RunState::Running)));
+        let items = ledger.claim_run_items(run.lease(), 10, at(2)).await.unwrap();
+        let failed = |item: &ClaimedItem| item.item_id == "i1";
+        let ends = items.iter().map(|item| ItemEnd {
+            item: item.clone(),
+            cost: None,
+            error: failed(item).then(|| ("upstream_timeout".to_owned(), "late".to_owned())),
+        });
+        let ends: Vec<ItemEnd> = ends.collect();
+        ledger.finish_run_items(run.lease(), &ends).await.unwrap();
+        assert!(ledger.complete_run(run.lease(), at(3)).await.unwrap());
+        let retried = ledger.retry_failed_items(&home(), &id, at(4)).await.unwrap();
+        assert_eq!(retried, Some(RunRetry::Pending(2)));
+        let progress = ledger.run_progress(&home(), &id).await.unwrap().unwrap();
+        assert_eq!((progress.state, progress.ended_at), (RunState::Running, None));
+        assert_eq!((progress.n_completed, progress.n_failed, progress.n_pending), (4, 0, 2));
+        let again = ledger.claim_runs(at(120), at(5)).await.unwrap().remove(0);
+        let items = ledger.claim_run_items(again.lease(), 10, at(5)).await.unwrap();
+        assert!(items.len() == 2 && items.iter().all(failed), "{items:?}");
+        assert!(items.iter().all(|item| (item.attempt, item.n_tries) == (1, 0)), "{items:?}");
+        assert!(ledger.change_run(&home(), &id, RunChange::Cancel, at(6)).await.unwrap());
+        let refused = ledger.retry_failed_items(&home(), &id, at(7)).await.unwrap();
+        assert_eq!(refused, Some(RunRetry::Refused(RunState::Cancelled)));
+        let unknown = ledger.retry_failed_items(&home(), "unknown", at(7)).await.unwrap();
+        assert_eq!(unknown, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_secret_is_deleted_with_the_last_run_of_its_experiment_its_dataset_or_its_project() {
+    on_each_database(|store| async move {
+        let ids = start_runs(&store, &["second".to_owned()]).await;
+        let first = run_id(&home(), "d", "first of all");
+        let secret = async || store.catalog.endpoint_secret(&home(), "e").await.unwrap();
+        assert!(secret().await.is_some());
+        store.delete_run(&home(), &first, at(5)).await.unwrap();
+        assert!(secret().await.is_some(), "another run of the experiment uses it");
+        assert_eq!(store.ledger.run_progress(&home(), &first).await.unwrap(), None);
+        store.delete_run(&home(), &ids[0], at(6)).await.unwrap();
+        assert_eq!(secret().await, None);
+        let runs = [new_run("third")];
+        let items = [RunItem { id: "i0".to_owned(), version: at(0) }];
+        let all = (&runs[..], &items[..]);
+        store.start_server_runs(&home(), all, Some(b"sealed"), at(7)).await.unwrap();
+        assert!(secret().await.is_some());
+        assert!(store.delete_dataset(&home(), "d", at(8)).await.unwrap());
+        assert_eq!(secret().await, None);
+        start(&store, "fourth").await;
+        assert!(secret().await.is_some());
+        store.catalog.empty(&home()).await.unwrap();
+        assert_eq!(secret().await, None, "a deleted project leaves none");
     })
     .await;
 }

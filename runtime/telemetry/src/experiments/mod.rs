@@ -18,7 +18,7 @@ mod spans;
 
 pub use item_runs::RunOfItem;
 pub use revision::RunRevision;
-pub use runs::{delete_runs_of_dataset, insert_dataset_run};
+pub use runs::{delete_run, delete_runs_of_dataset, insert_dataset_run};
 
 pub use perpend_domain::telemetry::NewLink;
 pub use perpend_domain::telemetry::RunLinks;

@@ -203,17 +203,31 @@ impl Telemetry {
         now: Timestamp,
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
-            query(DELETE_GATES).bind(project.as_str()).bind(id).execute(&mut tx).await?;
-            query(DELETE_RUN).bind(project.as_str()).bind(id).execute(&mut tx).await?;
-            query(REMEMBER_DELETION)
-                .bind(project.as_str())
-                .bind(id)
-                .bind(now.as_micros())
-                .execute(&mut tx)
-                .await?;
+            delete_run(&mut tx, project, id, now).await?;
         });
         Ok(())
     }
+}
+
+/// Deletes a run as [`Telemetry::delete_dataset_run`] does, inside the transaction of the caller.
+///
+/// # Errors
+/// When the database fails.
+pub async fn delete_run(
+    tx: &mut Tx,
+    project: &ProjectId,
+    id: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    query(DELETE_GATES).bind(project.as_str()).bind(id).execute(&mut *tx).await?;
+    query(DELETE_RUN).bind(project.as_str()).bind(id).execute(&mut *tx).await?;
+    query(REMEMBER_DELETION)
+        .bind(project.as_str())
+        .bind(id)
+        .bind(now.as_micros())
+        .execute(tx)
+        .await?;
+    Ok(())
 }
 
 /// Deletes the runs over a dataset, as [`Telemetry::delete_dataset_run`] does, and the references of its items to

@@ -24,6 +24,8 @@ enum ExperimentCommand {
     Compare(read::CompareArgs),
     /// Run prompts and models, or an endpoint of an application, over a dataset, and wait for the results
     Run(run::RunArgs),
+    /// Call the failed items of a run again and wait for the results
+    Retry(run::RetryArgs),
 }
 
 pub(super) fn experiment(args: ExperimentArgs) -> anyhow::Result<ExitCode> {
@@ -32,5 +34,6 @@ pub(super) fn experiment(args: ExperimentArgs) -> anyhow::Result<ExitCode> {
         ExperimentCommand::Show(args) => read::show(&args),
         ExperimentCommand::Compare(args) => read::compare(&args),
         ExperimentCommand::Run(args) => run::run(&args),
+        ExperimentCommand::Retry(args) => run::retry(&args),
     }
 }

@@ -1,4 +1,4 @@
-//! `perpend experiment run`: starts runs that the server executes and waits for them.
+//! `perpend experiment run` and `retry`: start runs that the server executes, or the failed items of one, and wait for them.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,11 +9,12 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perpend_api_types::server_run::{RunStatus, StartedExperiment};
 use perpend_domain::server_run::{BUDGET_REACHED, MAX_USD_REACHED, RunState};
+use perpend_experiments::report::encoded;
 use perpend_plugin_cli::Remote as _;
 use serde_json::json;
 
 use super::super::common::printable;
-use super::super::experiments_remote::{project, succeeded};
+use super::super::experiments_remote::{project, run_id, succeeded};
 use super::super::plugin_remote::{Access, ServerRemote};
 use super::config;
 
@@ -49,8 +50,33 @@ pub(super) struct RunArgs {
     access: Access,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  \
+    perpend experiment retry \"support answers\"\n\n\
+    Exit status: as of `perpend experiment run`")]
+pub(super) struct RetryArgs {
+    /// Id or name of the run
+    run: String,
+    /// Do not wait for the results
+    #[arg(long)]
+    no_wait: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    access: Access,
+}
+
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    match run_experiment(args) {
+    exit(run_experiment(args))
+}
+
+pub(super) fn retry(args: &RetryArgs) -> anyhow::Result<ExitCode> {
+    exit(retry_failed(args))
+}
+
+fn exit(ended: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+    match ended {
         Ok(code) => Ok(code),
         Err(error) => {
             eprintln!("perpend: {error:#}");
@@ -78,36 +104,64 @@ fn run_experiment(args: &RunArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let started: StartedExperiment = serde_json::from_value(answer)?;
-    let statuses = wait(&remote, &started)?;
+    let runs: Vec<String> = started.runs.into_iter().map(|run| run.id).collect();
+    let statuses = wait(&remote, &runs)?;
     match args.json {
         true => {
             let result = json!({ "experimentId": started.experiment_id, "runs": statuses });
             writeln!(out, "{result:#}")?;
         }
-        false => {
-            let project = project(&remote);
-            for status in &statuses {
-                let text = status_text(status, remote.address(), project.as_deref());
-                write!(out, "{}", printable(&text))?;
-            }
-        }
+        false => write_texts(&mut out, &remote, &statuses)?,
     }
     Ok(exit_code(&statuses))
 }
 
+fn retry_failed(args: &RetryArgs) -> anyhow::Result<ExitCode> {
+    let remote = ServerRemote::new(&args.access, TIMEOUT)?;
+    let id = run_id(&remote, &args.run)?;
+    let path = format!("/api/v1/experiments/{}/retry", encoded(&id));
+    let answer = remote.send("POST", &path, None).map_err(anyhow::Error::msg)?;
+    let mut statuses: Vec<RunStatus> = vec![serde_json::from_value(succeeded(answer)?)?];
+    if !args.no_wait {
+        statuses = wait(&remote, &[id])?;
+    }
+    let mut out = std::io::stdout().lock();
+    match args.json {
+        true => writeln!(out, "{:#}", json!({ "runs": statuses }))?,
+        false => write_texts(&mut out, &remote, &statuses)?,
+    }
+    match args.no_wait {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(exit_code(&statuses)),
+    }
+}
+
+fn write_texts(
+    out: &mut impl std::io::Write,
+    remote: &ServerRemote,
+    statuses: &[RunStatus],
+) -> anyhow::Result<()> {
+    let project = project(remote);
+    for status in statuses {
+        let text = status_text(status, remote.address(), project.as_deref());
+        write!(out, "{}", printable(&text))?;
+    }
+    Ok(())
+}
+
 fn status(remote: &ServerRemote, id: &str) -> anyhow::Result<RunStatus> {
-    let path = format!("/api/v1/experiments/{id}/status");
+    let path = format!("/api/v1/experiments/{}/status", encoded(id));
     let answer = remote.send("GET", &path, None).map_err(anyhow::Error::msg)?;
     Ok(serde_json::from_value(succeeded(answer)?)?)
 }
 
 /// Waits until no run is running. The bar is on a terminal only.
-fn wait(remote: &ServerRemote, started: &StartedExperiment) -> anyhow::Result<Vec<RunStatus>> {
+fn wait(remote: &ServerRemote, runs: &[String]) -> anyhow::Result<Vec<RunStatus>> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}")?);
     loop {
         let statuses: anyhow::Result<Vec<RunStatus>> =
-            started.runs.iter().map(|run| status(remote, &run.id)).collect();
+            runs.iter().map(|id| status(remote, id)).collect();
         let statuses = statuses?;
         let sum = |count: fn(&RunStatus) -> u64| statuses.iter().map(count).sum::<u64>();
         let n_failed = sum(|run| run.failed_count);
