@@ -17,4 +17,5 @@ pub use broker::{Broker, ClosedConnection, Models, NoModels};
 pub use components::ComponentFolder;
 pub use connected::{BudgetQueues, ConnectedModels, RecentCosts};
 pub use evaluate::{Engine, LocalSandbox};
+pub use perpend_llm::{ConnectionUsage, LearnedModel};
 pub use reply_validator::EngineReplyValidator;

@@ -71,12 +71,14 @@ pub const MAX_IN_FLIGHT: u32 = 8;
 const COLUMNS: &str = "id, provider, adapter, secret, display_secret, base_url, custom_models, \
     with_default_models, extra_header_keys, config, max_in_flight, use_responses_api, created_at, \
     updated_at";
-/// Columns that the upsert of a provider does not change.
-const OPTIONS: &str = "
+/// Changes the connection as it was read at `$14`.
+const REPLACE: &str = "
     UPDATE llm_connections
-       SET max_in_flight = COALESCE($3, max_in_flight),
-           use_responses_api = COALESCE($4, use_responses_api), updated_at = $5
-     WHERE project_id = $1 AND id = $2";
+       SET adapter = $3, secret = $4, display_secret = $5, base_url = $6, custom_models = $7,
+           with_default_models = $8, extra_header_keys = $9, config = $10, max_in_flight = $11,
+           use_responses_api = $12, updated_at = $13
+     WHERE project_id = $1 AND id = $2 AND updated_at = $14";
+/// The upsert of a provider does not change its options.
 const UPSERT: &str = "
     INSERT INTO llm_connections (project_id, id, provider, adapter, secret, display_secret, base_url,
                                  custom_models, with_default_models, extra_header_keys, config,
@@ -92,7 +94,6 @@ const UPSERT: &str = "
 const STANDING: &str = "SELECT id FROM llm_connections WHERE project_id = $1 AND provider = $2";
 const DELETE: &str =
     "DELETE FROM llm_connections WHERE project_id = $1 AND id = $2 RETURNING provider";
-const PROVIDER: &str = "SELECT provider FROM llm_connections WHERE project_id = $1 AND id = $2";
 
 perpend_db::record! {
     struct ConnectionRow {
@@ -236,37 +237,50 @@ impl Catalog {
         self.pool.numbered::<ConnectionRow, _>(&listed, paging).await
     }
 
-    /// Changes the given options of a connection. Evaluators that were paused for a fault of the connection
-    /// resume.
+    /// Writes all members of a connection except its id, its provider and its creation time. Evaluators that
+    /// were paused for a fault of the connection resume. `read_at` is the time of the last change of the
+    /// connection that was read.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the project has no such connection.
-    pub async fn set_connection_options(
+    /// [`Error::Conflict`] when the connection was changed or deleted since it was read.
+    pub async fn replace_connection(
         &self,
         project: &ProjectId,
-        id: &str,
-        (max_in_flight, use_responses_api): (Option<u32>, Option<bool>),
-        now: Timestamp,
-    ) -> Result<Connection, Error> {
-        let provider = in_transaction!(&self.pool, |tx| {
-            query(OPTIONS)
-                .bind(project.as_str())
-                .bind(id)
-                .bind(max_in_flight.map(i64::from))
-                .bind(use_responses_api.map(i64::from))
-                .bind(now.as_micros())
-                .execute(&mut tx)
-                .await?;
-            let provider: Option<String> = query_scalar(PROVIDER)
-                .bind(project.as_str())
-                .bind(id)
-                .fetch_optional(&mut tx)
-                .await?;
-            let provider = provider.ok_or(Error::NotFound)?;
-            default_models::connection_saved(&mut tx, project, &provider, now).await?;
-            provider
+        connection: &Connection,
+        read_at: Timestamp,
+    ) -> Result<(), Error> {
+        const WHAT: &str = "LLM connection";
+        let models = to_json(WHAT, &connection.custom_models)?;
+        let headers = to_json(WHAT, &connection.extra_header_keys)?;
+        let config = connection.config.as_ref();
+        let config = config.map(|config| to_json(WHAT, config)).transpose()?;
+        let args: [Arg<'_>; 14] = [
+            project.as_str().into(),
+            connection.id.as_str().into(),
+            connection.adapter.as_str().into(),
+            connection.secret.as_slice().into(),
+            connection.display_secret.as_str().into(),
+            connection.base_url.as_deref().into(),
+            models.as_str().into(),
+            connection.with_default_models.into(),
+            headers.as_str().into(),
+            config.as_deref().into(),
+            i64::from(connection.max_in_flight).into(),
+            connection.use_responses_api.into(),
+            connection.updated_at.as_micros().into(),
+            read_at.as_micros().into(),
+        ];
+        in_transaction!(&self.pool, |tx| {
+            let n_changed = query(REPLACE).bind_all(&args).execute(&mut tx).await?;
+            if n_changed == 0 {
+                return Err(Error::Conflict(
+                    "the LLM connection was changed by another request; read it again and repeat the change",
+                ));
+            }
+            let now = connection.updated_at;
+            default_models::connection_saved(&mut tx, project, &connection.provider, now).await?;
         });
-        self.connection(project, &provider).await?.ok_or(Error::NotFound)
+        Ok(())
     }
 
     /// Deletes a connection and pauses the evaluators whose current version uses it.
@@ -298,7 +312,7 @@ mod tests {
     use crate::testing::on_each_database;
 
     #[tokio::test]
-    async fn a_provider_has_one_connection_which_keeps_its_id() {
+    async fn a_provider_has_one_connection_which_keeps_its_id_and_changes_once_per_read() {
         on_each_database(|store| async move {
             let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
             let at = Timestamp::from_millis(1);
@@ -327,6 +341,19 @@ mod tests {
             assert_eq!((stored.id.as_str(), stored.adapter.as_str()), ("1", "azure"));
             assert_eq!((stored.created_at, stored.secret), (at, vec![0, 255, 1]));
             assert_eq!(store.catalog.connection(&theirs, "main").await.unwrap(), None);
+            let read = store.catalog.connection(&ours, "main").await.unwrap().unwrap();
+            let changed = Connection {
+                max_in_flight: 3,
+                base_url: Some("https://models.example".to_owned()),
+                updated_at: Timestamp::from_millis(2),
+                ..read.clone()
+            };
+            let catalog = &store.catalog;
+            catalog.replace_connection(&ours, &changed, read.updated_at).await.unwrap();
+            let again = catalog.connection(&ours, "main").await.unwrap().unwrap();
+            assert_eq!(again, changed);
+            let late = catalog.replace_connection(&ours, &read, read.updated_at).await;
+            assert!(matches!(late, Err(Error::Conflict(_))));
             assert!(store.catalog.delete_connection(&theirs, "1", at).await.is_err());
             store.catalog.delete_connection(&ours, "1", at).await.unwrap();
             let left = store.catalog.connections(&ours, Paging::default()).await.unwrap();

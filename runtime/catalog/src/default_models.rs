@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
-use perpend_db::{Tx, from_json, in_transaction, query, to_json};
-use perpend_domain::ids::ProjectId;
+use perpend_db::{Tx, checked, from_json, in_transaction, query, to_json};
+use perpend_domain::evaluation::Pause;
+use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::slots::{CONNECTION_REASONS, ModelChoice, Slot};
 use perpend_domain::time::Timestamp;
 
@@ -23,8 +24,8 @@ const DELETE: &str = "DELETE FROM default_models WHERE project_id = $1";
 const PROTOCOLS: &str = "SELECT provider, adapter FROM llm_connections WHERE project_id = $1";
 /// Evaluators with each version in use that calls a model: the newest, and those that rules are pinned to or
 /// use while the newest is a shadow version.
-const ASKING: &str = "
-    SELECT e.id, e.paused_reason, v.slots
+const MODEL_USERS: &str = "
+    SELECT e.id, e.name, e.paused_reason, e.paused_message, e.paused_at, e.paused_until, v.slots
       FROM evaluators e
       JOIN evaluator_versions v ON v.project_id = e.project_id AND v.evaluator_id = e.id
      WHERE e.project_id = $1 AND v.slots <> '[]'
@@ -32,31 +33,77 @@ const ASKING: &str = "
             OR EXISTS (SELECT 1 FROM assignments a
                         WHERE a.project_id = e.project_id AND a.evaluator_id = e.id
                           AND (a.pinned_version = v.number
-                               OR (a.shadow_version = e.version AND v.number = e.version - 1))))";
-/// An evaluator with a version in use that calls a model.
-struct ModelUser {
-    id: String,
-    paused_reason: Option<String>,
-    slots: Vec<Slot>,
+                               OR (a.shadow_version = e.version AND v.number = e.version - 1))))
+     ORDER BY e.name, e.id, v.number DESC";
+
+perpend_db::record! {
+    struct ModelUserRow {
+        id: String,
+        name: String,
+        paused_reason: Option<String>,
+        paused_message: Option<String>,
+        paused_at: Option<i64>,
+        paused_until: Option<i64>,
+        slots: String,
+    }
+}
+
+/// A version in use of an evaluator that calls a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelUser {
+    /// The evaluator.
+    pub id: EvaluatorId,
+    /// Its name.
+    pub name: String,
+    /// Its pause.
+    pub paused: Option<Pause>,
+    /// The slots of the version.
+    pub slots: Vec<Slot>,
 }
 
 impl ModelUser {
-    /// Whether a slot uses this provider; `default` is the provider of the default model.
-    fn uses_provider(&self, provider: &str, default: Option<&str>) -> bool {
-        let mut slots = self.slots.iter();
-        slots.any(|slot| match &slot.model {
-            Some(choice) => choice.provider == provider,
-            None => default == Some(provider),
-        })
+    /// The models of its slots at this provider. A slot without a model uses the default model of the project.
+    pub fn models_of<'u>(
+        &'u self,
+        provider: &'u str,
+        default: Option<&'u ModelChoice>,
+    ) -> impl Iterator<Item = &'u ModelChoice> {
+        let choices = self.slots.iter().filter_map(move |slot| slot.model.as_ref().or(default));
+        choices.filter(move |choice| choice.provider == provider)
+    }
+
+    fn uses_provider(&self, provider: &str, default: Option<&ModelChoice>) -> bool {
+        self.models_of(provider, default).next().is_some()
     }
 
     fn asks_default(&self) -> bool {
         self.slots.iter().any(|slot| slot.model.is_none())
     }
 
-    fn waits_for_connection(&self) -> bool {
-        let reason = self.paused_reason.as_deref();
-        reason.is_some_and(|reason| CONNECTION_REASONS.contains(&reason))
+    /// Whether saving its connection or the default model resumes it.
+    #[must_use]
+    pub fn waits_for_connection(&self) -> bool {
+        let paused = self.paused.as_ref();
+        paused.is_some_and(|pause| CONNECTION_REASONS.contains(&pause.reason.as_str()))
+    }
+}
+
+impl TryFrom<ModelUserRow> for ModelUser {
+    type Error = Error;
+
+    fn try_from(row: ModelUserRow) -> Result<Self, Error> {
+        let paused = row.paused_reason.zip(row.paused_at).map(|(reason, at)| Pause {
+            reason,
+            message: row.paused_message.unwrap_or_default(),
+            at: Timestamp::from_micros(at),
+            until: row.paused_until.map(Timestamp::from_micros),
+        });
+        Ok(Self {
+            id: checked("evaluator", &row.id)?,
+            name: row.name,
+            paused,
+            slots: from_json("evaluator version", &row.slots)?,
+        })
     }
 }
 
@@ -71,12 +118,8 @@ fn choice((provider, model, params): (String, String, String)) -> Result<ModelCh
 }
 
 async fn model_users(tx: &mut Tx, project: &ProjectId) -> Result<Vec<ModelUser>, Error> {
-    let rows: Vec<(String, Option<String>, String)> =
-        query(ASKING).bind(project.as_str()).fetch_all(tx).await?;
-    let model_users = rows.into_iter().map(|(id, paused_reason, slots)| {
-        Ok(ModelUser { id, paused_reason, slots: from_json("evaluator version", &slots)? })
-    });
-    model_users.collect()
+    let rows: Vec<ModelUserRow> = query(MODEL_USERS).bind(project.as_str()).fetch_all(tx).await?;
+    rows.into_iter().map(TryInto::try_into).collect()
 }
 
 async fn pause(
@@ -88,7 +131,7 @@ async fn pause(
 ) -> Result<(), Error> {
     query(PAUSE)
         .bind(project.as_str())
-        .bind(&evaluator.id)
+        .bind(evaluator.id.as_str())
         .bind(reason)
         .bind(message)
         .bind(now.as_micros())
@@ -106,7 +149,7 @@ async fn unpause(
 ) -> Result<(), Error> {
     query(UNPAUSE)
         .bind(project.as_str())
-        .bind(&evaluator.id)
+        .bind(evaluator.id.as_str())
         .bind(now.as_micros())
         .execute(tx)
         .await?;
@@ -114,22 +157,26 @@ async fn unpause(
 }
 
 /// Resumes evaluators that were paused for a reason that saving the connection of this provider may have
-/// removed. Must be called in the transaction that saves it.
+/// removed. Must be called in the transaction that saves it. Returns the resumed evaluators.
 pub(crate) async fn connection_saved(
     tx: &mut Tx,
     project: &ProjectId,
     provider: &str,
     now: Timestamp,
-) -> Result<(), Error> {
+) -> Result<Vec<EvaluatorId>, Error> {
     query(revision::RAISE).execute(&mut *tx).await?;
     let default = default_model(tx, project).await?;
-    let default = default.as_ref().map(|choice| choice.provider.as_str());
+    let mut resumed: Vec<EvaluatorId> = Vec::new();
     for evaluator in model_users(tx, project).await? {
-        if evaluator.waits_for_connection() && evaluator.uses_provider(provider, default) {
+        if evaluator.waits_for_connection()
+            && evaluator.uses_provider(provider, default.as_ref())
+            && !resumed.contains(&evaluator.id)
+        {
             unpause(tx, project, &evaluator, now).await?;
+            resumed.push(evaluator.id);
         }
     }
-    Ok(())
+    Ok(resumed)
 }
 
 /// Pauses evaluators with a version in use that uses this provider. Must be called in the transaction that
@@ -142,10 +189,9 @@ pub(crate) async fn connection_deleted(
 ) -> Result<(), Error> {
     query(revision::RAISE).execute(&mut *tx).await?;
     let default = default_model(tx, project).await?;
-    let default = default.as_ref().map(|choice| choice.provider.as_str());
     let message = format!("the LLM connection {provider:?} was deleted");
     for evaluator in model_users(tx, project).await? {
-        if evaluator.uses_provider(provider, default) {
+        if evaluator.uses_provider(provider, default.as_ref()) {
             let why = ("LLM_CONNECTION_MISSING", message.as_str());
             pause(tx, project, &evaluator, why, now).await?;
         }
@@ -221,6 +267,32 @@ impl Catalog {
             }
         });
         Ok(())
+    }
+
+    /// The versions in use that call models, by name of the evaluator.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn model_users(&self, project: &ProjectId) -> Result<Vec<ModelUser>, Error> {
+        let args = [project.as_str().into()];
+        let rows: Vec<ModelUserRow> = self.pool.select(MODEL_USERS, &args).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Resumes the evaluators that use the connection of this provider and were paused for a reason that
+    /// saving a connection removes. Returns them.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn resume_model_users(
+        &self,
+        project: &ProjectId,
+        provider: &str,
+        now: Timestamp,
+    ) -> Result<Vec<EvaluatorId>, Error> {
+        Ok(in_transaction!(&self.pool, |tx| {
+            connection_saved(&mut tx, project, provider, now).await?
+        }))
     }
 
     /// The protocol of each provider of a project.

@@ -50,6 +50,7 @@ mod users;
 pub use active::{ActiveCatalog, ActiveRule};
 pub use browser_sessions::{BrowserSession, SessionDigest, SessionOrigin};
 pub use categories::Categories;
+pub use default_models::ModelUser;
 pub use endpoint_secrets::{delete_endpoint_secret, put_endpoint_secret};
 pub use evaluators::{NewEvaluator, NewVersion, RuleUse, Successor, UsedVersions};
 pub use keys::{ApiKey, KeyOwner, MAX_KEYS, NewApiKey, Rights};

@@ -12,7 +12,7 @@ use super::exchanges::AttemptKey;
 use super::row::id_bytes;
 use crate::{Error, Ledger};
 
-const DAY_MICROS: i64 = 86_400_000_000;
+pub(super) const DAY_MICROS: i64 = 86_400_000_000;
 
 const ADD: &str = "
     INSERT INTO model_costs (project_id, day, rule_id, evaluator_id, provider, model, n_calls, n_failed, n_unpriced,

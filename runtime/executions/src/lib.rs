@@ -9,6 +9,7 @@
 
 mod claim;
 mod codes;
+mod connection_use;
 mod costs;
 mod counts;
 mod exchanges;
@@ -30,6 +31,7 @@ mod sweep;
 mod waiting;
 
 pub use claim::{Lease, QueueShare, Release, ResumeScope};
+pub use connection_use::{FailedCall, ModelCost};
 pub use costs::{CostReservation, DayCost, InsufficientBudget, RuleCost, Spending};
 pub use counts::RuleCount;
 pub use exchanges::{AttemptKey, CallKey, KeptResponse, NewExchange};

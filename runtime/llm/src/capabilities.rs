@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use hashlink::LruCache;
 use perpend_domain::time::Timestamp;
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Protocol};
 use crate::observer::StructureMethod;
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
@@ -22,6 +22,29 @@ pub(crate) enum Quirk {
     NoLogprobs,
 }
 
+impl Quirk {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::OtherLimitName => "other_output_limit_name",
+            Self::NoSeed => "no_seed",
+            Self::NoLogprobs => "no_logprobs",
+        }
+    }
+}
+
+/// What the calls of the last day showed about a model of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearnedModel {
+    /// As the provider names it.
+    pub model: String,
+    /// The structure method that worked; `None` before the first structured reply.
+    pub structure: Option<StructureMethod>,
+    /// Deviations from the protocol: `other_output_limit_name`, `no_seed`, `no_logprobs`.
+    pub deviations: Vec<&'static str>,
+    /// Time of the last change.
+    pub learned_at: Timestamp,
+}
+
 /// Known capabilities of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Capabilities {
@@ -30,17 +53,28 @@ pub(crate) struct Capabilities {
 }
 
 #[derive(Debug)]
-pub(crate) struct CapabilityCache(Mutex<LruCache<String, (Capabilities, Timestamp)>>);
+pub(crate) struct CapabilityCache(Mutex<LruCache<CapabilityKey, (Capabilities, Timestamp)>>);
 
 /// Includes the address, so that a change of the address resets the capabilities.
-fn key(endpoint: &Endpoint, model: &str) -> String {
-    format!(
-        "{}\n{}\n{}\n{}\n{model}",
-        endpoint.connection_id,
-        endpoint.protocol.name(),
-        endpoint.use_responses_api,
-        endpoint.base_url.as_deref().unwrap_or_default(),
-    )
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct CapabilityKey {
+    connection_id: String,
+    protocol: Protocol,
+    use_responses_api: bool,
+    base_url: Option<String>,
+    model: String,
+}
+
+impl CapabilityKey {
+    fn new(endpoint: &Endpoint, model: &str) -> Self {
+        Self {
+            connection_id: endpoint.connection_id.clone(),
+            protocol: endpoint.protocol,
+            use_responses_api: endpoint.use_responses_api,
+            base_url: endpoint.base_url.clone(),
+            model: model.to_owned(),
+        }
+    }
 }
 
 impl CapabilityCache {
@@ -50,7 +84,7 @@ impl CapabilityCache {
 
     pub(crate) fn get(&self, endpoint: &Endpoint, model: &str, now: Timestamp) -> Capabilities {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = key(endpoint, model);
+        let key = CapabilityKey::new(endpoint, model);
         match all.get(&key) {
             Some((known, at)) if now.micros_since(*at) < DAY_MICROS => known.clone(),
             Some(_) => {
@@ -71,7 +105,25 @@ impl CapabilityCache {
     ) {
         if self.get(endpoint, model, now) != known {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.insert(key(endpoint, model), (known, now));
+            all.insert(CapabilityKey::new(endpoint, model), (known, now));
         }
+    }
+
+    /// The models of a connection with known capabilities, by name.
+    pub(crate) fn of_connection(&self, endpoint: &Endpoint, now: Timestamp) -> Vec<LearnedModel> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.iter().filter(|(key, (_, at))| {
+            **key == CapabilityKey::new(endpoint, &key.model) && now.micros_since(*at) < DAY_MICROS
+        });
+        let mut found: Vec<LearnedModel> = known
+            .map(|(key, (known, at))| LearnedModel {
+                model: key.model.clone(),
+                structure: known.structure,
+                deviations: known.quirks.iter().map(|quirk| quirk.name()).collect(),
+                learned_at: *at,
+            })
+            .collect();
+        found.sort_by(|a, b| a.model.cmp(&b.model));
+        found
     }
 }

@@ -37,6 +37,7 @@ mod rejection;
 mod response_schema;
 
 pub use cache_key::cache_key;
+pub use capabilities::LearnedModel;
 pub use connections::{ConnectionPause, ConnectionUsage};
 pub use endpoint::{CallLimits, Endpoint, ModelSettings, Protocol, Secret};
 pub use failure::{ErrorClass, Failure};

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
-use crate::capabilities::CapabilityCache;
+use crate::capabilities::{CapabilityCache, LearnedModel};
 use crate::connections::{ConnectionPause, ConnectionUsage, Connections, Permit};
 use crate::endpoint::{Endpoint, Protocol};
 use crate::failure::{ErrorClass, Failure};
@@ -94,6 +94,12 @@ impl Llm {
     pub fn known_method(&self, endpoint: &Endpoint, model: &str) -> Option<StructureMethod> {
         let now = self.0.clock.now();
         self.0.capabilities.get(endpoint, model, now).structure
+    }
+
+    /// What calls of this process showed about the models of a connection, by model.
+    #[must_use]
+    pub fn learned_models(&self, endpoint: &Endpoint) -> Vec<LearnedModel> {
+        self.0.capabilities.of_connection(endpoint, self.0.clock.now())
     }
 }
 

@@ -4,9 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use perpend_catalog::connections::Connection;
+use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{CallOrigin, FailureClass};
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
+use perpend_llm::{ConnectionUsage, LearnedModel};
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest};
 
 /// Calls models on behalf of an evaluator with the capability `model`. The implementation enforces limits and budgets and
@@ -33,6 +36,16 @@ pub trait Models: Send + Sync {
     /// The period in which the connection with this id accepts no requests; `None` when it accepts requests.
     fn closed_connection(&self, _connection: &str) -> Option<ClosedConnection> {
         None
+    }
+
+    /// The requests of this server on the connection with this id.
+    fn connection_usage(&self, _connection: &str) -> ConnectionUsage {
+        ConnectionUsage::default()
+    }
+
+    /// What calls of this server showed about the models of a connection, by model.
+    fn learned_models(&self, _project: &ProjectId, _connection: &Connection) -> Vec<LearnedModel> {
+        Vec::new()
     }
 }
 

@@ -12,9 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use perpend_catalog::connections::Connection;
+use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{CallOrigin, Digest};
 use perpend_domain::slots::ModelFailure;
 use perpend_executions::CallKey;
+use perpend_llm::{ConnectionUsage, LearnedModel};
 use perpend_worker_protocol::host_call::{Completion, CompletionRequest};
 use serde_json::{Value, json};
 
@@ -122,5 +125,14 @@ impl Models for ConnectedModels {
             since: now.plus_millis(-millis(closed.elapsed)),
             until: now.plus_millis(millis(closed.remaining)),
         })
+    }
+
+    fn connection_usage(&self, connection: &str) -> ConnectionUsage {
+        self.llm.connection_usage(connection)
+    }
+
+    fn learned_models(&self, project: &ProjectId, connection: &Connection) -> Vec<LearnedModel> {
+        let endpoint = self.endpoint(project, connection.clone());
+        endpoint.map(|endpoint| self.llm.learned_models(&endpoint)).unwrap_or_default()
     }
 }

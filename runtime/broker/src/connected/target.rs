@@ -6,6 +6,7 @@ use std::time::Duration;
 use perpend_catalog::Prices;
 use perpend_catalog::connections::{Connection, ConnectionSecret};
 use perpend_catalog::sealed::SealedAt;
+use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{CallOrigin, FailureClass};
 use perpend_domain::slots::{ModelChoice, ModelFailure, Slot};
 use perpend_domain::time::Clock;
@@ -150,18 +151,18 @@ impl ConnectedModels {
         Ok(ModelTarget {
             slot: slot.clone(),
             choice: choice.clone(),
-            endpoint: self.endpoint(origin, connection.clone())?,
+            endpoint: self.endpoint(&context.project, connection.clone())?,
             connection,
         })
     }
 
-    fn endpoint(
+    /// The endpoint of a connection, with its secrets.
+    pub(super) fn endpoint(
         &self,
-        origin: &CallOrigin,
+        project: &ProjectId,
         connection: Connection,
     ) -> Result<Endpoint, ModelFailure> {
-        let owner =
-            SealedAt::Connection(connection.provider.clone()).owner(&origin.context.project);
+        let owner = SealedAt::Connection(connection.provider.clone()).owner(project);
         let secret = self.vault.unseal(&owner, &connection.secret).ok();
         let secret = secret.and_then(|text| serde_json::from_str::<ConnectionSecret>(&text).ok());
         let secret = secret.ok_or_else(|| {
@@ -173,6 +174,13 @@ impl ConnectedModels {
             let message = format!("unknown adapter {:?}", connection.adapter);
             ModelFailure::new(FailureClass::ModelConfigInvalid, message)
         })?;
+        if secret.key.is_empty() && protocol != Protocol::Mock {
+            let message = format!(
+                "the LLM connection {:?} has no key: its address was changed, enter the key again",
+                connection.provider
+            );
+            return Err(ModelFailure::new(FailureClass::AuthInvalid, message));
+        }
         let headers = secret.headers.into_iter();
         Ok(Endpoint {
             connection_id: connection.id,
