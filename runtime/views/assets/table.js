@@ -1,5 +1,5 @@
-// The list of traces: peek at a trace next to the list, row selection by keys, and exclusion of values by Alt+click. Without this
-// script the peek is a link, rows are selected by checkboxes, and each value has an exclude link. All markup comes from the server.
+// The list of traces: peek at a trace next to the list, and exclusion of values by Alt+click. Without this script the peek is a link,
+// and each value has an exclude link. All markup comes from the server.
 "use strict";
 
 const panel = document.getElementById("peek");
@@ -123,59 +123,6 @@ async function whole(row) {
   }
 }
 
-// Choice
-
-const choice = document.getElementById("choice");
-let lastChosen = null;
-
-function boxes() {
-  return Array.from(document.querySelectorAll("input[form=choice]"));
-}
-
-function needed() {
-  const n = boxes().filter((box) => box.checked).length;
-  if (n === 2) return null;
-  const has = `${n} selected`;
-  return `Select two traces to compare (${has}).`;
-}
-
-function tell(aloud) {
-  const text = needed() ?? "2 traces selected";
-  document.getElementById("n-chosen").textContent = text;
-  if (aloud) status.textContent = text;
-}
-
-function choose(row, isRange) {
-  const all = boxes();
-  const box = row?.querySelector("input[form=choice]");
-  if (!box) return;
-  const [at, from] = [all.indexOf(box), all.indexOf(lastChosen)];
-  if (isRange && from >= 0) {
-    for (const one of all.slice(Math.min(at, from), Math.max(at, from) + 1)) one.checked = true;
-  } else {
-    box.checked = isRange || !box.checked;
-  }
-  lastChosen = box;
-  tell(true);
-}
-
-function chooseAll() {
-  const all = boxes();
-  const isAll = all.every((box) => box.checked);
-  for (const box of all) box.checked = !isAll;
-  tell(true);
-}
-
-function onSubmit(event) {
-  // Another button than *Compare* takes any number of traces.
-  const isOther = event.submitter?.hasAttribute("formaction") ?? false;
-  const isAny = isOther && boxes().some((box) => box.checked);
-  const text = isAny ? null : needed();
-  if (text === null) return;
-  event.preventDefault();
-  tell(true);
-}
-
 const hasKeys = document.documentElement.dataset.keys !== "off";
 
 const WALKS = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
@@ -194,15 +141,6 @@ function onKey(event) {
     case "Enter":
       if (!event.shiftKey || !row?.querySelector("[data-peek]")) return;
       whole(row);
-      break;
-    case "x":
-    case "X":
-      if (choice === null || !(row ?? shownRow())) return;
-      choose(row ?? shownRow(), event.key === "X");
-      break;
-    case "a":
-      if (choice === null) return;
-      chooseAll();
       break;
     case "j":
     case "k":
@@ -248,14 +186,4 @@ if (panel) {
   addEventListener("keydown", onKey);
   addEventListener("click", onClick);
   addEventListener("click", onExclude);
-}
-if (choice) {
-  choice.addEventListener("submit", onSubmit);
-  document.addEventListener("change", (event) => {
-    if (!event.target.matches?.("input[form=choice]")) return;
-    lastChosen = event.target;
-    tell(true);
-  });
-  // After going back, the browser restores the checkboxes before this event.
-  addEventListener("pageshow", () => tell(false));
 }

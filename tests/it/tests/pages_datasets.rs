@@ -124,6 +124,41 @@ async fn items_are_filtered_by_text_metadata_and_status_and_archived_with_undo()
 }
 
 #[tokio::test]
+async fn selected_items_are_copied_moved_and_run() {
+    let test = DatasetTest::new().await;
+    let path = test.dataset(json!({ "name": "from" })).await;
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let other = test.dataset(json!({ "name": "to", "inputSchema": schema })).await;
+    let to = other.rsplit('/').next().unwrap();
+    for (id, input) in
+        [("one", json!({ "q": "a" })), ("a,b", json!({ "q": "b" })), ("bad", json!(1))]
+    {
+        test.item(json!({ "datasetName": "from", "id": id, "input": input })).await;
+    }
+    let bulk = format!("{path}/bulk");
+    let page = test.visitor.page(&path).await;
+    assert!(page.contains(&format!("<option value=\"{to}\">to</option>")), "{page}");
+    let copy = [("act", "copy"), ("to", to), ("item", "one"), ("item", "bad")];
+    let sent = test.send(&path, &bulk, &copy).await;
+    assert_eq!(location(&test, &sent), path);
+    assert_eq!(rows(&test.visitor.page(&other).await).len(), 1);
+    assert_eq!(rows(&test.visitor.page(&path).await), ["bad", "a,b", "one"]);
+    let moved = [("act", "move"), ("to", to), ("item", "a%2Cb")];
+    let sent = test.send(&path, &bulk, &moved).await;
+    assert_eq!(sent.status, 303);
+    assert_eq!(rows(&test.visitor.page(&other).await).len(), 2);
+    assert_eq!(rows(&test.visitor.page(&path).await), ["bad", "one"]);
+    let nowhere = test.send(&path, &bulk, &[("act", "copy"), ("to", ""), ("item", "one")]).await;
+    let message = "must be a dataset of this project";
+    assert!(nowhere.status == 400 && nowhere.text().contains(message), "{}", nowhere.text());
+    let run = [("act", "run"), ("item", "one"), ("item", "a%2Cb")];
+    let sent = test.send(&path, &bulk, &run).await;
+    let form = test.visitor.page(&location(&test, &sent)).await;
+    assert!(form.contains("value=\"from\" selected") && form.contains("one\na,b"), "{form}");
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn an_earlier_state_shows_its_items_only_to_read() {
     let test = DatasetTest::new().await;
     let path = test.dataset(json!({ "name": "d" })).await;

@@ -1,10 +1,11 @@
-//! The items of a dataset, and changes of selected ones.
+//! The items of a dataset, and changes, copies and runs of selected ones.
 
 use axum::extract::{Path, State};
 use axum::http::Method;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use percent_encoding::percent_decode_str;
 use perpend_catalog::datasets::ItemSearch;
+use perpend_domain::access::Permission;
 use perpend_domain::dataset::{DatasetItem, ItemStatus};
 use perpend_domain::list::Paging;
 use perpend_domain::payload::Payload;
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 use super::check::SchemaImpact;
 use super::context::{DatasetContext, DatasetParams, DatasetPath, fault, instant, numbered_links};
 use super::links::item_href;
+use super::list::dataset_names;
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::call;
 use crate::request::submissions::SubmissionOutcome;
@@ -127,8 +129,14 @@ pub(super) async fn view(
         Some(at) => api.with("version", at.to_iso_micros()),
         None => api,
     };
+    let targets = match context.viewer.may(Permission::DatasetWrite) && search.at.is_none() {
+        true => targets(app, context).await?,
+        false => Vec::new(),
+    };
     Ok(DatasetItemsPage {
         shell: context.shell().with_api([api]),
+        targets,
+        may_run: context.viewer.may(Permission::ExperimentWrite),
         head: context.head("items", faults, RejectedForm::default()),
         as_of: search.at,
         as_of_text: params.asof.clone().unwrap_or_default(),
@@ -142,6 +150,13 @@ pub(super) async fn view(
         filter,
         lines,
     })
+}
+
+/// Ids and names of the other active datasets.
+async fn targets(app: &App, context: &DatasetContext) -> Result<Vec<(String, Text)>, Problem> {
+    let all = dataset_names(app, &context.viewer).await?;
+    let others = all.into_iter().filter(|(_, id)| id != context.id());
+    Ok(others.map(|(name, id)| (id, Text::from(name))).collect())
 }
 
 fn shown(paging: Paging, n: usize, n_total: u64) -> String {
@@ -208,7 +223,7 @@ async fn change_items(
     app: &App,
     context: &DatasetContext,
     ids: &[String],
-    act: BulkAct,
+    change: ItemChange,
 ) -> Result<(), Problem> {
     for id in ids {
         let of_item = format!("/api/public/dataset-items/{}", encode(id));
@@ -219,9 +234,9 @@ async fn change_items(
             continue;
         }
         let path = "/api/public/dataset-items";
-        let (operation, body) = match act {
-            BulkAct::Delete => ((Method::DELETE, of_item.as_str()), Value::Null),
-            BulkAct::Status(status) => {
+        let (operation, body) = match change {
+            ItemChange::Delete => ((Method::DELETE, of_item.as_str()), Value::Null),
+            ItemChange::Status(status) => {
                 let body = json!({ "datasetName": context.name(), "id": id, "status": status });
                 ((Method::POST, path), body)
             }
@@ -233,11 +248,93 @@ async fn change_items(
 
 #[derive(Clone, Copy, Debug)]
 enum BulkAct {
+    Change(ItemChange),
+    Copy { is_move: bool },
+    Run,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ItemChange {
     Delete,
     Status(ItemStatus),
 }
 
-/// `POST P/datasets/{dataset}/bulk`: `act` is `archive`, `activate` or `delete`; each `item` is a percent-encoded id.
+impl BulkAct {
+    fn parse(raw: Option<&str>) -> Result<Self, Problem> {
+        Ok(match raw {
+            Some("archive") => Self::Change(ItemChange::Status(ItemStatus::Archived)),
+            Some("activate") => Self::Change(ItemChange::Status(ItemStatus::Active)),
+            Some("delete") => Self::Change(ItemChange::Delete),
+            Some("copy") => Self::Copy { is_move: false },
+            Some("move") => Self::Copy { is_move: true },
+            Some("run") => Self::Run,
+            _ => {
+                let expected =
+                    "must be one of `archive`, `activate`, `delete`, `copy`, `move`, `run`";
+                return Err(Problem::body("act", expected));
+            }
+        })
+    }
+}
+
+impl ItemChange {
+    /// What was done, and the act that undoes it.
+    fn done(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Status(ItemStatus::Archived) => ("archived", Some("activate")),
+            Self::Status(ItemStatus::Active) => ("activated", Some("archive")),
+            Self::Delete => ("deleted; their versions are kept", None),
+        }
+    }
+}
+
+/// Copies or moves items with the operation; returns the message.
+async fn copy_items(
+    app: &App,
+    context: &DatasetContext,
+    (ids, to): (&[String], &str),
+    is_move: bool,
+) -> Result<String, Problem> {
+    let project = &context.viewer.project;
+    let to = match to {
+        "" => None,
+        id => app.store.catalog.dataset_by_id(project, id).await?,
+    };
+    let to = to.ok_or_else(|| Problem::body("to", "must be a dataset of this project"))?;
+    let name = to.dataset.name.as_str();
+    let path = context.operation("/items/copy");
+    let body = json!({ "itemIds": ids, "to": name, "move": is_move });
+    let result = call(app, &context.viewer, (Method::POST, &path), &body).await?;
+    let n_invalid = result["counts"]["invalid"].as_u64().unwrap_or_default();
+    let n_copied = (ids.len() as u64).saturating_sub(n_invalid);
+    let done = if is_move { "moved" } else { "copied" };
+    let mut words = format!("{} {done} to {name}.", plural(n_copied, "item"));
+    let mut results = result["results"].as_array().into_iter().flatten();
+    if let Some(first) = results.find(|outcome| outcome["result"] == "invalid") {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let problem = &first["problems"][0];
+        words.push_str(&format!(
+            " {} not {done}, such as {}: {}{} {}.",
+            plural(n_invalid, "item"),
+            text(&first["id"]),
+            text(&problem["field"]),
+            text(&problem["pointer"]),
+            text(&problem["message"])
+        ));
+    }
+    Ok(words)
+}
+
+/// The form of a new experiment with these items.
+fn run_href(context: &DatasetContext, ids: &[String]) -> String {
+    let items: Vec<String> = ids.iter().map(|id| encode(id)).collect();
+    let path = format!("{}/experiments/new", context.viewer.base());
+    let dataset = context.name().to_owned();
+    with_query(&path, &[("dataset", dataset), ("items", items.join(","))])
+}
+
+/// `POST P/datasets/{dataset}/bulk`: `act` is `archive`, `activate`, `delete`, `copy`, `move` or `run`; each `item` is a
+/// percent-encoded id, and `to` is the dataset to copy or move to.
 pub(crate) async fn change_selected(
     State(app): State<App>,
     viewer: Viewer,
@@ -245,19 +342,29 @@ pub(crate) async fn change_selected(
     form: SubmittedForm,
 ) -> Result<Response, Problem> {
     let context = DatasetContext::of_path(&app, viewer, &path).await?;
-    let (act, done, undone_by) = match form.fields.text("act") {
-        Some("archive") => (BulkAct::Status(ItemStatus::Archived), "archived", Some("activate")),
-        Some("activate") => (BulkAct::Status(ItemStatus::Active), "activated", Some("archive")),
-        Some("delete") => (BulkAct::Delete, "deleted; their versions are kept", None),
-        _ => return Err(Problem::body("act", "must be one of `archive`, `activate`, `delete`")),
-    };
     let decoded = |raw: String| percent_decode_str(&raw).decode_utf8_lossy().into_owned();
     let ids: Vec<String> = form.fields.all("item").into_iter().map(decoded).collect();
+    let act = BulkAct::parse(form.fields.text("act"))?;
+    if let BulkAct::Run = act
+        && !ids.is_empty()
+    {
+        return Ok(Redirect::to(&run_href(&context, &ids)).into_response());
+    }
     let run = async {
         if ids.is_empty() {
             return Ok(SubmissionOutcome::new("No item was selected."));
         }
-        change_items(&app, &context, &ids, act).await?;
+        let change = match act {
+            BulkAct::Change(change) => change,
+            BulkAct::Copy { is_move } => {
+                let to = form.fields.text("to").unwrap_or_default();
+                let words = copy_items(&app, &context, (&ids, to), is_move).await?;
+                return Ok(SubmissionOutcome::new(words));
+            }
+            BulkAct::Run => return Ok(SubmissionOutcome::new("No item was selected.")),
+        };
+        change_items(&app, &context, &ids, change).await?;
+        let (done, undone_by) = change.done();
         let outcome =
             SubmissionOutcome::new(format!("{} {done}.", plural(ids.len() as u64, "item")));
         let Some(back) = undone_by else { return Ok::<_, Problem>(outcome) };

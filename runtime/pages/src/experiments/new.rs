@@ -9,8 +9,8 @@ use perpend_domain::list::Paging;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{
-    DatasetsPage, ExperimentEstimate, NewExperimentPage, RejectedForm, RunEstimateLine, Section,
-    Text, dollars, duration, plural, run_href, segment,
+    DatasetsPage, ExperimentEstimate, NewExperimentPage, RejectedForm, RunEstimateLine, RunsQuery,
+    Section, Text, dollars, duration, plural, run_href, segment,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -52,6 +52,8 @@ pub(crate) struct NewExperimentParams {
     dataset: String,
     /// Name of a prompt.
     prompt: String,
+    /// Ids of items, each percent-encoded, separated by commas.
+    items: String,
 }
 
 /// `GET P/experiments/new`
@@ -61,8 +63,10 @@ pub(crate) async fn new_page(
     Query(params): Query<NewExperimentParams>,
 ) -> Result<Response, Problem> {
     let mut form = RejectedForm::default();
-    if !params.prompt.is_empty() {
-        form.values = vec![("prompts", params.prompt), ("repetitions", "1".to_owned())];
+    if !params.prompt.is_empty() || !params.items.is_empty() {
+        let items = RunsQuery::parse_runs(&params.items).join("\n");
+        form.values = vec![("prompts", params.prompt), ("items", items)];
+        form.values.push(("repetitions", "1".to_owned()));
         form.values.push(("concurrency", "8".to_owned()));
     }
     let view = view(&app, &viewer, &params.dataset, (form, None)).await?;
@@ -131,7 +135,7 @@ async fn rejected(
 
 /// The sent values, except the secret.
 fn values(fields: &Params) -> Vec<(&'static str, String)> {
-    let names = FIELDS.iter().map(|(_, field)| *field).chain(["metadata_value", "name"]);
+    let names = FIELDS.iter().map(|(_, field)| *field).chain(["metadata_value", "items", "name"]);
     names.map(|name| (name, fields.raw(name).unwrap_or_default().to_owned())).collect()
 }
 
@@ -177,12 +181,21 @@ fn body(fields: &Params) -> Result<Value, Problem> {
             put(name, json!(text));
         }
     }
+    let mut conditions = Vec::new();
+    let ids: Vec<&str> = lines(fields.raw("items")).collect();
+    if !ids.is_empty() {
+        conditions.push(json!({
+            "type": "stringOptions", "column": "id", "operator": "any of", "value": ids,
+        }));
+    }
     if let Some(key) = fields.text("metadata_key") {
         let value = fields.raw("metadata_value").unwrap_or_default();
-        let condition = json!({
+        conditions.push(json!({
             "type": "stringObject", "column": "metadata", "key": key, "operator": "=", "value": value,
-        });
-        put("itemFilter", json!([condition]));
+        }));
+    }
+    if !conditions.is_empty() {
+        put("itemFilter", conditions.into());
     }
     if let Some(url) = fields.text("endpoint") {
         put("endpoint", json!({ "url": url.trim(), "secret": fields.text("secret") }));

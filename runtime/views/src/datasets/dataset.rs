@@ -74,6 +74,10 @@ pub struct DatasetItemsPage {
     pub has_other_schemas: bool,
     /// Rows of this page.
     pub lines: Vec<ItemLine>,
+    /// Ids and names of the datasets to which items can be copied; empty without the permission.
+    pub targets: Vec<(String, Text)>,
+    /// Whether the viewer may run experiments.
+    pub may_run: bool,
     /// Such as `51 to 100 of 340 items`; empty without items.
     pub shown: String,
     /// Whether the dataset has items in any state.

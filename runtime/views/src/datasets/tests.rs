@@ -97,6 +97,8 @@ fn the_tabs_of_a_dataset_are_inert() {
         as_of_text: String::new(),
         has_other_schemas: true,
         lines: vec![line.clone(), ItemLine { n_problems: Some(0), ..line }],
+        targets: vec![("d2".to_owned(), text(HOSTILE))],
+        may_run: true,
         shown: "2 items".to_owned(),
         has_any: true,
         validity: Some(ValiditySummary { text: text(HOSTILE), is_good: false }),

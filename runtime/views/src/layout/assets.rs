@@ -59,6 +59,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     vec![
         asset("app.css", "text/css; charset=utf-8", STYLE.as_bytes()),
         asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
+        asset("choice.js", SCRIPT, include_bytes!("../../assets/choice.js")),
         asset("experiments.js", SCRIPT, include_bytes!("../../assets/experiments.js")),
         asset("datasets.js", SCRIPT, include_bytes!("../../assets/datasets.js")),
         asset("find.js", SCRIPT, include_bytes!("../../assets/find.js")),
