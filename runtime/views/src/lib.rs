@@ -105,8 +105,8 @@ pub use lists::groups::{
     GroupChip, GroupLine, GroupRow, GroupSetup, SESSION_ROWS, USER_ROWS, UserPage, session_table,
 };
 pub use lists::list::{
-    ChosenColumns, ListAction, ListDeclaration, ListNote, ListTexts, ListView, SelectFilter,
-    UrlCondition,
+    ChosenColumns, ListAction, ListChoice, ListDeclaration, ListNote, ListTexts, ListView,
+    SelectFilter, UrlCondition,
 };
 pub use lists::news::{NewsFragment, StateFragment};
 pub use lists::observations::{OBSERVATION_ROWS, ObservationLine};

@@ -530,6 +530,51 @@ async fn selected_traces_and_all_of_a_list_are_added_after_a_preview() {
 }
 
 #[tokio::test]
+async fn selected_observations_and_all_of_a_list_are_added() {
+    let test = DatasetTest::new().await;
+    let path = test.dataset(json!({ "name": "d" })).await;
+    let dataset = path.rsplit('/').next().unwrap();
+    for n in 1..=2 {
+        let trace = Trace::new(n, "ticket").generation("answer", "Yes.");
+        test.app.ingest(&trace).await.unwrap();
+    }
+    let list = test.visitor.page("/observations?q=name%3Aanswer").await;
+    let values = list.split("name=\"observation\" form=\"choice\" value=\"").skip(1);
+    let values: Vec<&str> = values.filter_map(|rest| Some(rest.split_once('"')?.0)).collect();
+    assert_eq!(values.len(), 2, "{list}");
+    let all = "in=%2Fobservations%3Fq%3Dname%253Aanswer";
+    assert!(list.contains(&format!("from-traces?{all}\"")), "{list}");
+    let from = "/dataset-items/from-traces";
+    let mapping = "&input=$.name&expected=$.output";
+    let one = format!("{from}?observation={}&dataset={dataset}{mapping}", values[0]);
+    let preview = test.visitor.page(&one).await;
+    assert!(preview.contains("1 created") && preview.contains("Add 1 observation"), "{preview}");
+    let fields =
+        [("observation", values[0]), ("dataset", dataset), ("input", "$.name"), ("expected", "")];
+    let sent = test.send(&one, from, &fields).await;
+    assert_eq!(location(&test, &sent), path);
+    let items = test.get("/api/public/dataset-items?datasetName=d").await;
+    assert_eq!(items["data"][0]["input"], "answer");
+    assert!(items["data"][0]["sourceObservationId"].is_string(), "{items}");
+    let fields = [
+        ("in", "/observations?q=name%3Aanswer"),
+        ("dataset", dataset),
+        ("input", "$.name"),
+        ("expected", ""),
+    ];
+    let sent = test.send(&format!("{from}?{all}&dataset={dataset}"), from, &fields).await;
+    assert_eq!(location(&test, &sent), path);
+    let items = test.get("/api/public/dataset-items?datasetName=d").await;
+    assert_eq!(items["meta"]["totalItems"], 2);
+    let fields = [("observation", values[0]), ("dataset", dataset), ("input", "name")];
+    let refused = test.send(&one, from, &fields).await;
+    assert_eq!(refused.status, 422);
+    let refused = refused.text();
+    assert!(refused.contains("class=\"problem\"") && refused.contains("value=\"name\""));
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn pasted_rows_and_a_file_are_mapped_checked_and_imported() {
     let test = DatasetTest::new().await;
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();

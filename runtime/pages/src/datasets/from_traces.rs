@@ -1,11 +1,10 @@
-//! `GET P/dataset-items/from-traces`: items from selected traces, or from all traces of a list, by an operation of the API.
+//! `GET P/dataset-items/from-traces`: items from selected traces or observations, or from all of a list, by an operation of the API.
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
 use perpend_domain::query::print_condition;
-use perpend_domain::time::Timestamp;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 use super::context::DatasetContext;
 use super::item_form::VALUES;
 use super::list::dataset_names;
+use crate::observations::query_of_list;
 use crate::read;
 use crate::request::forms::ContentForm;
 use crate::request::operations::{call, is_about_input};
@@ -26,9 +26,9 @@ use crate::state::App;
 use crate::traces::conditions::Conditions;
 use crate::traces::params::TraceListParams;
 
-/// Traces of a list that one form adds.
+/// Traces or observations of a list that one form adds.
 const MAX_MATCHES: u32 = 10_000;
-/// Traces of a list in a preview.
+/// Traces or observations of a list in a preview.
 const PREVIEWED: u32 = 20;
 /// Fields with the paths of input, expected output and metadata, and their defaults.
 const PATHS: [(&str, &str, &str); 3] = [
@@ -37,11 +37,38 @@ const PATHS: [(&str, &str, &str); 3] = [
     ("metadata", "metadata", ""),
 ];
 
-/// The traces and the mapping of a query string or of a form.
+/// Sources of items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SourceKind {
+    Trace,
+    Observation,
+}
+
+impl SourceKind {
+    /// Singular, which is also the target of the operation.
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Observation => "observation",
+        }
+    }
+
+    fn nouns(self) -> &'static str {
+        match self {
+            Self::Trace => "traces",
+            Self::Observation => "observations",
+        }
+    }
+}
+
+/// The sources and the mapping of a query string or of a form.
 struct Selection {
+    kind: SourceKind,
     /// Ids of selected traces.
     traces: Vec<String>,
-    /// URL of a list relative to the project; all its traces if no trace is selected.
+    /// Ids of the trace and of the observation of selected observations.
+    observations: Vec<(String, String)>,
+    /// URL of a list relative to the project; all its rows if none is selected.
     list: Option<String>,
     /// Id of the dataset.
     dataset: Option<String>,
@@ -55,24 +82,58 @@ impl Selection {
         let path = |(field, _, default): (&str, &str, &str)| {
             params.raw(field).unwrap_or(default).trim().to_owned()
         };
+        let observations = params.all("observation").into_iter().filter_map(|raw| {
+            let (trace, id) = raw.split_once(':')?;
+            Some((decoded(trace.to_owned()), decoded(id.to_owned())))
+        });
+        let observations: Vec<(String, String)> = observations.collect();
+        let is_list =
+            |list: &&str| list.starts_with("/traces") || list.starts_with("/observations");
+        let list = params.text("in").filter(is_list).map(str::to_owned);
+        let is_of_observations = !observations.is_empty()
+            || list.as_deref().is_some_and(|list| list.starts_with("/observations"));
         Self {
+            kind: match is_of_observations {
+                true => SourceKind::Observation,
+                false => SourceKind::Trace,
+            },
             traces: params.all("trace").into_iter().map(decoded).collect(),
-            list: params.text("in").filter(|list| list.starts_with("/traces")).map(str::to_owned),
+            observations,
+            list,
             dataset: params.text("dataset").map(str::to_owned),
             paths: PATHS.map(path),
         }
     }
 
-    /// The fields that identify the traces.
+    /// Number of selected rows; 0 for all of the list.
+    fn n_selected(&self) -> usize {
+        match self.kind {
+            SourceKind::Trace => self.traces.len(),
+            SourceKind::Observation => self.observations.len(),
+        }
+    }
+
+    /// The fields that identify the sources.
     fn fields(&self) -> Vec<(&'static str, String)> {
         let traces = self.traces.iter().map(|id| ("trace", perpend_views::encode(id)));
+        let encode = perpend_views::encode;
+        let observations = self.observations.iter();
+        let observations = observations
+            .map(|(trace, id)| ("observation", format!("{}:{}", encode(trace), encode(id))));
         let list = self.list.iter().map(|list| ("in", list.clone()));
-        traces.chain(list).collect()
+        match self.kind {
+            SourceKind::Trace => traces.chain(list).collect(),
+            SourceKind::Observation => observations.chain(list).collect(),
+        }
     }
 
     /// The filter of the list as text, with its time range and environments; `None` if a condition has no text.
-    fn query(&self, now: Timestamp) -> Option<String> {
+    fn query(&self, app: &App, viewer: &Viewer) -> Option<String> {
         let query = self.list.as_deref()?.split_once('?').map(|(_, query)| query);
+        if self.kind == SourceKind::Observation {
+            return query_of_list(app, viewer, query);
+        }
+        let now = app.web.clock.now();
         let params = TraceListParams::new(query);
         let conditions = Conditions::new(&params.query, read::start_of_minute(now)).filter();
         let terms = conditions.conditions.iter().map(print_condition);
@@ -80,19 +141,33 @@ impl Selection {
     }
 
     /// The body of the operation; `limit` applies to a list.
-    fn body(&self, now: Timestamp, limit: u32) -> Result<Value, Text> {
+    fn body(&self, app: &App, viewer: &Viewer, limit: u32) -> Result<Value, Text> {
         let mut mapping = json!({});
         for ((_, member, _), path) in PATHS.iter().zip(&self.paths) {
             mapping[*member] = path.as_str().into();
         }
-        if !self.traces.is_empty() {
-            return Ok(json!({ "traceIds": self.traces, "mapping": mapping }));
+        if 0 < self.n_selected() {
+            let observations = self
+                .observations
+                .iter()
+                .map(|(trace, id)| json!({ "traceId": trace, "observationId": id }));
+            return Ok(match self.kind {
+                SourceKind::Trace => json!({ "traceIds": self.traces, "mapping": mapping }),
+                SourceKind::Observation => {
+                    json!({ "observations": observations.collect::<Value>(), "mapping": mapping })
+                }
+            });
         }
-        match self.query(now) {
+        match self.query(app, viewer) {
             Some(query) => Ok(json!({
-                "query": query, "target": "trace", "limit": limit, "mapping": mapping,
+                "query": query, "target": self.kind.noun(), "limit": limit, "mapping": mapping,
             })),
-            None => Err(Text::from("Select traces in the list, or open this page from the list.")),
+            None => {
+                let nouns = self.kind.nouns();
+                let message =
+                    format!("Select {nouns} in the list, or open this page from the list.");
+                Err(Text::from(message))
+            }
         }
     }
 }
@@ -104,7 +179,7 @@ fn counts_of(result: &Value) -> String {
     let shown = counts.into_iter().filter(|(n, _)| 0 < *n);
     let shown: Vec<String> = shown.map(|(n, name)| format!("{} {name}", count(n))).collect();
     match shown.is_empty() {
-        true => "no traces".to_owned(),
+        true => "nothing".to_owned(),
         false => shown.join(", "),
     }
 }
@@ -123,9 +198,14 @@ fn line(base: &str, outcome: &Value) -> FromTraceLine {
             Text::from(beginning(&perpend_domain::payload::Payload::from_value(value.clone())))
         }
     };
+    let href = format!("{base}/traces/{}", segment(&trace));
+    let (href, id) = match outcome["observationId"].as_str() {
+        Some(id) => (format!("{href}?observation={}", perpend_views::encode(id)), id.to_owned()),
+        None => (href, trace),
+    };
     FromTraceLine {
-        href: format!("{base}/traces/{}", segment(&trace)),
-        id: Text::from(trace),
+        href,
+        id: Text::from(id),
         result: text(&outcome["result"]),
         problems: problems.collect(),
         input: shown("input"),
@@ -144,56 +224,98 @@ pub(crate) async fn from_traces_page(
     page(StatusCode::OK, &view)
 }
 
+/// What the operation would add, and its problems.
+#[derive(Default)]
+struct Preview {
+    counts: String,
+    results: Vec<FromTraceLine>,
+    notices: Vec<Text>,
+    /// Problems of the paths, by field.
+    path_problems: Vec<(&'static str, Text)>,
+}
+
+impl Preview {
+    async fn of(app: &App, viewer: &Viewer, selection: &Selection) -> Result<Self, Problem> {
+        let mut preview = Self::default();
+        let body = selection.body(app, viewer, PREVIEWED);
+        let (id, mut body) = match (&selection.dataset, body) {
+            (_, Err(notice)) => {
+                preview.notices.push(notice);
+                return Ok(preview);
+            }
+            (None, Ok(_)) => return Ok(preview),
+            (Some(id), Ok(body)) => (id, body),
+        };
+        let context = DatasetContext::of_id(app, viewer.clone(), id).await?;
+        body["dryRun"] = true.into();
+        let path = context.operation("/from-traces");
+        match Box::pin(call(app, viewer, (Method::POST, &path), &body)).await {
+            Ok(result) => {
+                let (base, all) = (viewer.base(), result["results"].as_array());
+                let all = all.into_iter().flatten();
+                preview.results = all.map(|outcome| line(&base, outcome)).collect();
+                let more = match result["hasMore"].as_bool() {
+                    Some(true) => {
+                        format!(" Only the first {} of the list are shown.", selection.kind.nouns())
+                    }
+                    _ => String::new(),
+                };
+                preview.counts = format!("Would give: {}.{more}", counts_of(&result));
+            }
+            Err(problem) if is_about_input(&problem) => preview.reject(&problem),
+            Err(problem) => return Err(problem),
+        }
+        Ok(preview)
+    }
+
+    /// Adds the message of a problem, at its path if it is about one.
+    fn reject(&mut self, problem: &Problem) {
+        let message = problem.message();
+        let of_path = PATHS.iter().find_map(|(field, member, _)| {
+            let rest = message.strip_prefix("mapping.")?.strip_prefix(member)?;
+            Some((*field, Text::from(rest.strip_prefix(": ")?)))
+        });
+        self.notices.push(Text::from(message));
+        self.path_problems.extend(of_path);
+    }
+}
+
 async fn view(
     app: &App,
     viewer: &Viewer,
     selection: &Selection,
 ) -> Result<FromTracesPage, Problem> {
+    let preview = Preview::of(app, viewer, selection).await?;
+    view_of(app, viewer, selection, preview).await
+}
+
+async fn view_of(
+    app: &App,
+    viewer: &Viewer,
+    selection: &Selection,
+    preview: Preview,
+) -> Result<FromTracesPage, Problem> {
     let base = viewer.base();
-    let mut notices = Vec::new();
-    let (mut counts, mut results) = (String::new(), Vec::new());
-    let body = selection.body(app.web.clock.now(), PREVIEWED);
-    match (&selection.dataset, body) {
-        (_, Err(notice)) => notices.push(notice),
-        (None, Ok(_)) => {}
-        (Some(id), Ok(mut body)) => {
-            let context = DatasetContext::of_id(app, viewer.clone(), id).await?;
-            body["dryRun"] = true.into();
-            let path = context.operation("/from-traces");
-            match Box::pin(call(app, viewer, (Method::POST, &path), &body)).await {
-                Ok(result) => {
-                    let all = result["results"].as_array().into_iter().flatten();
-                    results = all.map(|outcome| line(&base, outcome)).collect();
-                    let more = match result["hasMore"].as_bool() {
-                        Some(true) => " Only the first traces of the list are shown.",
-                        _ => "",
-                    };
-                    counts = format!("Would give: {}.{more}", counts_of(&result));
-                }
-                Err(problem) if is_about_input(&problem) => {
-                    notices.push(Text::from(problem.message()));
-                }
-                Err(problem) => return Err(problem),
-            }
-        }
-    }
     let datasets = dataset_names(app, viewer).await?;
     let options = datasets.into_iter().map(|(name, id)| {
         let is_selected = selection.dataset.as_deref() == Some(id.as_str());
         (id, Text::from(name), is_selected)
     });
     let paths = VALUES.into_iter().zip(PATHS).zip(&selection.paths);
-    let paths =
-        paths.map(|(((_, _, label), (field, ..)), path)| (field, label, path.clone(), None));
+    let paths = paths.map(|(((_, _, label), (field, ..)), path)| {
+        let problem = preview.path_problems.iter().find(|(of, _)| *of == field);
+        (field, label, path.clone(), problem.map(|(_, problem)| problem.clone()))
+    });
     let paths: Vec<(&str, &str, String, Option<Text>)> = paths.collect();
-    let (origin, label) = match selection.traces.len() {
-        0 => ("all traces of the list".to_owned(), "Add all matching traces".to_owned()),
+    let nouns = selection.kind.nouns();
+    let (origin, label) = match selection.n_selected() {
+        0 => (format!("all {nouns} of the list"), format!("Add all matching {nouns}")),
         n => {
-            let traces = plural(n as u64, "trace");
-            (format!("{traces} of the list"), format!("Add {traces}"))
+            let selected = plural(n as u64, selection.kind.noun());
+            (format!("{selected} of the list"), format!("Add {selected}"))
         }
     };
-    let list = selection.list.as_deref().unwrap_or("/traces");
+    let list = selection.list.clone().unwrap_or_else(|| format!("/{nouns}"));
     let dataset = selection.dataset.iter().map(|id| ("dataset", id.clone()));
     let own = PATHS.into_iter().zip(&selection.paths);
     let own = own.map(|((field, ..), path)| (field, path.clone()));
@@ -209,10 +331,11 @@ async fn view(
             paths,
             is_chosen: selection.dataset.is_some(),
         },
+        nouns,
         label,
-        counts,
-        results,
-        notices,
+        counts: preview.counts,
+        results: preview.results,
+        notices: preview.notices,
     })
 }
 
@@ -225,22 +348,39 @@ pub(crate) async fn add_traces(
     let selection = Selection::of(&form.fields);
     let id = selection.dataset.as_deref().unwrap_or_default();
     let context = DatasetContext::of_id(&app, viewer.clone(), id).await?;
-    let body = selection.body(app.web.clock.now(), MAX_MATCHES);
-    let body = body.map_err(|message| Problem::body("trace", message.raw()))?;
+    let body = selection.body(&app, viewer, MAX_MATCHES);
+    let kind = selection.kind;
+    let body = body.map_err(|message| Problem::body(kind.noun(), message.raw()))?;
     let act = async {
         let path = context.operation("/from-traces");
         let result = call(&app, viewer, (Method::POST, &path), &body).await?;
-        let mut words = format!("Traces added: {}.", counts_of(&result));
+        let title = match kind {
+            SourceKind::Trace => "Traces",
+            SourceKind::Observation => "Observations",
+        };
+        let mut words = format!("{title} added: {}.", counts_of(&result));
         let first = result["results"].as_array().and_then(|all| all.first());
         let problem = first.filter(|outcome| outcome["result"] == "invalid");
         if let Some(problem) = problem.map(|outcome| line("", outcome)) {
             let reason = problem.problems.first().map_or("", Text::raw);
-            words.push_str(&format!(" Trace {}: {reason}.", problem.id.raw()));
+            words.push_str(&format!(" {}: {reason}.", problem.id.raw()));
         }
         if result["hasMore"] == true {
-            words.push_str(&format!(" More than {} traces match.", count(MAX_MATCHES.into())));
+            words.push_str(&format!(
+                " More than {} {} match.",
+                count(MAX_MATCHES.into()),
+                kind.nouns()
+            ));
         }
         Ok::<_, Problem>(SubmissionOutcome::new(words).at(context.href()))
     };
-    Box::pin(form.run_once(&app, act)).await
+    match Box::pin(form.run_once(&app, act)).await {
+        Err(problem) if is_about_input(&problem) => {
+            let mut preview = Preview::default();
+            preview.reject(&problem);
+            let view = view_of(&app, viewer, &selection, preview).await?;
+            page(StatusCode::UNPROCESSABLE_ENTITY, &view)
+        }
+        outcome => outcome,
+    }
 }

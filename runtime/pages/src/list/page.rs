@@ -161,6 +161,7 @@ async fn view<L: ListSource>(
             next_href: Some(links.at(at, position.is_backwards)),
         }),
         action: None,
+        choice: None,
         table: list.table(&request.columns, &rows, &context),
         picker: list.picker(&path, &links.pairs, (request.columns.as_slice(), request.n)),
         page_links,

@@ -115,7 +115,7 @@ impl Viewer {
 }
 
 /// The focus in a query, or else in the list URL of its `in` parameter, with messages about invalid parameters.
-fn focus_of(query: &str) -> (Focus, Vec<Text>) {
+pub(crate) fn focus_of(query: &str) -> (Focus, Vec<Text>) {
     let mut focus = Focus::default();
     let mut faults = Vec::new();
     let mut list = None;

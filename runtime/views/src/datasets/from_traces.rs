@@ -15,6 +15,8 @@ pub struct FromTracesPage {
     pub source: ItemSourceView,
     /// Fields of the form that adds the items.
     pub fields: Vec<(&'static str, String)>,
+    /// `traces` or `observations`, which is also the path of their list.
+    pub nouns: &'static str,
     /// Label of its button, such as `Add 3 traces`.
     pub label: String,
     /// Result of the preview, such as `17 created, 3 invalid`.

@@ -239,6 +239,7 @@ fn items_from_traces_are_inert_and_a_dataset_is_chosen_first() {
         shell: shell(),
         source: source(is_chosen),
         fields: vec![("trace", typed())],
+        nouns: "traces",
         label: "Add 1 trace".to_owned(),
         counts: "Would give: 1 invalid.".to_owned(),
         results: vec![FromTraceLine {

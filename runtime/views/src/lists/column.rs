@@ -264,6 +264,8 @@ pub struct TableStyle<R: 'static> {
     pub class: &'static str,
     /// CSS class of a row, if rows differ.
     pub row_class: Option<fn(&R) -> &'static str>,
+    /// Value and label of the checkbox of a row, if rows can be selected.
+    pub choice_value: Option<fn(&R) -> (String, Text)>,
 }
 
 /// The table of a page.
@@ -275,6 +277,8 @@ pub struct ListTable {
     pub(crate) class: &'static str,
     pub(crate) heads: Vec<TableHead>,
     pub(crate) rows: Vec<TableRow>,
+    /// Name of the checkboxes; absent if rows cannot be selected.
+    pub(crate) choice: Option<&'static str>,
 }
 
 /// The cells of a row.
@@ -283,6 +287,8 @@ pub(crate) struct TableRow {
     /// CSS class; empty without one.
     pub(crate) class: &'static str,
     pub(crate) cells: Vec<Cell>,
+    /// Value and label of its checkbox.
+    pub(crate) choice: Option<(String, Text)>,
 }
 
 /// A heading.
@@ -314,7 +320,7 @@ impl ListTable {
     /// The cells of these columns.
     #[must_use]
     pub fn new<R: 'static>(
-        TableStyle { name, class, row_class }: TableStyle<R>,
+        TableStyle { name, class, row_class, choice_value }: TableStyle<R>,
         columns: &[&'static ListColumn<R>],
         rows: &[R],
         context: &CellContext<'_>,
@@ -326,11 +332,13 @@ impl ListTable {
             name,
             class,
             heads: Vec::new(),
+            choice: None,
             rows: rows
                 .iter()
                 .map(|row| TableRow {
                     class: row_class.map_or("", |class| class(row)),
                     cells: Vec::new(),
+                    choice: choice_value.map(|value| value(row)),
                 })
                 .collect(),
         };
@@ -350,6 +358,12 @@ impl ListTable {
             }
         }
         table
+    }
+
+    /// With a checkbox of this name in each row, which belongs to the form `choice`.
+    #[must_use]
+    pub fn with_choice(self, name: &'static str) -> Self {
+        Self { choice: Some(name), ..self }
     }
 
     /// Whether the page has no rows.

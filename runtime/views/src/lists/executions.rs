@@ -56,6 +56,7 @@ pub static EXECUTION_ROWS: ListDeclaration<ExecutionRow> = ListDeclaration {
     in_all_environments: false,
     table_class: "",
     row_class: None,
+    choice_value: None,
 };
 
 /// The part of an execution in a cell.

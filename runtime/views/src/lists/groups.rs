@@ -198,6 +198,7 @@ pub static SESSION_ROWS: ListDeclaration<GroupRow> = ListDeclaration {
     in_all_environments: true,
     table_class: "groups",
     row_class: None,
+    choice_value: None,
 };
 
 /// The list of users.
@@ -219,6 +220,7 @@ pub static USER_ROWS: ListDeclaration<GroupRow> = ListDeclaration {
     in_all_environments: true,
     table_class: "groups",
     row_class: None,
+    choice_value: None,
 };
 
 /// Code that sets the id of a session or user, for a project without any.

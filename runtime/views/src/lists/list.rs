@@ -28,6 +28,8 @@ pub struct ListDeclaration<R: 'static> {
     pub table_class: &'static str,
     /// CSS class of a row, if rows differ.
     pub row_class: Option<fn(&R) -> &'static str>,
+    /// Value and label of the checkbox of a row, if rows can be selected.
+    pub choice_value: Option<fn(&R) -> (String, Text)>,
 }
 
 /// Names and texts of a list.
@@ -69,6 +71,7 @@ impl<R: 'static> ListDeclaration<R> {
             name: self.texts.name,
             class: self.table_class,
             row_class: self.row_class,
+            choice_value: self.choice_value,
         };
         ListTable::new(style, columns, rows, context)
     }
@@ -177,6 +180,8 @@ pub struct ListView {
     pub stopped: Option<StoppedSearch>,
     /// A form that applies to all matches.
     pub action: Option<ListAction>,
+    /// The form of selected rows, and the link that takes all matches.
+    pub choice: Option<ListChoice>,
     /// Rows of this page.
     pub table: ListTable,
     /// The form that chooses columns.
@@ -199,6 +204,19 @@ pub struct ListView {
     pub setup: Option<Html>,
     /// Labels and URLs of the list as a file.
     pub exports: [(&'static str, String); 2],
+}
+
+/// A form that takes the selected rows of a list to another page, and a link for all matches.
+#[derive(Clone, Debug)]
+pub struct ListChoice {
+    /// URL of the page.
+    pub action: String,
+    /// Its further fields.
+    pub fields: Vec<(&'static str, String)>,
+    /// Label of the button.
+    pub label: &'static str,
+    /// Label and URL of the link for all matches.
+    pub all: (&'static str, String),
 }
 
 /// A filter with a fixed set of values.

@@ -16,7 +16,9 @@ use crate::layout::shell::href;
 use crate::lists::chips::ScoreChip;
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn, shortened};
 use crate::lists::list::{ListDeclaration, ListTexts};
-use crate::{OBSERVATION_LIST, Section, Text, score_chips, score_value, segment, with_query};
+use crate::{
+    OBSERVATION_LIST, Section, Text, encode, score_chips, score_value, segment, with_query,
+};
 
 /// A row of the list of observations.
 #[derive(Clone, Debug)]
@@ -47,7 +49,19 @@ pub static OBSERVATION_ROWS: ListDeclaration<ObservationLine> = ListDeclaration 
     in_all_environments: false,
     table_class: "",
     row_class: None,
+    choice_value: Some(choice_value),
 };
+
+/// Trace and observation, each percent-encoded, and the name.
+fn choice_value(line: &ObservationLine) -> (String, Text) {
+    let observation = line.own();
+    let [trace, id] = [observation.trace_id.as_str(), observation.id.as_str()].map(encode);
+    let name = match observation.name.as_str() {
+        "" => "unnamed observation",
+        name => name,
+    };
+    (format!("{trace}:{id}"), Text::from(name))
+}
 
 /// Link, level and kind of an observation.
 #[derive(Template)]

@@ -181,6 +181,7 @@ fn list_view<R: 'static>(
         notices: vec![text(HOSTILE)],
         stopped: None,
         action: None,
+        choice: None,
         table: list.table(&columns, rows, &context),
         picker: list.picker("/p/list", &[], (columns.as_slice(), 50)),
         page_links: PageLinks::default(),

@@ -216,6 +216,7 @@ pub static SCORE_ROWS: ListDeclaration<ScoreRow> = ListDeclaration {
     in_all_environments: true,
     table_class: "",
     row_class: Some(|row| if row.line.superseded.is_some() { "older" } else { "" }),
+    choice_value: None,
 };
 
 /// Commands that create a score, for a project without scores.
