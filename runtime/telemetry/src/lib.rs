@@ -29,6 +29,7 @@ mod new_counts;
 mod observation_cache;
 mod observation_list;
 mod observation_page;
+mod packed;
 mod plugin_reads;
 mod prepare;
 mod queue;
@@ -77,6 +78,7 @@ pub use new_counts::{EnvironmentFilter, NewTraceFilter};
 pub use prepare::{BatchBuilder, PreparedBatch, SerializedObservation};
 use queue::WriteQueue;
 pub use reader::TraceReader;
+use refresh::Folder;
 pub use trace_bars::{Environments, IntervalCounts};
 pub use trace_list::TracesReader;
 pub use trace_page::{Bounds, Figure, PagePosition, TraceCursor, TraceSearchResult, TracesFrom};
@@ -93,13 +95,15 @@ struct Tenant {
 pub struct Telemetry {
     pool: Pool,
     writer: Arc<WriteQueue>,
+    folder: Folder,
 }
 
 impl Telemetry {
     /// For a database with the current schema. Starts the tasks that write and fold on the current runtime.
     #[must_use]
     pub fn start(pool: &Pool) -> Self {
-        Self { pool: pool.clone(), writer: WriteQueue::start(pool) }
+        let folder = Folder::new(pool);
+        Self { pool: pool.clone(), writer: WriteQueue::start(pool, folder.clone()), folder }
     }
 
     /// Refuses new batches, writes the queued ones, and ends its tasks.

@@ -6,7 +6,6 @@ use perpend_db::Arg;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::trace_list::TraceQuery;
 
-use super::refresh;
 use super::trace_order::{ListRange, OrderedList};
 use super::trace_shape::{AccessPath, ListShape};
 use crate::{Error, Telemetry, TraceCursor, TracesFrom};
@@ -44,7 +43,7 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok([None, None]);
         };
-        refresh::of_tenant(&self.pool, tenant).await?;
+        self.folder.of_tenant(tenant).await?;
         let args = [tenant.into(), Arg::Text(Some(id.as_str().to_owned().into()))];
         let number: Vec<(i64,)> = self.pool.select(NUMBER, &args).await?;
         let cursor = match number.first() {

@@ -15,7 +15,6 @@ use perpend_domain::time::Timestamp;
 use super::cells::{ObservationCells, is_about};
 use super::marks::MarkCondition;
 use super::read::{LIST, MemoryConditions, observation_column, where_of};
-use super::refresh;
 use super::rollup::{HOUR, IS_OBSERVATION};
 use super::row::{ObservationRow, READ};
 use crate::metrics::rollup_column;
@@ -218,7 +217,7 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(ObservationPage::default());
         };
-        refresh::of_tenant(&self.pool, tenant).await?;
+        self.folder.of_tenant(tenant).await?;
         let list = self.list(project, tenant, query).await?;
         if list.hours.as_ref().is_some_and(|hours| hours.all.is_empty()) {
             return Ok(ObservationPage::default());

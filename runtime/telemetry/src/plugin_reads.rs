@@ -4,7 +4,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::telemetry::{
     ObservationSummary, SessionSpan, StoredObservation, StoredTrace, TraceScope, TraceVersion,
@@ -13,7 +12,7 @@ use perpend_domain::time::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer};
 
-use super::refresh;
+use super::packed::{self, Extent};
 use super::rollup::IS_OBSERVATION;
 use super::row::{READ, READ_TRACE, TraceRow, wrong};
 use crate::{Error, Telemetry};
@@ -54,25 +53,9 @@ fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> 
 const READ_BONE: &str = "o.id, o.parent_id, o.kind, o.name, o.level, o.started_at, o.ended_at, o.first_token_at, o.model, \
     o.input_tokens, o.output_tokens, o.total_tokens, o.total_cost";
 const TOTAL_COST: &str = "o.total_cost";
-/// Observations that are read as one text: a few megabytes unless ids and names are long.
-const PER_PART: i64 = 6_250;
-/// A range of rows in storage order.
-#[derive(Clone, Copy, Debug)]
-struct RowRange {
-    from: i64,
-    to: i64,
-    /// Whether most rows in the range belong to one trace.
-    is_together: bool,
-}
-
-/// The rows of a trace count as adjacent if at least one of this number of rows between its first and its
-/// last is its own.
-const AMONG: i64 = 4;
 /// Bytes of the contents of turns that are read at a time, and that are kept of one turn.
 const PART_BYTES: usize = 4 << 20;
 const MAX_TURN_CONTENT: usize = 2 << 20;
-/// Number of such texts at a time.
-const AT_ONCE: usize = 3;
 
 impl SkeletonRow {
     /// The database does not add the tokens: a sum could exceed its range.
@@ -110,26 +93,15 @@ perpend_db::record! {
     }
 }
 
-/// Reads observations of a trace as one text: for many rows, fetching single rows costs more than reading
-/// them.
-///
-/// Adjacent rows are read in storage order. SQLite would look each up by its id, which takes three times as
-/// long.
+/// Reads observations of a trace as one text.
 pub(super) fn packed_observations(is_postgres: bool, is_together: bool) -> String {
-    let (list, row, cost) = match is_postgres {
-        true => ("json_agg", "json_build_array", "CAST(o.total_cost AS TEXT)"),
-        false => ("json_group_array", "json_array", "format('%!.17g', o.total_cost)"),
-    };
-    let of_trace = match is_together && !is_postgres {
-        // The sign makes the index of the column unusable.
-        true => "+o.trace",
-        false => "o.trace",
+    let cost = match is_postgres {
+        true => "CAST(o.total_cost AS TEXT)",
+        false => "format('%!.17g', o.total_cost)",
     };
     let columns = READ_BONE.strip_suffix(TOTAL_COST).unwrap_or(READ_BONE);
-    format!(
-        "SELECT CAST({list}({row}({columns}CASE WHEN o.total_cost IS NOT NULL THEN {cost} END)) AS TEXT) \
-         FROM observations o WHERE {of_trace} = $1 AND o.seq >= $2 AND o.seq < $3 AND {IS_OBSERVATION}"
-    )
+    let columns = format!("{columns}CASE WHEN o.total_cost IS NOT NULL THEN {cost} END");
+    packed::statement((is_postgres, is_together), &columns, IS_OBSERVATION)
 }
 
 impl Telemetry {
@@ -196,60 +168,11 @@ impl Telemetry {
                     GROUP BY t.number";
         let args = [tenant.into(), Arg::Text(Some(trace.to_string().into()))];
         let ends: Vec<(i64, i64, i64, i64)> = self.pool.select(ends, &args).await?;
-        let Some((number, first, last, n)) = ends.into_iter().next() else {
+        let Some((trace, first, last, n)) = ends.into_iter().next() else {
             return Ok(Vec::new());
         };
-        let parts: Vec<RowRange> = match last - first < AMONG * n {
-            true => {
-                let n_parts = 1 + n / PER_PART;
-                let width = 1 + (last - first) / n_parts;
-                let starts = (0..n_parts).map(|at| first + at * width);
-                let stretch = |from| RowRange { from, to: from + width, is_together: true };
-                starts.map(stretch).collect()
-            }
-            false => self.stretches(number).await?,
-        };
-        let parts = parts.into_iter().map(|part| self.packed_observations(number, part));
-        let parts: Vec<Vec<ObservationSummary>> =
-            stream::iter(parts).buffer_unordered(AT_ONCE).try_collect().await?;
-        Ok(parts.into_iter().flatten().collect())
-    }
-
-    /// The ranges of the rows of a trace that are not adjacent: some may be, and a few may have arrived much
-    /// later.
-    async fn stretches(&self, trace: i64) -> Result<Vec<RowRange>, Error> {
-        let sql = format!(
-            "SELECT MIN(x.seq), MAX(x.seq), COUNT(*) FROM (SELECT o.seq, \
-             (ROW_NUMBER() OVER (ORDER BY o.seq) - 1) / {PER_PART} AS part \
-             FROM observations o WHERE o.trace = $1) x GROUP BY x.part"
-        );
-        let found: Vec<(i64, i64, i64)> = self.pool.select(&sql, &[trace.into()]).await?;
-        let stretch = |(first, last, n): (i64, i64, i64)| RowRange {
-            from: first,
-            to: last + 1,
-            is_together: last - first < AMONG * n,
-        };
-        Ok(found.into_iter().map(stretch).collect())
-    }
-
-    /// The observations of a trace that are stored in a range.
-    async fn packed_observations(
-        &self,
-        trace: i64,
-        stretch: RowRange,
-    ) -> Result<Vec<ObservationSummary>, Error> {
-        let sql = packed_observations(self.pool.is_postgres(), stretch.is_together);
-        let args = [trace.into(), stretch.from.into(), stretch.to.into()];
-        let packed: Vec<(Option<String>,)> = self.pool.select(&sql, &args).await?;
-        let Some((Some(packed),)) = packed.into_iter().next() else {
-            return Ok(Vec::new());
-        };
-        let unpack = move || {
-            let rows: Vec<SkeletonRow> =
-                serde_json::from_str(&packed).map_err(|error| wrong("observation", error))?;
-            rows.into_iter().map(SkeletonRow::bone).collect()
-        };
-        tokio::task::spawn_blocking(unpack).await.map_err(|error| wrong("observation", error))?
+        let extent = Extent { trace, first, last, n };
+        packed::read(&self.pool, extent, packed_observations, SkeletonRow::bone).await
     }
 
     /// Observations of one trace by their ids, with content, in no particular order.
@@ -465,7 +388,7 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(false);
         };
-        refresh::of_trace(&self.pool, tenant, trace).await?;
+        self.folder.of_trace(tenant, trace).await?;
         let mut sql = Sql::default();
         let number = sql.bind(tenant.into());
         let id = sql.bind_text(trace.as_str());

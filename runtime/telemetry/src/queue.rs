@@ -11,11 +11,12 @@ use perpend_domain::time::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::Tenant;
 use super::apply::{BatchArrival, apply, lock_tenants};
 use super::observation_cache::ObservationCache;
 use super::prepare::PreparedBatch;
+use super::refresh::Folder;
 use super::transaction_state::TransactionState;
-use super::{Tenant, refresh};
 use crate::{Error, Telemetry};
 use perpend_db::{Pool, despite_collisions, in_transaction};
 use perpend_db::{query, query_scalar};
@@ -57,12 +58,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl WriteQueue {
-    pub(crate) fn start(pool: &Pool) -> Arc<Self> {
+    pub(crate) fn start(pool: &Pool, folder: Folder) -> Arc<Self> {
         let (jobs, queue) = mpsc::channel(MAX_BATCHES);
         let (written, after_write) = watch::channel(());
         let recent = Arc::new(ObservationCache::default());
         let committing = tokio::spawn(commit_groups(pool.clone(), queue, recent.clone(), written));
-        let refreshing = tokio::spawn(refresh_stale(pool.clone(), after_write.clone()));
+        let refreshing = tokio::spawn(refresh_stale(folder, after_write.clone()));
         let checkpointing = tokio::spawn(checkpoint(pool.clone(), after_write));
         Arc::new(Self {
             jobs: Mutex::new(Some(jobs)),
@@ -220,7 +221,7 @@ async fn checkpoint(pool: Pool, mut after_write: watch::Receiver<()>) {
     }
 }
 
-async fn refresh_stale(pool: Pool, mut after_write: watch::Receiver<()>) {
+async fn refresh_stale(folder: Folder, mut after_write: watch::Receiver<()>) {
     let mut before = HashMap::new();
     loop {
         if before.is_empty() && after_write.changed().await.is_err() {
@@ -229,7 +230,7 @@ async fn refresh_stale(pool: Pool, mut after_write: watch::Receiver<()>) {
         if !wait_for_next(&mut after_write, REFRESH_EVERY).await {
             return;
         }
-        match refresh::fold_quiet(&pool, &before).await {
+        match folder.fold_quiet(&before).await {
             Ok(now) => before = now,
             Err(error) => {
                 tracing::warn!(error = %error, "stale traces not folded");

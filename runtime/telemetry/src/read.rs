@@ -10,7 +10,6 @@ use perpend_domain::time::Timestamp;
 
 use super::cells::CONTENT_COLUMNS;
 use super::contents::StoredAt;
-use super::refresh;
 use super::rollup::Changes;
 use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
@@ -176,7 +175,7 @@ impl Telemetry {
     pub(crate) async fn folded_tenant(&self, project: &ProjectId) -> Result<Option<i64>, Error> {
         let tenant = self.tenant(project).await?;
         if let Some(tenant) = tenant {
-            refresh::of_tenant(&self.pool, tenant).await?;
+            self.folder.of_tenant(tenant).await?;
         }
         Ok(tenant)
     }
@@ -274,7 +273,7 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(None);
         };
-        refresh::of_trace(&self.pool, tenant, id).await?;
+        self.folder.of_trace(tenant, id).await?;
         let sql =
             format!("SELECT {READ_TRACE} FROM traces t WHERE t.tenant = $1 AND t.trace_id = $2");
         let args = [tenant.into(), Arg::Text(Some(id.as_str().to_owned().into()))];

@@ -6,7 +6,6 @@ use perpend_domain::session::Session;
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
 
-use super::refresh;
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Sql, checked, value_list};
 
@@ -46,7 +45,7 @@ impl Telemetry {
             return Ok(Vec::new());
         };
         for trace in traces {
-            refresh::of_trace(&self.pool, tenant, trace).await?;
+            self.folder.of_trace(tenant, trace).await?;
         }
         let mut sessions = Vec::new();
         for some in traces.chunks(PER_STATEMENT) {

@@ -8,9 +8,9 @@ use perpend_domain::observation::Observation;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
+use super::block;
 use super::contents::StoredAt;
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
-use super::{block, refresh};
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Sized, checked, query, query_scalar, value_list, value_rows};
 
@@ -302,7 +302,7 @@ impl Telemetry {
             return Ok(None);
         };
         // The number of open observations is determined by folding.
-        refresh::of_trace(&self.pool, tenant, id).await?;
+        self.folder.of_trace(tenant, id).await?;
         let found = self.trace_progress(project, std::slice::from_ref(id));
         Ok(found.await?.pop().map(|(_, progress)| progress))
     }

@@ -9,6 +9,7 @@ mod facets;
 mod filters;
 mod find;
 mod groups;
+mod large;
 mod logs;
 mod long;
 mod marking;

@@ -16,7 +16,6 @@ use super::block;
 use super::cells::{COST_COLUMNS, TraceCells, is_about};
 use super::marks::needs_root;
 use super::read::{LIST, MemoryConditions};
-use super::refresh;
 use super::row::{READ_TRACE, TraceRow};
 use super::search::TextSearch;
 use super::trace_details::PART_BYTES;
@@ -273,7 +272,7 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(FoundPage::default());
         };
-        refresh::of_tenant(&self.pool, tenant).await?;
+        self.folder.of_tenant(tenant).await?;
         let is_postgres = self.pool.is_postgres();
         let find = async |query: &TraceQuery, from| {
             let shape = ListShape::new(project, tenant, query, is_postgres, AccessPath::Any);

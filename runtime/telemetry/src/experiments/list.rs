@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::linked::LINK_COUNTS;
 use super::spans::{about, push_list, push_not_deleted};
-use crate::{Error, Telemetry, refresh};
+use crate::{Error, Telemetry};
 use perpend_db::{Sql, from_json};
 
 /// Runs per statement.
@@ -254,7 +254,7 @@ impl Telemetry {
         ids: &[&str],
     ) -> Result<HashMap<String, RunTotals>, Error> {
         let tenant = self.tenant(project).await?.unwrap_or_default();
-        refresh::of_tenant(&self.pool, tenant).await?;
+        self.folder.of_tenant(tenant).await?;
         let mut sums: HashMap<String, Sums> = HashMap::with_capacity(ids.len());
         for some in ids.chunks(PER_STATEMENT) {
             let mut spans = about(project, tenant);

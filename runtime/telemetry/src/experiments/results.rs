@@ -15,7 +15,7 @@ use super::items::ROOT_OF_TRACE;
 use super::linked::LINK_COUNTS;
 use super::spans::{about, link_of, push_not_deleted};
 use crate::scores::score_value;
-use crate::{Error, Telemetry, refresh};
+use crate::{Error, Telemetry};
 use perpend_db::{Record as _, Row, Scratch, Sql, charge, checked, from_json, query};
 
 /// Cost and tokens of the trace `t`.
@@ -245,7 +245,7 @@ impl Telemetry {
         run_id: &str,
     ) -> Result<Option<RunResults>, Error> {
         let tenant = self.tenant(project).await?.unwrap_or_default();
-        refresh::of_tenant(&self.pool, tenant).await?;
+        self.folder.of_tenant(tenant).await?;
         let mut stored: Vec<RunRow> = query(
             "SELECT r.name, r.description, r.metadata, r.dataset_id, r.created_at, r.updated_at
                FROM dataset_runs r WHERE r.project_id = $1 AND r.id = $2",

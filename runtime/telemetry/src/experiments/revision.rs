@@ -3,7 +3,7 @@
 use perpend_domain::ids::ProjectId;
 
 use super::spans::{about, push_not_deleted};
-use crate::{Error, Telemetry, refresh};
+use crate::{Error, Telemetry};
 
 /// A state of the results of a run. Equal revisions have equal results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Telemetry {
         run_id: &str,
     ) -> Result<RunRevision, Error> {
         let tenant = self.tenant(project).await?.unwrap_or_default();
-        refresh::of_tenant(&self.pool, tenant).await?;
+        self.folder.of_tenant(tenant).await?;
         let mut sql = about(project, tenant);
         sql.bind_text(run_id);
         sql.push(

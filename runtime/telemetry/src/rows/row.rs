@@ -257,7 +257,8 @@ pub const READ: &str = concat!(
 
 perpend_db::record! {
     /// An observation without columns of its trace.
-    #[derive(Debug)]
+    // Also read from JSON, as an array in this order.
+    #[derive(Debug, Deserialize)]
     pub struct OwnRow {
         pub seq: i64,
         pub trace: i64,
