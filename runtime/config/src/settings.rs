@@ -514,7 +514,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "128",
         since: "0.1",
         text: "Memory of the server for targets and items under evaluation. Above it evaluations wait, with projects \
-               in turn; one project may use at most half. A single item may use more.",
+               in turn; one project may use at most half. A single item may use more. Experiments that the server runs \
+               use up to half as much in addition.",
         set: |config, text| {
             config.evaluation.memory_bytes = (number(text, 16, 1 << 20)? as usize) << 20;
             Ok(())

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use hyper::{Method, Response, Uri};
 use object_store::client::HttpRequest;
+use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use crate::http::{OutboundClient, SendError};
@@ -106,21 +107,60 @@ impl OutboundClient {
         }
     }
 
-    /// As [`Self::post_json`], except that a redirect is a response like any other.
+    /// As [`Self::post_json`], except that a redirect is a response like any other, and that a body of more than
+    /// `small_bytes` is read when `grant` has returned. `grant` gets the length of the body, or the maximum if the length is
+    /// unknown; its time does not count as time of the call.
     ///
     /// # Errors
     /// As for `post_json`.
-    pub async fn post_json_directly(&self, post: &PostRequest) -> Result<PostResponse, PostError> {
+    pub async fn post_json_directly<G>(
+        &self,
+        post: &PostRequest,
+        small_bytes: usize,
+        grant: impl AsyncFnOnce(usize) -> G,
+    ) -> Result<(PostResponse, Option<G>), PostError> {
+        let timed_out = |_| PostError::TimedOut(post.timeout);
+        let mut deadline = Instant::now() + post.timeout;
         let response = async {
             let at = parse(&post.url)?;
             let headers = headers(&post.headers)?;
             let response = self.send(request(&at, &headers, &post.body)?).await;
-            read(response.map_err(PostError::from)?, post.max_response_bytes).await
+            response.map_err(PostError::from)
         };
-        match tokio::time::timeout(post.timeout, response).await {
-            Ok(response) => response,
-            Err(_) => Err(PostError::TimedOut(post.timeout)),
+        let response = timeout_at(deadline, response).await.map_err(timed_out)??;
+        let (parts, mut incoming) = response.into_parts();
+        let max_bytes = post.max_response_bytes;
+        let declared = incoming.size_hint().exact();
+        let n_expected = declared.map_or(max_bytes, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        if max_bytes < n_expected {
+            return Err(PostError::TooLarge(max_bytes));
         }
+        let mut body: Vec<u8> = Vec::new();
+        let (mut grant, mut granted) = (Some(grant), None);
+        loop {
+            let n_known = if declared.is_some() { n_expected } else { body.len() };
+            if small_bytes < n_known
+                && let Some(grant) = grant.take()
+            {
+                let since = Instant::now();
+                granted = Some(grant(n_expected).await);
+                deadline += since.elapsed();
+            }
+            let frame = timeout_at(deadline, incoming.frame()).await.map_err(timed_out)?;
+            let Some(frame) = frame else {
+                break;
+            };
+            let frame = frame.map_err(|error| PostError::Interrupted(error.to_string()))?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            if max_bytes - body.len() < data.len() {
+                return Err(PostError::TooLarge(max_bytes));
+            }
+            body.extend_from_slice(&data);
+        }
+        let (status, headers) = (parts.status.as_u16(), parts.headers);
+        Ok((PostResponse { status, headers, body: body.into() }, granted))
     }
 
     async fn post_all(&self, post: &PostRequest) -> Result<PostResponse, PostError> {
@@ -226,4 +266,65 @@ async fn read(
         headers: parts.headers,
         body: body.to_bytes(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A server that answers one request with these bytes; its address.
+    async fn server(answer: Vec<u8>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // The client rejects a response that precedes its request.
+            let n_read = stream.read(&mut [0; 4096]).await.unwrap();
+            assert!(0 < n_read);
+            // The client may close the connection first.
+            let _ = stream.write_all(&answer).await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        });
+        url
+    }
+
+    fn declared(n_bytes: usize) -> Vec<u8> {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {n_bytes}\r\n\r\n");
+        [head.into_bytes(), vec![b'1'; n_bytes]].concat()
+    }
+
+    fn chunked(n_bytes: usize) -> Vec<u8> {
+        let head = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{n_bytes:x}\r\n");
+        [head.into_bytes(), vec![b'1'; n_bytes], b"\r\n0\r\n\r\n".to_vec()].concat()
+    }
+
+    /// Length of the body and what was granted.
+    async fn posted(answer: Vec<u8>) -> Result<(usize, Option<usize>), PostError> {
+        let post = PostRequest {
+            url: server(answer).await,
+            headers: Vec::new(),
+            body: Bytes::from_static(b"{}"),
+            timeout: Duration::from_secs(60),
+            max_response_bytes: 100_000,
+        };
+        let outbound = OutboundClient::new(&["127.0.0.1".to_owned()]);
+        let posted = outbound.post_json_directly(&post, 1_000, async |n_bytes| n_bytes).await;
+        posted.map(|(response, granted)| (response.body.len(), granted))
+    }
+
+    #[tokio::test]
+    async fn a_large_body_is_read_after_a_grant_and_a_small_one_without() {
+        assert_eq!(posted(declared(1_000)).await.unwrap(), (1_000, None));
+        assert_eq!(posted(chunked(1_000)).await.unwrap(), (1_000, None));
+        assert_eq!(posted(declared(90_000)).await.unwrap(), (90_000, Some(90_000)));
+        // The length is unknown.
+        assert_eq!(posted(chunked(90_000)).await.unwrap(), (90_000, Some(100_000)));
+        for too_large in [declared(100_001), chunked(100_001)] {
+            let error = posted(too_large).await.unwrap_err();
+            assert!(matches!(error, PostError::TooLarge(100_000)), "{error}");
+        }
+    }
 }

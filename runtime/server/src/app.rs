@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use perpend_api::DatasetImports;
 use perpend_api::ingress::Decoders;
-use perpend_broker::server_runs::RunEngine;
+use perpend_broker::server_runs::{RunEngine, RunMemory};
 use perpend_broker::{ComponentFolder, Engine, Models};
 use perpend_catalog::Prices;
 use perpend_config::Config;
@@ -101,6 +101,7 @@ impl App {
             models: Arc::clone(&new.models),
             outbound: outbound.clone(),
             vault: new.vault.clone(),
+            memory: RunMemory::new(web.config.evaluation.memory_bytes / 2),
             scheduler: scheduler.clone(),
             clock: Arc::clone(&web.clock),
         };

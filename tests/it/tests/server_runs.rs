@@ -559,3 +559,28 @@ async fn a_retry_calls_only_failed_items_again_on_the_page_and_by_command() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn large_answers_wait_for_memory_and_all_of_them_are_stored() {
+    const N_BYTES: usize = 2 << 20;
+    let answer = async || Json(json!({ "output": "x".repeat(N_BYTES) }));
+    let router = Router::new().route("/answer", post(answer));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/answer", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    // Memory for one of the answers.
+    let app = TestApp::with(&[PRIVATE, ("evaluation.memory_mib", "16")]).await.unwrap();
+    dataset(&app, "capitals", &questions(6)).await;
+    let endpoint = json!({ "url": url });
+    let body = json!({ "dataset": "capitals", "endpoint": endpoint, "concurrency": 6 });
+    let run = start(&app, body).await.remove(0);
+    let status = status(&app, &run, "completed").await;
+    assert_eq!(
+        (&status["completedCount"], &status["failedCount"]),
+        (&json!(6), &json!(0)),
+        "{status}"
+    );
+    let stored = trace(&app, &run, "item-5").await;
+    assert_eq!(stored["output"].as_str().unwrap().len(), N_BYTES);
+    app.stop().await.unwrap();
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use perpend_domain::budget::BudgetScope;
 use perpend_domain::dataset::DatasetItem;
 use perpend_domain::ids::ExecutionId;
+use perpend_domain::memory::of_value;
 use perpend_domain::plugin::{
     AttemptRef, CallOrigin, FailureClass, ReplyPolicy, ReplyReuse, RunCall,
 };
@@ -16,10 +17,13 @@ use perpend_domain::server_run::{
 use perpend_domain::slots::{ModelFailure, pause_reason};
 use perpend_domain::time::Timestamp;
 use perpend_executions::{ClaimedItem, ItemEnd};
+use tokio::time::Instant;
 
 use super::conversation::{completion_request, output_of};
-use super::driver::{CallEnd, Driver};
+use super::driver::{CallEnd, Driver, EndedCall};
 use super::endpoint::{EndpointFailure, post_item};
+use super::engine::POLL;
+use super::memory::CallMemory;
 use super::trace::{ItemResult, observations};
 
 /// Calls of an item whose failures may be temporary.
@@ -41,8 +45,47 @@ fn wait_ms(n_tries: u32, retry_after_ms: Option<u64>) -> i64 {
 }
 
 impl Driver {
+    /// Reads an item, whose content has `n_bytes`, and calls the model or the endpoint for it, when there is memory for both.
+    pub(super) async fn call_with_memory(&self, item: ClaimedItem, n_bytes: usize) -> EndedCall {
+        let Self { engine, run, .. } = self;
+        let since = Instant::now();
+        let mut memory = engine.memory.reserve_calls(&run.project, (1, n_bytes)).await;
+        let place = item.place;
+        let again = |class: FailureClass, message: &str| CallEnd::Retry {
+            place,
+            at: engine.clock.now().plus_millis(FIRST_WAIT_MS),
+            is_counted: false,
+            class: class.as_str().to_owned(),
+            message: message.to_owned(),
+        };
+        let ledger = &engine.store.ledger;
+        // The run may have been paused, or the lease may have ended, during a long wait.
+        if POLL <= since.elapsed()
+            && !ledger.holds_run(run.lease(), engine.clock.now()).await.unwrap_or(false)
+        {
+            let end = again(FailureClass::Cancelled, "the run was paused");
+            return EndedCall { end, memory };
+        }
+        let read = self.dataset_items(std::slice::from_ref(&item)).await;
+        let end = match read {
+            Ok(data) => self.call(item, data.into_iter().next().flatten(), &mut memory).await,
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(error, run.id = %run.id, "an item cannot be read");
+                again(FailureClass::Internal, "the item cannot be read")
+            }
+        };
+        memory.end_parsing();
+        EndedCall { end, memory }
+    }
+
     /// Calls the model or the endpoint for an item.
-    pub(super) async fn call(&self, item: ClaimedItem, data: Option<DatasetItem>) -> CallEnd {
+    async fn call(
+        &self,
+        item: ClaimedItem,
+        data: Option<DatasetItem>,
+        memory: &mut CallMemory,
+    ) -> CallEnd {
         let now = self.engine.clock.now();
         let Some(data) = data else {
             let message = "the dataset does not have this version of the item any more";
@@ -50,9 +93,9 @@ impl Driver {
         };
         match (&self.run.task, &self.prompt) {
             (RunTask::Model(task), Some(prompt)) => {
-                self.call_model((task.as_ref(), prompt), item, &data, now).await
+                self.call_model((task.as_ref(), prompt), item, &data, memory).await
             }
-            (RunTask::Endpoint(task), _) => self.call_endpoint(task, item, &data, now).await,
+            (RunTask::Endpoint(task), _) => self.call_endpoint(task, item, &data, memory).await,
             (RunTask::Model(_), None) => {
                 self.failed(item, Some(&data), (INVALID_INPUT, "the run has no prompt"), now)
             }
@@ -64,8 +107,9 @@ impl Driver {
         (task, prompt): (&ModelTask, &PromptBody),
         item: ClaimedItem,
         data: &DatasetItem,
-        now: Timestamp,
+        memory: &mut CallMemory,
     ) -> CallEnd {
+        let now = self.engine.clock.now();
         let messages = match filled(prompt, &data.input) {
             Ok(messages) => messages,
             Err(error) => {
@@ -92,6 +136,8 @@ impl Driver {
                     ..RunAnswer::default()
                 };
                 let answer = self.with_recorded_time(&item, answer).await;
+                let n_bytes = of_value(&answer.output);
+                self.engine.memory.reserve_answer(memory, n_bytes).await;
                 self.answered(item, Some(data), &answer)
             }
             Err(failure) => self.after_failure(item, data, &failure, now),
@@ -194,9 +240,10 @@ impl Driver {
         task: &EndpointTask,
         item: ClaimedItem,
         data: &DatasetItem,
-        started_at: Timestamp,
+        memory: &mut CallMemory,
     ) -> CallEnd {
-        let answer = match post_item(self, task, &item, data).await {
+        let started_at = self.engine.clock.now();
+        let answer = match post_item(self, task, (&item, data), memory).await {
             Ok(answer) => answer,
             Err(EndpointFailure::Unreachable(message)) => {
                 let reason = "ENDPOINT_UNREACHABLE".to_owned();

@@ -14,12 +14,13 @@ use perpend_domain::prompt::PromptBody;
 use perpend_domain::server_run::{MAX_USD_REACHED, RunTask};
 use perpend_domain::slots::{ModelLimits, Slot};
 use perpend_domain::time::Timestamp;
-use perpend_executions::{ClaimedItem, ItemEnd, RunChange, ServerRun};
+use perpend_executions::{ClaimedItem, ItemEnd, RunChange, RunItem, ServerRun};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::{LEASE_MS, POLL, RunEngine};
+use super::memory::CallMemory;
 
 /// Interval of renewals of the lease.
 const RENEW: Duration = Duration::from_secs(15);
@@ -27,8 +28,10 @@ const RENEW: Duration = Duration::from_secs(15);
 const GATHER: Duration = Duration::from_millis(10);
 /// Time for calls in flight at shutdown. Later ones are repeated after the restart.
 const GRACE: Duration = Duration::from_secs(5);
-/// Stored answers whose traces are written together.
+/// Stored answers whose traces are written together,
 const PER_WRITE: u32 = 50;
+/// unless they have more than this number of bytes.
+const WRITE_BYTES: usize = 1 << 20;
 /// Name of the only slot.
 const SLOT: &str = "model";
 
@@ -55,6 +58,26 @@ pub(super) enum CallEnd {
     Retry { place: i64, at: Timestamp, is_counted: bool, class: String, message: String },
     /// The run is paused, and the item is called again when it is resumed.
     Pause { place: i64, reason: String, message: String },
+}
+
+/// A result of a call with the memory of the call, which is returned when the result is written.
+#[derive(Debug)]
+pub(super) struct EndedCall {
+    pub(super) end: CallEnd,
+    pub(super) memory: CallMemory,
+}
+
+/// Number of answers to write together, at least one, and their bytes.
+fn first_answers(lengths: &[(RunItem, usize)]) -> (usize, usize) {
+    let (mut n, mut n_bytes) = (0, 0);
+    for (_, length) in lengths {
+        if 0 < n && WRITE_BYTES < n_bytes + length {
+            break;
+        }
+        n += 1;
+        n_bytes += length;
+    }
+    (n, n_bytes)
 }
 
 impl Driver {
@@ -150,11 +173,14 @@ impl Driver {
             if ended.is_some() && !calls.is_empty() {
                 tokio::time::sleep(GATHER).await;
             }
-            let mut ends = Vec::new();
+            let (mut ends, mut held) = (Vec::new(), Vec::new());
             let later = std::iter::from_fn(|| calls.try_join_next());
             for ended in ended.into_iter().chain(later) {
                 match ended {
-                    Ok(end) => ends.push(end),
+                    Ok(EndedCall { end, memory }) => {
+                        ends.push(end);
+                        held.push(memory);
+                    }
                     // The item stays under way until the lease ends.
                     Err(error) => {
                         tracing::error!(%error, run.id = %self.run.id, "the call of an item failed");
@@ -163,6 +189,7 @@ impl Driver {
                 }
             }
             *n_results += self.end_calls(ends).await?;
+            drop(held);
             if RENEW <= renewed_at.elapsed() {
                 renewed_at = Instant::now();
                 let until = self.engine.clock.now().plus_millis(LEASE_MS);
@@ -172,7 +199,7 @@ impl Driver {
     }
 
     /// Starts as many calls as the run may have in flight.
-    async fn start_calls(self: &Arc<Self>, calls: &mut JoinSet<CallEnd>) -> Result<(), Error> {
+    async fn start_calls(self: &Arc<Self>, calls: &mut JoinSet<EndedCall>) -> Result<(), Error> {
         let n_free = (self.run.concurrency as usize).saturating_sub(calls.len());
         let n_free = u32::try_from(n_free).unwrap_or(u32::MAX);
         if n_free == 0 || self.is_over_limit().await? {
@@ -181,10 +208,11 @@ impl Driver {
         let Driver { engine, run, .. } = self.as_ref();
         let ledger = &engine.store.ledger;
         let claimed = ledger.claim_run_items(run.lease(), n_free, engine.clock.now()).await?;
-        let items = self.dataset_items(&claimed).await?;
-        for (item, data) in claimed.into_iter().zip(items) {
+        let versions = claimed.iter().map(|item| (item.item_id.as_str(), item.item_version));
+        let lengths = self.item_lengths(&versions.collect::<Vec<_>>()).await?;
+        for (item, n_bytes) in claimed.into_iter().zip(lengths) {
             let driver = Arc::clone(self);
-            calls.spawn(async move { driver.call(item, data).await });
+            calls.spawn(async move { driver.call_with_memory(item, n_bytes).await });
         }
         Ok(())
     }
@@ -208,8 +236,13 @@ impl Driver {
         Ok(true)
     }
 
+    async fn item_lengths(&self, versions: &[(&str, Timestamp)]) -> Result<Vec<usize>, Error> {
+        let catalog = &self.engine.store.catalog;
+        catalog.dataset_item_lengths(&self.run.project, versions).await
+    }
+
     /// The versions of the items in the dataset, in the order of `claimed`.
-    async fn dataset_items(
+    pub(super) async fn dataset_items(
         &self,
         claimed: &[ClaimedItem],
     ) -> Result<Vec<Option<DatasetItem>>, Error> {
@@ -226,17 +259,29 @@ impl Driver {
         let (ledger, lease) = (&self.engine.store.ledger, self.run.lease());
         let mut n_results = 0;
         loop {
-            let answered = ledger.answered_run_items(lease, PER_WRITE).await?;
-            if answered.is_empty() {
+            let lengths = ledger.answer_lengths(lease, PER_WRITE).await?;
+            if lengths.is_empty() {
                 return Ok(n_results);
             }
+            let (n, answer_bytes) = first_answers(&lengths);
+            let versions = lengths[..n].iter().map(|(item, _)| (item.id.as_str(), item.version));
+            let item_lengths = self.item_lengths(&versions.collect::<Vec<_>>()).await?;
+            let (project, budget) = (&self.run.project, &self.engine.memory);
+            let item_bytes: usize = item_lengths.into_iter().sum();
+            let mut memory = budget.reserve_calls(project, (n, item_bytes)).await;
+            budget.reserve_answer(&mut memory, answer_bytes).await;
+            budget.begin_parsing(&mut memory).await;
+            let answered =
+                ledger.answered_run_items(lease, u32::try_from(n).unwrap_or(PER_WRITE)).await?;
             let items = self.dataset_items(&answered).await?;
             let ends = answered.into_iter().zip(items);
-            let ends = ends.map(|(item, data)| {
-                let answer = item.answer.clone().unwrap_or_default();
+            let ends = ends.map(|(mut item, data)| {
+                let answer = item.answer.take().unwrap_or_default();
                 self.answered(item, data.as_ref(), &answer)
             });
-            n_results += self.end_calls(ends.collect()).await?;
+            let ends: Vec<CallEnd> = ends.collect();
+            memory.end_parsing();
+            n_results += self.end_calls(ends).await?;
             if !ledger.holds_run(lease, self.engine.clock.now()).await? {
                 return Ok(n_results);
             }

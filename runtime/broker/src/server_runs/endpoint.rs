@@ -14,6 +14,7 @@ use perpend_http_client::{Header, PostError, PostRequest, PostResponse, signatur
 use serde_json::{Map, Value, json};
 
 use super::driver::Driver;
+use super::memory::{CallMemory, SMALL_ANSWER};
 use super::trace::traceparent;
 
 /// Maximum size of an answer.
@@ -53,12 +54,12 @@ fn body(driver: &Driver, item: &ClaimedItem, data: &DatasetItem) -> Value {
     })
 }
 
-/// Posts an item and reads the answer.
+/// Posts an item and reads the answer. A large answer is received when there is memory for it.
 pub(super) async fn post_item(
     driver: &Driver,
     task: &EndpointTask,
-    item: &ClaimedItem,
-    data: &DatasetItem,
+    (item, data): (&ClaimedItem, &DatasetItem),
+    memory: &mut CallMemory,
 ) -> Result<RunAnswer, EndpointFailure> {
     let body = body(driver, item, data).to_string();
     let clock = &driver.engine.clock;
@@ -85,10 +86,19 @@ pub(super) async fn post_item(
         timeout: Duration::from_millis(u64::from(task.timeout_ms)),
         max_response_bytes: MAX_ANSWER,
     };
-    let response = driver.engine.outbound.post_json_directly(&post).await.map_err(failure)?;
+    let budget = &driver.engine.memory;
+    let wait = async |n_bytes: usize| {
+        let since = clock.now();
+        budget.reserve_answer(memory, n_bytes).await;
+        clock.now().micros_since(since)
+    };
+    let posted = driver.engine.outbound.post_json_directly(&post, SMALL_ANSWER, wait).await;
     let latency_us = clock.now().micros_since(started_at);
+    let (response, waited_us) = posted.map_err(failure)?;
+    budget.begin_parsing(memory).await;
     let mut answer = read(&response)?;
     answer.started_at = started_at.as_micros();
+    let latency_us = latency_us - waited_us.unwrap_or(0);
     answer.latency_ms = (latency_us / 1_000).max(0).unsigned_abs();
     Ok(answer)
 }

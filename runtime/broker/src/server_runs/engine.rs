@@ -8,6 +8,7 @@ use perpend_http_client::{OutboundClient, Vault};
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 
+use super::memory::RunMemory;
 use crate::broker::Models;
 
 /// The name of the job that executes runs.
@@ -28,6 +29,8 @@ pub struct RunEngine {
     pub outbound: OutboundClient,
     /// Decrypts the secrets of endpoints.
     pub vault: Vault,
+    /// Memory of all calls.
+    pub memory: RunMemory,
     /// Woken when traces are written, so that rules score them.
     pub scheduler: Scheduler,
     /// The time.

@@ -6,14 +6,17 @@
 //!   budgets apply.
 //! - **An answer is stored before it is used.** A process that takes over a run repeats no call whose answer is
 //!   stored; ids of traces and observations are derived, so that writing a trace again changes nothing.
+//! - **Bounded memory.** Items and answers of all runs share [`RunMemory`]; a call without memory waits, with projects in turn.
 
 mod call;
 mod conversation;
 mod driver;
 mod endpoint;
 mod engine;
+mod memory;
 mod takeover;
 mod trace;
 
 pub use conversation::completion_request;
 pub use engine::{JOB, RunEngine};
+pub use memory::RunMemory;

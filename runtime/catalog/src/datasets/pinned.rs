@@ -1,5 +1,7 @@
 //! Versions of items by their start.
 
+use std::collections::HashMap;
+
 use perpend_db::Arg;
 use perpend_domain::dataset::DatasetItem;
 use perpend_domain::ids::ProjectId;
@@ -11,6 +13,11 @@ use crate::{Catalog, Error};
 
 /// Versions per statement.
 const PER_STATEMENT: usize = 50;
+const LENGTHS: &str = "
+    SELECT i.id, i.valid_from,
+           CAST(COALESCE(octet_length(i.input), 0) + COALESCE(octet_length(i.expected_output), 0)
+                + COALESCE(octet_length(i.metadata), 0) AS BIGINT)
+      FROM dataset_items i WHERE i.project_id = $1";
 
 impl Catalog {
     /// The versions of items with these ids and starts, in no particular order.
@@ -37,6 +44,36 @@ impl Catalog {
             }
         }
         Ok(found)
+    }
+
+    /// Lengths of the contents of versions of items, in bytes and in the order of `versions`; 0 for a version that does not
+    /// exist.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_item_lengths(
+        &self,
+        project: &ProjectId,
+        versions: &[(&str, Timestamp)],
+    ) -> Result<Vec<usize>, Error> {
+        let mut lengths: HashMap<(String, i64), usize> = HashMap::with_capacity(versions.len());
+        for some in versions.chunks(PER_STATEMENT) {
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            let mut conditions = Vec::with_capacity(some.len());
+            for (id, start) in some {
+                let n = args.len();
+                args.extend([(*id).into(), start.as_micros().into()]);
+                conditions.push(format!("(i.id = ${} AND i.valid_from = ${})", n + 1, n + 2));
+            }
+            let sql = format!("{LENGTHS} AND ({})", conditions.join(" OR "));
+            for (id, start, n) in self.pool.select::<(String, i64, i64)>(&sql, &args).await? {
+                lengths.insert((id, start), usize::try_from(n).unwrap_or(0));
+            }
+        }
+        let of = |(id, start): &(&str, Timestamp)| {
+            lengths.get(&((*id).to_owned(), start.as_micros())).copied().unwrap_or(0)
+        };
+        Ok(versions.iter().map(of).collect())
     }
 
     /// The ids and the starts of the versions of the active items of a dataset as of a time, oldest item first, at most

@@ -5,6 +5,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::server_run::{RunAnswer, RunState, RunTask, call_id, run_trace_id};
 use perpend_domain::time::Timestamp;
 
+use super::RunItem;
 use crate::row::id_bytes;
 use crate::{Error, Ledger};
 
@@ -202,9 +203,8 @@ const CLAIM_ITEMS: &str = "
        AND EXISTS (SELECT 1 FROM server_runs r
                     WHERE r.project_id = $1 AND r.id = $2 AND r.fence = $5 AND r.state = 0)
     RETURNING place, item_id, item_version, repetition, attempt, tries, interrupted, answer";
-/// In bytes of UTF-8 at most four times as many.
 const ANSWER_LENGTHS: &str = "
-    SELECT CAST(COALESCE(LENGTH(answer), 0) AS BIGINT) FROM server_run_items
+    SELECT item_id, item_version, CAST(COALESCE(octet_length(answer), 0) AS BIGINT) FROM server_run_items
      WHERE project_id = $1 AND run_id = $2 AND state = 2 AND state < 3 ORDER BY due_at, place LIMIT $3";
 const ANSWERED: &str = "
     SELECT place, item_id, item_version, repetition, attempt, tries, interrupted, answer FROM server_run_items
@@ -416,7 +416,7 @@ impl Ledger {
         Ok(items)
     }
 
-    /// Lengths of the first answers that [`Self::answered_run_items`] returns, in characters.
+    /// The items that [`Self::answered_run_items`] returns, with the lengths of their answers in bytes.
     ///
     /// # Errors
     /// When the database fails.
@@ -424,14 +424,18 @@ impl Ledger {
         &self,
         lease: RunLease<'_>,
         limit: u32,
-    ) -> Result<Vec<usize>, Error> {
-        let lengths: Vec<i64> = query_scalar(ANSWER_LENGTHS)
+    ) -> Result<Vec<(RunItem, usize)>, Error> {
+        let rows: Vec<(String, i64, i64)> = query(ANSWER_LENGTHS)
             .bind(lease.project.as_str())
             .bind(lease.run)
             .bind(i64::from(limit))
             .fetch_all(&self.pool)
             .await?;
-        Ok(lengths.into_iter().map(|n| usize::try_from(n).unwrap_or(0)).collect())
+        let item = |(id, version, n): (String, i64, i64)| {
+            let version = Timestamp::from_micros(version);
+            (RunItem { id, version }, usize::try_from(n).unwrap_or(0))
+        };
+        Ok(rows.into_iter().map(item).collect())
     }
 
     /// Items with a stored answer whose trace is not written yet.
