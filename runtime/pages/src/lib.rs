@@ -232,6 +232,8 @@ fn dataset_routes(routes: &mut Routes<App>) {
     routes.page(BySession, edit, datasets::edit::edit_page);
     let change = PageRoute::post("/project/{project}/datasets/{dataset}/edit", DatasetWrite);
     routes.page(BySession, change, datasets::edit::change_dataset);
+    let baseline = PageRoute::post("/project/{project}/datasets/{dataset}/baseline", DatasetWrite);
+    routes.page(BySession, baseline, datasets::dataset::set_baseline);
     let archive = PageRoute::post("/project/{project}/datasets/{dataset}/archive", DatasetWrite);
     routes.page(BySession, archive, datasets::edit::archive_dataset);
     let delete = PageRoute::post("/project/{project}/datasets/{dataset}/delete", DatasetWrite);

@@ -105,6 +105,38 @@ async fn runs_are_listed_with_their_means_and_selected_ones_lead_to_the_comparis
 }
 
 #[tokio::test]
+async fn the_baseline_of_a_dataset_is_compared_first_also_if_it_is_newer() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let items = dataset(&app).await;
+    let first = run(&app, ("first version", 1), &items[..4], 2).await;
+    app.clock.advance(std::time::Duration::from_secs(60));
+    let second = run(&app, ("second version", 2), &items[..4], 4).await;
+    let stored = app.client.get("/api/v1/datasets/questions").await.unwrap().json();
+    let path = format!("/datasets/{}", stored["id"].as_str().unwrap());
+    let tab = format!("{}{path}?tab=experiments", visitor.base);
+    let page = visitor.page(&format!("{path}?tab=experiments")).await;
+    for part in ["first version", "0.50 <span", "1.00 <span", "Set as baseline"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    let token = visitor.token(&tab).await;
+    let body = format!("form={token}&back={}&run={second}", encode(&tab));
+    let set = visitor.send(&format!("{}{path}/baseline", visitor.base), body).await;
+    assert_eq!(set.status, 303, "{}", set.text());
+    let stored = app.client.get("/api/v1/datasets/questions").await.unwrap().json();
+    assert_eq!(stored["baselineRunId"], second.as_str());
+    let page = visitor.page(&format!("{path}?tab=experiments")).await;
+    assert!(page.contains("Remove baseline"), "{page}");
+    let form = format!("{}/experiments/compare?run={second}&run={first}", visitor.base);
+    let there = format!("{}/experiments/compare?runs={second},{first}", visitor.base);
+    assert_eq!(visitor.leads_to(&form).await, there);
+    let wrong = json!({ "baselineRunId": "none" });
+    let wrong = app.client.json(Method::PATCH, "/api/v1/datasets/questions", &wrong).await.unwrap();
+    assert!(wrong.status == 400 && wrong.text().contains("baselineRunId"), "{}", wrong.text());
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_page_of_a_run_has_the_numbers_of_the_api_and_its_worst_items_first() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;

@@ -44,6 +44,10 @@ pub(crate) struct DatasetParams {
     pub(super) a: Option<String>,
     /// The second one.
     pub(super) b: Option<String>,
+    /// Name of the score of the chart of runs.
+    pub(super) score: Option<String>,
+    /// Position that the page of runs follows.
+    pub(super) after: Option<String>,
 }
 
 impl DatasetParams {

@@ -25,7 +25,9 @@ use perpend_views::{
 };
 use serde_json::{Map, Value};
 
-use crate::experiments::comparison::{ComparisonParams, compared_runs, metadata_keys, selected};
+use crate::experiments::comparison::{
+    ComparisonParams, compared_runs, metadata_keys, put_baseline_first, selected,
+};
 use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
 use crate::experiments::markdown::comparison_markdown;
 use crate::experiments::{gate, verdicts};
@@ -73,8 +75,12 @@ pub(crate) async fn compare_page(
     viewer: Viewer,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let ComparisonParams { query, is_of_form, notices } = ComparisonParams::new(raw.as_deref());
+    let ComparisonParams { mut query, is_of_form, has_baseline, notices } =
+        ComparisonParams::new(raw.as_deref());
     if is_of_form {
+        if !has_baseline {
+            put_baseline_first(&app, &viewer, &mut query.runs).await?;
+        }
         return Ok(Redirect::to(&query.address(&viewer.base())).into_response());
     }
     match compared_runs(&app, &viewer, &query).await? {

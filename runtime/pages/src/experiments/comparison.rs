@@ -27,6 +27,8 @@ pub(super) struct ComparisonParams {
     pub(super) query: RunsQuery,
     /// Whether the runs were selected with a form, so that the URL is not that of the comparison.
     pub(super) is_of_form: bool,
+    /// Whether the form has a baseline.
+    pub(super) has_baseline: bool,
     pub(super) notices: Vec<Text>,
 }
 
@@ -76,12 +78,42 @@ impl ComparisonParams {
             }
         }
         params.is_of_form = !selected.is_empty();
+        params.has_baseline = baseline.is_some();
         if params.is_of_form {
             // Lists are sorted from new to old; the oldest run is the baseline.
             params.query.runs = baseline.into_iter().chain(selected.into_iter().rev()).collect();
         }
         params
     }
+}
+
+/// Moves the baseline of the dataset to the front, if it is one of the runs.
+pub(super) async fn put_baseline_first(
+    app: &App,
+    viewer: &Viewer,
+    runs: &mut Vec<String>,
+) -> Result<(), Problem> {
+    let Some(first) = runs.first() else { return Ok(()) };
+    let run = app.store.telemetry.experiment_run(&viewer.project, first).await?;
+    let baseline = baseline_of(app, viewer, run.and_then(|run| run.dataset_id).as_deref()).await?;
+    if let Some(at) = runs.iter().position(|id| baseline.as_ref() == Some(id)) {
+        let baseline = runs.remove(at);
+        runs.insert(0, baseline);
+    }
+    Ok(())
+}
+
+/// The run that the other runs of a dataset are compared with; absent if it was deleted.
+pub(super) async fn baseline_of(
+    app: &App,
+    viewer: &Viewer,
+    dataset_id: Option<&str>,
+) -> Result<Option<String>, Problem> {
+    let Some(id) = dataset_id else { return Ok(None) };
+    let dataset = app.store.catalog.dataset_by_id(&viewer.project, id).await?;
+    let Some(run) = dataset.and_then(|stored| stored.baseline_run_id) else { return Ok(None) };
+    let found = app.store.telemetry.experiment_run(&viewer.project, &run).await?;
+    Ok(found.map(|found| found.id))
 }
 
 /// The comparison of a query; the inner error is a reason why there is none.

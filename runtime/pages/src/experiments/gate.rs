@@ -21,6 +21,7 @@ use perpend_views::{
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::experiments::comparison::baseline_of;
 use crate::experiments::run::{RunPath, others};
 use crate::request::forms::SubmittedForm;
 use crate::request::query::Query;
@@ -71,9 +72,14 @@ pub(crate) async fn gate_page(
     };
     let report = shown.and_then(report_of);
     let config = shown.and_then(|record| Some(record.report.get(CONFIG)?.as_str()?.to_owned()));
+    let of_dataset = baseline_of(&app, &viewer, results.run.dataset_id.as_deref()).await?;
+    let of_dataset = of_dataset.filter(|id| *id != results.run.id);
     let input = GateInput {
         config: config.unwrap_or_else(|| proposed(&results)),
-        baseline: report.as_ref().and_then(|report| Some(report.baseline.as_ref()?.id.clone())),
+        baseline: match &report {
+            Some(report) => report.baseline.as_ref().map(|baseline| baseline.id.clone()),
+            None => of_dataset,
+        },
     };
     let view = view(&app, &viewer, &results, (input, report, notices), &records).await?;
     page(StatusCode::OK, &view)

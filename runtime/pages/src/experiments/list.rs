@@ -1,12 +1,13 @@
 //! `GET P/experiments`: the runs of experiments, newest first.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use futures_util::future::try_join_all;
+use perpend_catalog::datasets::StoredDataset;
 use perpend_domain::access::Permission::ExperimentWrite;
 use perpend_domain::experiment::{RunQuery, RunSummary};
 use perpend_domain::list::{Cursor, Page, Paging};
@@ -14,7 +15,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
 use perpend_views::{
     ApiRequest, ExperimentLine, ExperimentsPage, ItemCounts, PageLinks, RunChart, RunPoint,
-    Section, Text, run_href, with_query,
+    RunTable, Section, Text, run_href, with_query,
 };
 use serde::Deserialize;
 
@@ -47,6 +48,16 @@ pub(crate) struct ExperimentListParams {
 }
 
 impl ExperimentListParams {
+    /// The runs of a dataset after a position, with a chart of a score.
+    pub(crate) fn of_dataset(id: &str, score: Option<&str>, after: Option<&str>) -> Self {
+        Self {
+            q: String::new(),
+            dataset: id.to_owned(),
+            score: score.unwrap_or_default().to_owned(),
+            after: after.unwrap_or_default().to_owned(),
+        }
+    }
+
     /// The filter as query parameters.
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let own = [("q", self.q.trim()), ("dataset", self.dataset.as_str())];
@@ -68,24 +79,22 @@ pub(crate) async fn list_page(
     headers: HeaderMap,
     Query(params): Query<ExperimentListParams>,
 ) -> Result<Response, Problem> {
-    let mut notices = Vec::new();
-    let (after, _) = cursor::parse_position(&params.after, "", &mut notices);
-    let is_later = after.is_some();
-    let found = runs(&app, &viewer, &params, (after, PAGE)).await?;
-    let reports = reports(&app, &viewer, &found.items, &mut notices).await?;
-    let names = score_names(&reports);
-    let columns: Vec<&str> = names.iter().take(MAX_SCORES).map(String::as_str).collect();
     let base = viewer.base();
-    let next = found.next.as_ref().map(|next| {
-        let place = format!("{}.{}", next.at.as_micros(), next.id);
-        ("Older", params.address(&base, &[("after", place.as_str())]))
-    });
-    let first = is_later.then(|| params.address(&base, &[]));
-    let lines = found.items.iter().zip(&reports);
-    let lines = lines.map(|(run, report)| line(run, report.as_ref(), &columns, &base));
-    let datasets = datasets(&app, &viewer, &params.dataset).await?;
+    let found = newest_datasets(&app, &viewer).await?;
+    let baselines: HashSet<&str> =
+        found.iter().filter_map(|one| one.baseline_run_id.as_deref()).collect();
+    let address = |more: &[(&'static str, &str)]| params.address(&base, more);
+    let page_of_runs = page_of_runs(&app, &viewer, &params, (&baselines, &address));
+    let page_of_runs = Box::pin(page_of_runs).await?;
+    let datasets: Vec<(String, Text, bool)> = found
+        .into_iter()
+        .map(|found| {
+            let is_selected = found.dataset.id == params.dataset;
+            (found.dataset.id, Text::from(found.dataset.name), is_selected)
+        })
+        .collect();
     let example = datasets.first().map_or("questions", |(_, name, _)| name.raw()).to_owned();
-    let setup = match found.items.is_empty() {
+    let setup = match page_of_runs.table.runs.is_empty() {
         true => Some(setup::setup_guide(&app, &viewer.project, &headers).await?),
         false => None,
     };
@@ -94,31 +103,79 @@ pub(crate) async fn list_page(
         .with_note("It returns all runs without their scores.");
     let view = ExperimentsPage {
         shell: viewer.shell(Section::Experiments).with_api([api]),
-        notices,
+        notices: page_of_runs.notices,
         q: params.q.trim().to_owned(),
         datasets,
-        runs: lines.collect(),
-        score_names: columns.iter().map(|name| Text::from(*name)).collect(),
-        n_more_scores: names.len().saturating_sub(MAX_SCORES),
-        chart: chart(&found.items, &reports, chart_name(&params.score, &names), &base),
-        chart_links: names
-            .iter()
-            .map(|name| {
-                let is_own = chart_name(&params.score, &names) == Some(name.as_str());
-                let href = params.address(&base, &[("score", name.as_str())]);
-                (Text::from(name.as_str()), href, is_own)
-            })
-            .collect(),
-        page_links: PageLinks { first, previous: None, next, last: None },
+        table: page_of_runs.table,
+        page_links: page_of_runs.page_links,
         is_filtered: !params.pairs().is_empty(),
-        is_later,
+        is_later: page_of_runs.is_later,
         new_href: may_write.then(|| format!("{base}/experiments/new")),
-        may_delete: may_write,
         exports: exports(&params, &base),
         setup,
         example_dataset: example,
     };
     page(StatusCode::OK, &view)
+}
+
+/// A page of runs as a table.
+pub(crate) struct PageOfRuns {
+    pub(crate) table: RunTable,
+    pub(crate) page_links: PageLinks,
+    /// Whether it is not the first page.
+    pub(crate) is_later: bool,
+    pub(crate) notices: Vec<Text>,
+}
+
+/// The URL of a list of runs with further query parameters.
+pub(crate) type RunsAddress<'a> = dyn Fn(&[(&'static str, &str)]) -> String + Send + Sync + 'a;
+
+/// The runs of a page with their scores. `baselines` are ids of runs that are the baseline of their dataset.
+pub(crate) async fn page_of_runs(
+    app: &App,
+    viewer: &Viewer,
+    params: &ExperimentListParams,
+    (baselines, address): (&HashSet<&str>, &RunsAddress<'_>),
+) -> Result<PageOfRuns, Problem> {
+    let mut notices = Vec::new();
+    let (after, _) = cursor::parse_position(&params.after, "", &mut notices);
+    let is_later = after.is_some();
+    let found = runs(app, viewer, params, (after, PAGE)).await?;
+    let reports = reports(app, viewer, &found.items, &mut notices).await?;
+    let names = score_names(&reports);
+    let columns: Vec<&str> = names.iter().take(MAX_SCORES).map(String::as_str).collect();
+    let base = viewer.base();
+    let next = found.next.as_ref().map(|next| {
+        let place = format!("{}.{}", next.at.as_micros(), next.id);
+        ("Older", address(&[("after", place.as_str())]))
+    });
+    let lines = found.items.iter().zip(&reports).map(|(run, report)| {
+        let is_baseline = baselines.contains(run.run.id.as_str());
+        line(run, report.as_ref(), &columns, &base).as_baseline(is_baseline)
+    });
+    let chart_links = names.iter().map(|name| {
+        let is_own = chart_name(&params.score, &names) == Some(name.as_str());
+        (Text::from(name.as_str()), address(&[("score", name.as_str())]), is_own)
+    });
+    Ok(PageOfRuns {
+        table: RunTable {
+            runs: lines.collect(),
+            score_names: columns.iter().map(|name| Text::from(*name)).collect(),
+            n_more_scores: names.len().saturating_sub(MAX_SCORES),
+            chart: chart(&found.items, &reports, chart_name(&params.score, &names), &base),
+            chart_links: chart_links.collect(),
+            may_delete: viewer.may(ExperimentWrite),
+            baseline_action: None,
+        },
+        page_links: PageLinks {
+            first: is_later.then(|| address(&[])),
+            previous: None,
+            next,
+            last: None,
+        },
+        is_later,
+        notices,
+    })
 }
 
 /// Labels and URLs of the list as files.
@@ -251,17 +308,8 @@ fn chart(
     Some(RunChart::new(name, &points.collect::<Vec<_>>()))
 }
 
-/// Ids and names of the datasets to filter by.
-async fn datasets(
-    app: &App,
-    viewer: &Viewer,
-    selected: &str,
-) -> Result<Vec<(String, Text, bool)>, Problem> {
+/// The datasets to filter by.
+async fn newest_datasets(app: &App, viewer: &Viewer) -> Result<Vec<StoredDataset>, Problem> {
     let paging = Paging { page: 1, limit: MAX_DATASETS };
-    let found = app.store.catalog.datasets(&viewer.project, paging).await?;
-    let datasets = found.items.into_iter().map(|found| {
-        let is_selected = found.dataset.id == selected;
-        (found.dataset.id, Text::from(found.dataset.name), is_selected)
-    });
-    Ok(datasets.collect())
+    Ok(app.store.catalog.datasets(&viewer.project, paging).await?.items)
 }

@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 use crate::datasets::editor::JsonEditor;
 use crate::lists::page_links::PageLinks;
 use crate::values::preview::Preview;
-use crate::{RejectedForm, Shell, Text};
+use crate::{RejectedForm, RunTable, Shell, Text};
 
 /// The tabs of a dataset: parameter and label.
 const TABS: [(&str, &str); 5] = [
@@ -238,10 +238,14 @@ pub struct DatasetRunsPage {
     pub shell: Shell,
     /// The dataset.
     pub head: DatasetHead,
-    /// Names and URLs of the newest runs.
-    pub runs: Vec<(Text, String)>,
-    /// URL of the experiments of this dataset.
-    pub experiments_href: String,
+    /// Invalid query parameters, and scores that are not shown.
+    pub notices: Vec<Text>,
+    /// The runs of the page, newest first.
+    pub table: RunTable,
+    /// Links to other pages.
+    pub page_links: PageLinks,
+    /// URL of the page that starts a run by the server; absent without the permission.
+    pub new_href: Option<String>,
 }
 
 /// The name and the description of a dataset, and its deletion.

@@ -75,6 +75,19 @@ fn a_list_of_datasets_is_inert() {
     assert!(!checked(&DatasetsPage { may_write: false, ..empty }).contains("<textarea"));
 }
 
+fn run_table() -> RunTable {
+    let run = ExperimentLine::new((HOSTILE, HOSTILE), Timestamp::from_millis(0), "/p");
+    RunTable {
+        runs: vec![run.clone().as_baseline(true), run],
+        score_names: vec![text(HOSTILE)],
+        n_more_scores: 0,
+        chart: None,
+        chart_links: Vec::new(),
+        may_delete: false,
+        baseline_action: Some("/p/datasets/d/baseline".to_owned()),
+    }
+}
+
 #[test]
 fn the_tabs_of_a_dataset_are_inert() {
     let line = ItemLine {
@@ -132,8 +145,10 @@ fn the_tabs_of_a_dataset_are_inert() {
     checked(&DatasetRunsPage {
         shell: shell(),
         head: dataset_head("experiments"),
-        runs: vec![(text(HOSTILE), "/p/datasets/d/runs/r".to_owned())],
-        experiments_href: "/p/experiments?dataset=d".to_owned(),
+        notices: vec![text(HOSTILE)],
+        table: run_table(),
+        page_links: PageLinks::default(),
+        new_href: Some("/p/experiments/new".to_owned()),
     });
     checked(&DatasetUsePage {
         shell: shell(),

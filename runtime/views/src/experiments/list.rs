@@ -21,15 +21,7 @@ pub struct ExperimentsPage {
     /// Ids and names of the datasets to filter by, and whether each is selected.
     pub datasets: Vec<(String, Text, bool)>,
     /// The runs of the page.
-    pub runs: Vec<ExperimentLine>,
-    /// Names of the score columns.
-    pub score_names: Vec<Text>,
-    /// Number of score names that have no column.
-    pub n_more_scores: usize,
-    /// The selected score over the runs of the page.
-    pub chart: Option<RunChart>,
-    /// The names that the chart can show, with URL and whether it is shown.
-    pub chart_links: Vec<(Text, String, bool)>,
+    pub table: RunTable,
     /// Links to the other pages.
     pub page_links: PageLinks,
     /// Whether a filter is set.
@@ -38,8 +30,6 @@ pub struct ExperimentsPage {
     pub is_later: bool,
     /// URL of the page that starts a run by the server; absent without the permission.
     pub new_href: Option<String>,
-    /// Whether runs can be deleted.
-    pub may_delete: bool,
     /// Labels and URLs of the list as files.
     pub exports: Vec<(&'static str, String)>,
     /// Connection data of the example.
@@ -48,19 +38,40 @@ pub struct ExperimentsPage {
     pub example_dataset: String,
 }
 
-impl ExperimentsPage {
-    fn has_comparison(&self) -> bool {
+/// Runs with their scores, and a chart of one score.
+#[derive(Clone, Debug)]
+pub struct RunTable {
+    /// The runs.
+    pub runs: Vec<ExperimentLine>,
+    /// Names of the score columns.
+    pub score_names: Vec<Text>,
+    /// Number of score names that have no column.
+    pub n_more_scores: usize,
+    /// The selected score over the runs.
+    pub chart: Option<RunChart>,
+    /// The names that the chart can show, with URL and whether it is shown.
+    pub chart_links: Vec<(Text, String, bool)>,
+    /// Whether runs can be deleted.
+    pub may_delete: bool,
+    /// URL of the form that sets the baseline; absent if it cannot be set here.
+    pub baseline_action: Option<String>,
+}
+
+impl RunTable {
+    pub(crate) fn has_comparison(&self) -> bool {
         1 < self.runs.len()
     }
 
     /// The score cells of a run with the names of their columns.
-    fn cells<'a>(
+    pub(crate) fn cells<'a>(
         &'a self,
         run: &'a ExperimentLine,
     ) -> impl Iterator<Item = (&'a Text, Option<&'a Estimate>)> {
         self.score_names.iter().zip(run.scores.iter().map(Option::as_ref))
     }
+}
 
+impl ExperimentsPage {
     /// The name of the dataset of the example as a literal of Python and JavaScript.
     fn dataset_literal(&self) -> String {
         serde_json::Value::from(self.example_dataset.as_str()).to_string()
@@ -120,6 +131,7 @@ pub struct ExperimentLine {
     pub(crate) latency: String,
     pub(crate) at: Timestamp,
     pub(crate) delete: String,
+    pub(crate) is_baseline: bool,
 }
 
 impl ExperimentLine {
@@ -138,6 +150,7 @@ impl ExperimentLine {
             cost: NO_VALUE.to_owned(),
             latency: NO_VALUE.to_owned(),
             at,
+            is_baseline: false,
         }
     }
 
@@ -147,6 +160,12 @@ impl ExperimentLine {
         let href = format!("{base}/datasets/{}", encode(id));
         self.dataset = Some((Text::from(name), href));
         self
+    }
+
+    /// Marks it as the baseline of its dataset.
+    #[must_use]
+    pub fn as_baseline(self, is_baseline: bool) -> Self {
+        Self { is_baseline, ..self }
     }
 
     /// Sets the counts of the items and the scores, one for each column.

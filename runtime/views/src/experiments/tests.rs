@@ -26,15 +26,10 @@ fn list(runs: Vec<ExperimentLine>) -> ExperimentsPage {
         notices: vec![text(HOSTILE)],
         q: typed(),
         datasets: vec![(typed(), text(HOSTILE), true)],
-        score_names: vec![text(HOSTILE), text("exact")],
-        n_more_scores: 2,
-        chart: (!runs.is_empty()).then(|| RunChart::new(HOSTILE, &points)),
-        chart_links: vec![(text(HOSTILE), typed(), true), (text("exact"), typed(), false)],
         page_links: PageLinks::default(),
         is_filtered: false,
         is_later: false,
         new_href: Some(typed()),
-        may_delete: true,
         exports: vec![("CSV", typed())],
         setup: runs.is_empty().then(|| Setup {
             origin: "https://perpend.example".to_owned(),
@@ -43,7 +38,15 @@ fn list(runs: Vec<ExperimentLine>) -> ExperimentsPage {
             refused: None,
         }),
         example_dataset: typed(),
-        runs,
+        table: RunTable {
+            score_names: vec![text(HOSTILE), text("exact")],
+            n_more_scores: 2,
+            chart: (!runs.is_empty()).then(|| RunChart::new(HOSTILE, &points)),
+            chart_links: vec![(text(HOSTILE), typed(), true), (text("exact"), typed(), false)],
+            may_delete: true,
+            baseline_action: None,
+            runs,
+        },
     }
 }
 
