@@ -8,6 +8,7 @@
 //! - **Stable names.** Clients of released versions read these members: members may be added, not renamed.
 
 pub mod any_json;
+pub mod backfill;
 pub mod budget;
 pub mod connection;
 pub mod evaluation_health;

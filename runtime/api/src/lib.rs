@@ -5,6 +5,7 @@
 
 pub mod admin;
 mod annotation_queues;
+mod backfills;
 mod budgets;
 mod check_error;
 mod comments;
@@ -59,6 +60,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     evaluators::routes(all);
     rules::routes(all);
     rule_preview::routes(all);
+    backfills::routes(all);
     budgets::routes(all);
     plugins::routes(all);
     executions::routes(all);

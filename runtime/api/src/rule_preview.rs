@@ -120,18 +120,18 @@ fn example(found: PreviewExample) -> RulePreviewExample {
 }
 
 /// An assignment of the draft.
-struct AssignmentPreview<'a> {
-    app: &'a App,
-    project: &'a ProjectId,
-    rule: &'a Rule,
-    assignment: &'a Assignment,
+pub(super) struct AssignmentPreview<'a> {
+    pub(super) app: &'a App,
+    pub(super) project: &'a ProjectId,
+    pub(super) rule: &'a Rule,
+    pub(super) assignment: &'a Assignment,
 }
 
 /// Mean cost and latency of an execution.
-struct ExecutionMeans {
-    basis: EstimateBasis,
-    cost: Option<f64>,
-    latency_ms: Option<f64>,
+pub(super) struct ExecutionMeans {
+    pub(super) basis: EstimateBasis,
+    pub(super) cost: Option<f64>,
+    pub(super) latency_ms: Option<f64>,
 }
 
 impl AssignmentPreview<'_> {
@@ -155,7 +155,8 @@ impl AssignmentPreview<'_> {
         })
     }
 
-    async fn means(
+    /// The means over the last executions, or of a trial on the example; free without model calls.
+    pub(super) async fn means(
         &self,
         evaluator: Evaluator,
         example: Option<&PreviewExample>,
@@ -194,7 +195,7 @@ impl AssignmentPreview<'_> {
     }
 
     /// Concurrent calls of the connection of the first model.
-    async fn concurrency(&self, evaluator: &Evaluator) -> Result<Option<u32>, Problem> {
+    pub(super) async fn concurrency(&self, evaluator: &Evaluator) -> Result<Option<u32>, Problem> {
         let catalog = &self.app.store.catalog;
         let own = evaluator.version.slots.first();
         let choice = match own.and_then(|slot| slot.model.clone()) {

@@ -72,6 +72,7 @@ pub const STEPS: &[Step] = &[
     step!("dataset states", "0056_dataset_states.sql"),
     step!("rule changes", "0057_rule_changes.sql"),
     step!("rules of runs", "0058_rules_of_runs.sql"),
+    step!("backfills", "0060_backfills.sql"),
 ];
 
 /// The version of a database with all steps.

@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod accumulated;
+pub mod backfill;
 pub mod batch;
 pub mod budget;
 pub mod bundle;

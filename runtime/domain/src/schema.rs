@@ -4,6 +4,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::backfill::{BackfillMode, BackfillReason, BackfillState};
 use crate::budget::{BudgetScope, BudgetWindow, OnReached};
 use crate::dataset::ItemStatus;
 use crate::evaluation::{CompletionReason, ExecutionState, LatePolicy, OnMissing, TargetKind};
@@ -65,7 +66,7 @@ macro_rules! names {
 names! {
     ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, LatePolicy, ExecutionState,
     CompletionReason, BudgetScope, BudgetWindow, OnReached, ItemStatus, TierOperator,
-    AttributeSource, PromptKind, RunState, ScoreDirection,
+    AttributeSource, PromptKind, RunState, ScoreDirection, BackfillMode, BackfillReason, BackfillState,
 }
 
 impl PartialSchema for Timestamp {

@@ -136,9 +136,10 @@ const CANCEL_HELD: &str = "
     UPDATE executions
        SET state = 7, error_class = $3, error_message = $4, finished_at = $5, due_at = $5
      WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2";
+/// Not those of paused backfills, which are due in 2200.
 const END_DELAY: &str = "
     UPDATE executions SET due_at = $4
-     WHERE state < 3 AND state = 2 AND $4 < due_at AND evaluator_id = $3 AND queue IN
+     WHERE state < 3 AND state = 2 AND $4 < due_at AND due_at < 7258118400000000 AND evaluator_id = $3 AND queue IN
            (SELECT id FROM execution_queues WHERE project_id = $1 AND rule_id = $2)";
 /// The rule and the last queue of a failed execution. The queue is absent if the execution ended long ago.
 const FAILED: &str = "

@@ -7,6 +7,7 @@
 //!   Executions that another process has taken over are left unchanged, and so are their scores.
 //! - **Scores and state together.** Scores are written in the transaction that completes their execution.
 
+mod backfills;
 mod claim;
 mod codes;
 mod connection_use;
@@ -30,6 +31,7 @@ mod supersede;
 mod sweep;
 mod waiting;
 
+pub use backfills::{BackfillChange, BackfillStep, SettledExecutions};
 pub use claim::{Lease, QueueShare, Release, ResumeScope};
 pub use connection_use::{FailedCall, ModelCost};
 pub use costs::{CostReservation, DayCost, InsufficientBudget, RuleCost, Spending};

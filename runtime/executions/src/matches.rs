@@ -259,7 +259,7 @@ async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
 }
 
 /// Inserts executions. For each its `seq`, `None` if it existed already.
-async fn insert(
+pub(super) async fn insert(
     tx: &mut Tx,
     executions: &[PlannedExecution],
     lease: Lease,

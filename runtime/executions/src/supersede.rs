@@ -1,7 +1,7 @@
 //! Of several executions over one target, the newest successful one counts. The scores of the others are
 //! superseded (evaluation.md 1.12).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::LazyLock;
 
 use perpend_domain::evaluation::Target;
@@ -13,7 +13,7 @@ use super::row::id_of;
 use crate::Error;
 use perpend_db::{Arg, ColumnType, Tx};
 
-/// A trace, a session or a run and its evaluator. Only these targets are evaluated more than once.
+/// A target and its evaluator. Observations are evaluated more than once by backfills only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EvaluatedTarget<'f> {
     project: &'f ProjectId,
@@ -23,13 +23,13 @@ struct EvaluatedTarget<'f> {
 }
 
 /// Number of the generation: repetitions after the first evaluation.
-static GENERATION: LazyLock<[String; 3]> = LazyLock::new(|| {
+static GENERATION: LazyLock<[String; 4]> = LazyLock::new(|| {
     OVER.map(|over| {
         format!("SELECT CAST(COALESCE(MAX(generation), 0) AS BIGINT) FROM executions {over}")
     })
 });
 /// The newest successful execution comes first; states 4 and 5 are successful.
-static ALL: LazyLock<[String; 3]> = LazyLock::new(|| {
+static ALL: LazyLock<[String; 4]> = LazyLock::new(|| {
     OVER.map(|over| {
         format!(
             "SELECT id FROM executions {over} \
@@ -37,13 +37,20 @@ static ALL: LazyLock<[String; 3]> = LazyLock::new(|| {
         )
     })
 });
-/// Conditions for a trace, for a session and for a run.
-const OVER: [&str; 3] = [
+/// Whether a rule has evaluated any observation more than once.
+const HAS_REPEATED: &str = "
+    SELECT CAST(COUNT(*) AS BIGINT)
+      FROM (SELECT seq FROM executions
+             WHERE project_id = $1 AND rule_id = $2 AND 0 < generation AND observation_id IS NOT NULL LIMIT 1) r";
+/// Conditions for a trace, for a session, for a run and for an observation.
+const OVER: [&str; 4] = [
     "WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4 \
        AND observation_id IS NULL AND session_id IS NULL AND shadow IS NULL",
     "WHERE project_id = $1 AND session_id = $2 AND rule_id = $3 AND evaluator_id = $4 AND shadow IS NULL",
     "WHERE project_id = $1 AND trace_id = '' AND observation_id = $2 AND rule_id = $3 AND evaluator_id = $4 \
        AND session_id IS NULL AND shadow IS NULL",
+    "WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4 \
+       AND observation_id = $5 AND session_id IS NULL AND shadow IS NULL",
 ];
 const LOCK_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
 /// Base of the advisory locks, so that they do not collide with others of this database.
@@ -53,19 +60,22 @@ impl EvaluatedTarget<'_> {
     /// The index of the statements, and the id for which they search.
     fn over(&self) -> (usize, &str) {
         match self.target {
-            Target::Observation(trace, _) | Target::Trace(trace) => (0, trace.as_str()),
+            Target::Observation(trace, _) => (3, trace.as_str()),
+            Target::Trace(trace) => (0, trace.as_str()),
             Target::Session(session) => (1, session.as_str()),
             Target::Run(run) => (2, run),
         }
     }
 
-    fn args(&self) -> [Arg<'_>; 4] {
-        [
+    fn args(&self) -> Vec<Arg<'_>> {
+        let mut args: Vec<Arg<'_>> = vec![
             self.project.as_str().into(),
             self.over().1.into(),
             self.rule.as_str().into(),
             self.evaluator.as_str().into(),
-        ]
+        ];
+        args.extend(self.target.observation().map(|id| Arg::from(id.as_str())));
+        args
     }
 
     /// Serialises nodes that end executions over the same target, so that the second one sees the commit of
@@ -99,14 +109,13 @@ pub struct SupersededExecution<'f> {
     pub newest: ExecutionId,
 }
 
-/// The traces, sessions and runs of successful executions that are still under our lease.
+/// The targets of successful executions that are still under our lease.
 fn judged<'f>(
     finished: &'f [ExecutionEnd<'f>],
     mine: &HashSet<i64>,
 ) -> BTreeSet<EvaluatedTarget<'f>> {
     let ended_well = |each: &&ExecutionEnd<'_>| {
         matches!(each.outcome, Outcome::Completed(_) | Outcome::Skipped(_))
-            && each.execution.made.target.is_whole()
             && each.execution.made.shadow.is_none()
             && mine.contains(&each.execution.seq)
     };
@@ -117,6 +126,37 @@ fn judged<'f>(
         evaluator: &each.execution.made.evaluator_id,
     });
     judged.collect()
+}
+
+/// The targets that may have been evaluated before.
+async fn evaluated_again<'f>(
+    tx: &mut Tx,
+    finished: &'f [ExecutionEnd<'f>],
+    mine: &HashSet<i64>,
+) -> Result<Vec<EvaluatedTarget<'f>>, Error> {
+    // Nearly all rules evaluate each observation once: then one statement for each rule is enough.
+    let mut is_repeated: BTreeMap<(&ProjectId, &RuleId), bool> = BTreeMap::new();
+    let mut found = Vec::new();
+    for each in judged(finished, mine) {
+        if !each.target.is_whole() {
+            let key = (each.project, each.rule);
+            let known = is_repeated.get(&key).copied();
+            let is_repeated = match known {
+                Some(known) => known,
+                None => {
+                    let args = [each.project.as_str().into(), each.rule.as_str().into()];
+                    let has = tx.integer(HAS_REPEATED, &args).await? != 0;
+                    is_repeated.insert(key, has);
+                    has
+                }
+            };
+            if !is_repeated {
+                continue;
+            }
+        }
+        found.push(each);
+    }
+    Ok(found)
 }
 
 /// The executions whose scores are superseded after these ended, inside the transaction that ended those in
@@ -130,7 +170,7 @@ pub async fn replaced<'f>(
     mine: &HashSet<i64>,
 ) -> Result<Vec<SupersededExecution<'f>>, Error> {
     let mut replaced = Vec::new();
-    for each in judged(finished, mine) {
+    for each in evaluated_again(tx, finished, mine).await? {
         let (place, _) = each.over();
         if tx.integer(&GENERATION[place], &each.args()).await? == 0 {
             continue;

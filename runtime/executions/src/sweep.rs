@@ -23,6 +23,8 @@ const TABLES: &[TenantTable] = &[
     TenantTable::of_project("model_turns", "project_id"),
     TenantTable::of_project("server_run_items", "project_id, run_id, place"),
     TenantTable::of_project("server_runs", "project_id, id"),
+    TenantTable::of_project("backfill_executions", "project_id, backfill_id, execution_seq"),
+    TenantTable::of_project("backfills", "project_id, id"),
     TenantTable::of_project("execution_logs", "execution_seq"),
     TenantTable::of_project("executions", "seq"),
     TenantTable::of_project("execution_queues", "id"),

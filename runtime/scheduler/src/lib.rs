@@ -15,8 +15,10 @@
 //!   evaluator is disabled, paused or deleted.
 //! - **No evaluation of evaluations.** The environment of a target is checked when it is matched and again
 //!   before its call. In doubt there is no call.
+//! - **History behind the present.** Backfills queue a limited number of executions, which get the fewest turns.
 //! - **Deterministic.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
 
+mod backfill;
 mod breaker;
 mod call;
 mod catalog;
@@ -65,6 +67,7 @@ use fair_queue::FairQueue;
 use open_calls::OpenCalls;
 use work::Batch;
 
+pub use backfill::{BACKFILL_JOB, BackfillAdvance, BackfillEstimate};
 pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};
 pub use decide::{AssignmentVerdict, CompleteTarget, Decision, Refusal, Verdict, decide};

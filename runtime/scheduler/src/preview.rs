@@ -217,7 +217,8 @@ impl Inner {
         Ok(())
     }
 
-    async fn of_trace(
+    /// The data of a trace that a rule of observations reads.
+    pub(crate) async fn of_trace(
         &self,
         project: &ProjectId,
         rule: &PreparedRule,

@@ -22,6 +22,7 @@ use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 use serde_json::Value;
 
+use crate::backfills::Backfills;
 use crate::key_uses::KeyUses;
 use crate::operations;
 use crate::prometheus::Gauges;
@@ -188,6 +189,7 @@ fn jobs(
         }),
         Box::new(KeyUses(web.clone())),
         Box::new(Exports(exports.clone())),
+        Box::new(Backfills(runs.scheduler.clone())),
         Box::new(ServerRuns(runs)),
         Box::new(imports),
     ];

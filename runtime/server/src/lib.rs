@@ -6,6 +6,7 @@
 //!   503 with `Retry-After`, and memory stays bounded.
 
 mod app;
+mod backfills;
 pub mod backup;
 pub mod client;
 pub mod commands;

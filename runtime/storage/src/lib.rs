@@ -24,6 +24,7 @@ mod transactions;
 
 pub use compared_runs::{CompareRunsError, ComparedRuns};
 pub use comparisons::ComparisonQuery;
+pub use perpend_telemetry::{Bounds, TraceCursor, TracesFrom};
 pub use sweep::SweepReport;
 pub use transactions::{ItemsWrite, MatchOutcome};
 
