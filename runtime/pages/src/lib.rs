@@ -9,6 +9,7 @@
 //!   in a cookie of the browser.
 //! - **A form calls the same function as the API operation**, once, and redirects to a page (`forms`).
 
+mod connections;
 mod datasets;
 mod executions;
 mod experiments;
@@ -36,8 +37,9 @@ use axum::http::request::Parts;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
-    self, DatasetRead, DatasetWrite, EvaluatorRead, EvaluatorWrite, ExperimentRead,
-    ExperimentWrite, ScoreConfigWrite, ScoreRead, TraceMark, TraceRead,
+    self, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite, EvaluatorRead,
+    EvaluatorWrite, ExperimentRead, ExperimentWrite, ScoreConfigWrite, ScoreRead, TraceMark,
+    TraceRead,
 };
 use perpend_domain::telemetry::GroupKey;
 use perpend_http_kit::Web;
@@ -277,6 +279,35 @@ fn experiment_routes(routes: &mut Routes<App>) {
     routes.page(BySession, delete, experiments::delete::delete_run);
 }
 
+/// Connections to model providers.
+fn connection_routes(routes: &mut Routes<App>) {
+    let all = PageRoute::get("/project/{project}/settings/connections", ConnectionRead);
+    routes.page(BySession, all, connections::list::list_page);
+    let default = PageRoute::post("/project/{project}/settings/default-model", ConnectionWrite);
+    routes.page(BySession, default, connections::default_model::change_default_model);
+    let new = "/project/{project}/settings/connections/new";
+    routes.page(BySession, PageRoute::get(new, ConnectionWrite), connections::form::new_page);
+    let create = PageRoute::post(new, ConnectionWrite);
+    routes.page(BySession, create, connections::form::create_connection);
+    let one = "/project/{project}/settings/connections/{connection}";
+    routes.page(BySession, PageRoute::get(one, ConnectionRead), connections::one::connection_page);
+    let test = "/project/{project}/settings/connections/{connection}/test";
+    routes.page(
+        BySession,
+        PageRoute::post(test, ConnectionWrite),
+        connections::one::test_connection,
+    );
+    let edit = "/project/{project}/settings/connections/{connection}/edit";
+    routes.page(BySession, PageRoute::get(edit, ConnectionWrite), connections::form::edit_page);
+    let change = PageRoute::post(edit, ConnectionWrite);
+    routes.page(BySession, change, connections::form::change_connection);
+    let delete = "/project/{project}/settings/connections/{connection}/delete";
+    let confirmation = PageRoute::get(delete, ConnectionWrite);
+    routes.page(BySession, confirmation, connections::delete::confirmation_page);
+    let delete = PageRoute::post(delete, ConnectionWrite);
+    routes.page(BySession, delete, connections::delete::delete_connection);
+}
+
 /// Imports into datasets, and datasets as files.
 fn import_routes(routes: &mut Routes<App>) {
     let form = PageRoute::get("/project/{project}/datasets/{dataset}/import", DatasetWrite);
@@ -354,6 +385,7 @@ fn redirect_routes(routes: &mut Routes<App>) {
         ("/datasets/{dataset}/runs/{run}", ExperimentRead),
         ("/experiments", ExperimentRead),
         ("/experiments/{experiment}", ExperimentRead),
+        ("/settings/connections", ConnectionRead),
     ] {
         routes.page(BySession, PageRoute::get(short, needs), request::redirects::to_project);
     }
@@ -416,6 +448,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     );
     dataset_routes(&mut routes);
     experiment_routes(&mut routes);
+    connection_routes(&mut routes);
     observation_routes(&mut routes);
     execution_routes(&mut routes);
     value_routes(&mut routes);

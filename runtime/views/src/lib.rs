@@ -13,6 +13,7 @@
 //! - **Bounded.** A page has at most [`ROW_WINDOW`] rows of a trace, and only these are rendered. Trees are traversed
 //!   without recursion.
 
+mod connections;
 mod datasets;
 mod executions;
 mod experiments;
@@ -49,6 +50,14 @@ pub use crate::urls::{
     ApiRequest, Columns, END, FilterableList, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment,
     OBSERVATION_LIST, Parameter, ParsedColumns, ROWS, RowColumn, SCORE_LIST, SESSION_LIST, Sort,
     TRACE_LIST, TracesQuery, USER_LIST, UnknownParameters,
+};
+pub use connections::form::{
+    ConnectionConflict, ConnectionFields, ConnectionFormPage, DeleteConnectionPage,
+};
+pub use connections::list::{ConnectionLine, ConnectionsPage, DefaultModelForm};
+pub use connections::one::{
+    ConnectionEvaluatorLine, ConnectionFailureLine, ConnectionModelLine, ConnectionPage,
+    ConnectionTestCall, ConnectionTestView, EvaluatorPauseView,
 };
 pub use datasets::dataset::{
     ChangeLine, DatasetEditPage, DatasetHead, DatasetItemsPage, DatasetRunsPage,

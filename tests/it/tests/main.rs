@@ -51,6 +51,7 @@ mod owners;
 mod pages;
 mod pages_api;
 mod pages_compare;
+mod pages_connections;
 mod pages_costs;
 mod pages_datasets;
 mod pages_executions;

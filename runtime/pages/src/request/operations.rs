@@ -9,6 +9,7 @@ use axum::response::Response;
 use perpend_http_kit::auth::{Act, ViewerAct};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::Text;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tower_service::Service as _;
 
@@ -64,6 +65,14 @@ pub(crate) async fn json_of(response: Response) -> Result<Value, Problem> {
             Err(Problem::internal())
         }
     }
+}
+
+/// A response as a type of the page.
+pub(crate) fn parsed<T: DeserializeOwned>(response: Value) -> Result<T, Problem> {
+    serde_json::from_value(response).map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "unexpected body of a response");
+        Problem::internal()
+    })
 }
 
 /// Whether a problem is about the submitted values, so that the form is shown again.

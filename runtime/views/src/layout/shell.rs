@@ -118,6 +118,8 @@ pub enum Section {
     Datasets,
     /// Experiments.
     Experiments,
+    /// Connections to model providers.
+    Connections,
     /// API reference.
     Reference,
     /// Search.
@@ -153,7 +155,7 @@ const fn entry(
     SidebarEntry { section, label, path, key, icon }
 }
 
-static GROUPS: [SidebarGroup; 3] = [
+static GROUPS: [SidebarGroup; 4] = [
     SidebarGroup {
         label: "Observe",
         entries: &[
@@ -193,6 +195,15 @@ static GROUPS: [SidebarGroup; 3] = [
                 ("p", "M6 2h4M7 2v4L3 13h10L9 6V2"),
             ),
         ],
+    },
+    SidebarGroup {
+        label: "Settings",
+        entries: &[entry(
+            Section::Connections,
+            "Connections",
+            "/settings/connections",
+            ("l", "M6 10l4-4M7 4l2-2 5 5-2 2M9 12l-2 2-5-5 2-2"),
+        )],
     },
 ];
 

@@ -126,6 +126,8 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("rules", "/rules"),
         ("executions", "/executions"),
         ("scores", "/scores"),
+        ("connections", "/settings/connections"),
+        ("new-connection", "/settings/connections/new"),
         ("values", "/traces?facets=1"),
         ("chosen-columns", "/traces?cols=trace&cols=score.no+refusal&cols=tags&n=25"),
         ("search", "/search?q=support"),
