@@ -319,6 +319,9 @@ fn import_routes(routes: &mut Routes<App>) {
     let one = "/project/{project}/datasets/{dataset}/imports/{import}";
     let state = PageRoute::get(one, DatasetWrite);
     routes.page(BySession, state, datasets::import::state_page);
+    let progress = "/project/{project}/_/datasets/{dataset}/imports/{import}/progress";
+    let progress = PageRoute::get(progress, DatasetWrite);
+    routes.page(BySession, progress, datasets::import::progress_fragment);
     let change = PageRoute::post(one, DatasetWrite);
     routes.page(BySession, change, datasets::import::change_import);
     let rejected = "/project/{project}/datasets/{dataset}/imports/{import}/rejected";

@@ -67,7 +67,8 @@ pub use datasets::dataset::{
 pub use datasets::editor::JsonEditor;
 pub use datasets::from_traces::{FromTraceLine, FromTracesPage};
 pub use datasets::import::{
-    ImportColumnView, ImportLine, ImportPage, ImportRejectLine, ImportSettingsView, ImportStatePage,
+    ImportColumnView, ImportLine, ImportPage, ImportProgressFragment, ImportRejectLine,
+    ImportSettingsView, ImportStatePage,
 };
 pub use datasets::item::{
     ItemPage, ItemProblemsFragment, ItemRunLine, ItemSourceView, ItemVersionLine, StoredItemView,

@@ -598,6 +598,17 @@ async fn pasted_rows_and_a_file_are_mapped_checked_and_imported() {
         ("type", "text"),
         ("act", "import"),
     ];
+    let wrong = mapping.map(|(name, value)| match (name, value) {
+        ("path", "q") => (name, "q.q"),
+        ("type", "text") => (name, "date"),
+        pair => pair,
+    });
+    let refused = test.send(&state, &state, &wrong).await;
+    assert_eq!(refused.status, 422);
+    let refused = refused.text();
+    assert!(refused.contains("href=\"#field-mapping\"") && refused.contains("value=\"q.q\""));
+    let progress = test.visitor.page(&format!("/_{state}/progress")).await;
+    assert_eq!(progress.trim(), "", "the import does not run");
     let sent = test.send(&state, &state, &mapping).await;
     assert_eq!(location(&test, &sent), state);
     let id = state.rsplit('/').next().unwrap();

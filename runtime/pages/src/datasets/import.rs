@@ -11,15 +11,16 @@ use perpend_domain::dataset_import::{
 use perpend_domain::list::Paging;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{
-    ImportColumnView, ImportLine, ImportPage, ImportRejectLine, ImportSettingsView,
-    ImportStatePage, RejectedForm, Text, count, decode_segment, encode, with_query,
+    ImportColumnView, ImportLine, ImportPage, ImportProgressFragment, ImportRejectLine,
+    ImportSettingsView, ImportStatePage, RejectedForm, Text, count, decode_segment, encode,
+    segment, with_query,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::context::{DatasetContext, DatasetPath};
 use crate::request::forms::{ContentForm, check_token};
-use crate::request::operations::{call, is_about_input, json_of, send};
+use crate::request::operations::{call, field_problems, is_about_input, json_of, send};
 use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
@@ -28,6 +29,14 @@ use crate::state::App;
 
 /// Imports listed below the form.
 const MAX_IMPORTS: u32 = 20;
+/// Members of the settings and their fields.
+const SETTINGS: [(&str, &str); 5] = [
+    ("mapping", "mapping"),
+    ("duplicates", "duplicates"),
+    ("encoding", "encoding"),
+    ("delimiter", "delimiter"),
+    ("hasHeader", "header"),
+];
 /// Rejected rows on the page of an import.
 const MAX_REJECTS: u32 = 100;
 
@@ -207,10 +216,8 @@ async fn state_view(
         reason: Text::from(reject.message),
     });
     let is_open = !import.state.is_running() && !import.state.is_final();
-    let share = match import.n_bytes {
-        0 => 100,
-        n_bytes => import.counts.n_bytes.saturating_mul(100) / n_bytes,
-    };
+    let of_import =
+        format!("/_/datasets/{}/imports/{}/progress", segment(context.id()), encode(&import.id));
     Ok(ImportStatePage {
         shell: context.shell(),
         name: name_of(import),
@@ -218,12 +225,38 @@ async fn state_view(
         state: import.state.as_str(),
         error: import.error.as_deref().map(Text::from),
         counts: counts(import),
-        percent: import.state.is_running().then(|| u32::try_from(share).unwrap_or(100)),
+        percent: percent(import),
+        progress_href: format!("{}{of_import}", context.viewer.base()),
         settings: is_open.then(|| settings_view(&import.settings, &import.preview)),
         rejects: rejects.collect(),
         n_rejected: import.counts.n_invalid,
         head: context.head("import", Vec::new(), rejected),
     })
+}
+
+/// Completed percentage of a running stage.
+fn percent(import: &DatasetImport) -> Option<u32> {
+    let share = match import.n_bytes {
+        0 => 100,
+        n_bytes => import.counts.n_bytes.saturating_mul(100) / n_bytes,
+    };
+    import.state.is_running().then(|| u32::try_from(share).unwrap_or(100))
+}
+
+/// `GET P/_/datasets/{dataset}/imports/{import}/progress`
+pub(crate) async fn progress_fragment(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<ImportPath>,
+) -> Result<Response, Problem> {
+    let (context, import) = find(&app, viewer, &path).await?;
+    let view = ImportProgressFragment {
+        href: import_href(&context, &import.id),
+        state: import.state.as_str(),
+        counts: counts(&import),
+        percent: percent(&import),
+    };
+    page(StatusCode::OK, &view)
 }
 
 /// Labels of the members of items.
@@ -314,6 +347,43 @@ fn settings_of(form: &ContentForm, settings: &ImportSettings) -> Value {
     body
 }
 
+/// The settings with the values of a form.
+fn typed_settings(shown: ImportSettingsView, form: &ContentForm) -> ImportSettingsView {
+    let fields = &form.fields;
+    let [targets, paths, types] = ["target", "path", "type"].map(|name| fields.raw_all(name));
+    let of = |list: &[&str], at: usize| list.get(at).copied().unwrap_or_default().to_owned();
+    let columns = shown.columns.into_iter().enumerate().map(|(at, column)| {
+        let (target, kind) = (of(&targets, at), of(&types, at));
+        ImportColumnView {
+            targets: column
+                .targets
+                .into_iter()
+                .map(|(value, label, _)| (value, label, value == target))
+                .collect(),
+            types: column.types.into_iter().map(|(value, _)| (value, value == kind)).collect(),
+            path: of(&paths, at),
+            ..column
+        }
+    });
+    let typed = |name: &str, shown: String| fields.raw(name).map_or(shown, str::to_owned);
+    let duplicates = fields.text("duplicates").map(str::to_owned);
+    ImportSettingsView {
+        columns: columns.collect(),
+        encoding: typed("encoding", shown.encoding),
+        delimiter: typed("delimiter", shown.delimiter),
+        has_header: fields.text("header").map_or(shown.has_header, |raw| raw == "true"),
+        duplicates: shown
+            .duplicates
+            .into_iter()
+            .map(|(value, label, is_stored)| {
+                let typed = duplicates.as_deref().map(|typed| typed == value);
+                (value, label, typed.unwrap_or(is_stored))
+            })
+            .collect(),
+        ..shown
+    }
+}
+
 /// The columns that a form maps. Its lists have one value for each column, in order.
 fn mapping_of(form: &ContentForm) -> Value {
     let [columns, targets, paths, types] =
@@ -377,10 +447,11 @@ pub(crate) async fn change_import(
     };
     match Box::pin(form.run_once(&app, run)).await {
         Err(problem) if is_about_input(&problem) && problem.code() != Code::Conflict => {
-            let problems = vec![("mapping", Text::from(problem.message()))];
+            let problems = field_problems(&problem, &SETTINGS, "mapping");
             let rejected = RejectedForm { values: Vec::new(), problems };
             let (context, import) = find(&app, context.viewer, &path).await?;
-            let view = state_view(&app, &context, &import, rejected).await?;
+            let mut view = state_view(&app, &context, &import, rejected).await?;
+            view.settings = view.settings.map(|settings| typed_settings(settings, &form));
             page(StatusCode::UNPROCESSABLE_ENTITY, &view)
         }
         outcome => outcome,

@@ -55,12 +55,28 @@ pub struct ImportStatePage {
     pub counts: String,
     /// Completed percentage of a running stage.
     pub percent: Option<u32>,
+    /// URL of the progress as a fragment.
+    pub progress_href: String,
     /// Settings, unless the import has ended or is running.
     pub settings: Option<ImportSettingsView>,
     /// The first rejected rows.
     pub rejects: Vec<ImportRejectLine>,
     /// Number of rejected rows.
     pub n_rejected: u64,
+}
+
+/// The progress of a running import; empty if it does not run.
+#[derive(Clone, Debug, Template)]
+#[template(path = "dataset_import_progress.html")]
+pub struct ImportProgressFragment {
+    /// URL of the import.
+    pub href: String,
+    /// Its state.
+    pub state: &'static str,
+    /// Such as `997 created, 3 invalid`; empty before the first rows.
+    pub counts: String,
+    /// Completed percentage of a running stage.
+    pub percent: Option<u32>,
 }
 
 /// The settings of an import as a form.

@@ -340,6 +340,7 @@ fn an_import_is_inert_in_each_state() {
         error: Some(text(HOSTILE)),
         counts: "3 rows: 2 created, 1 invalid".to_owned(),
         percent: None,
+        progress_href: "/p/_/datasets/d/imports/i/progress".to_owned(),
         settings: Some(settings),
         rejects: vec![ImportRejectLine {
             row: 2,
@@ -354,6 +355,14 @@ fn an_import_is_inert_in_each_state() {
     let running =
         ImportStatePage { state: "importing", percent: Some(40), settings: None, ..state.clone() };
     assert!(checked(&running).contains("40 %"));
+    let progress = ImportProgressFragment {
+        href: "/p/datasets/d/imports/i".to_owned(),
+        state: "importing",
+        counts: "3 rows: 3 created".to_owned(),
+        percent: Some(40),
+    };
+    assert!(checked(&progress).contains("value=\"40\""));
+    assert_eq!(checked(&ImportProgressFragment { percent: None, ..progress }).trim(), "");
     let done = ImportStatePage { state: "completed", settings: None, ..state };
     assert!(checked(&done).contains("Show the items"));
 }

@@ -71,6 +71,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         asset("look.js", SCRIPT, include_bytes!("../../assets/look.js")),
         asset("media.js", SCRIPT, include_bytes!("../../assets/media.js")),
         asset("pane.js", SCRIPT, include_bytes!("../../assets/pane.js")),
+        asset("progress.js", SCRIPT, include_bytes!("../../assets/progress.js")),
         asset("rows.js", SCRIPT, include_bytes!("../../assets/rows.js")),
         asset("scores.js", SCRIPT, include_bytes!("../../assets/scores.js")),
         asset("shell.js", SCRIPT, include_bytes!("../../assets/shell.js")),

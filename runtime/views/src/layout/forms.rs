@@ -61,6 +61,11 @@ impl RejectedForm {
         found.map_or("", |(_, value)| value)
     }
 
+    /// Field, its name as words, and its validation error.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = (&'static str, String, &Text)> {
+        self.problems.iter().map(|(field, problem)| (*field, field.replace('_', " "), problem))
+    }
+
     /// Validation error of a field.
     pub(crate) fn problem(&self, field: &str) -> Option<&Text> {
         let found = self.problems.iter().find(|(name, _)| *name == field);
