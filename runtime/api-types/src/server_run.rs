@@ -89,6 +89,13 @@ pub struct NewExperiment {
     /// Limit of one call, milliseconds, 1,000 to 600,000; 120,000 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
+    /// Ids or names of at most 20 evaluators, which score the results. A rule of the target `experiment` is created for the runs;
+    /// it is disabled ten minutes after their end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evaluators: Vec<String>,
+    /// Id or name of a run over the dataset with which comparisons of these runs start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
     /// Name of the run. With several runs, prompt and model are appended. Prompt, model and time when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_name: Option<String>,
@@ -152,6 +159,10 @@ pub struct StartedExperiment {
     pub call_count: u64,
     /// Estimated cost of all runs, US dollars; `null` if a price is unknown.
     pub estimated_cost_usd: Option<f64>,
+    /// The rule of the `evaluators`; `null` for an estimate or without evaluators.
+    pub rule_id: Option<String>,
+    /// The run that comparisons start with.
+    pub baseline_id: Option<String>,
     /// One for each prompt and model.
     pub runs: Vec<StartedRun>,
 }

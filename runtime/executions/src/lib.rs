@@ -47,8 +47,8 @@ pub use queue::ExecutionQueue;
 pub use read::StateCount;
 pub use replies::StoredReply;
 pub use server_runs::{
-    ClaimedItem, FailedItem, ItemEnd, MAX_DRIVEN_RUNS, NewServerRun, OwnedByRuns, RunChange,
-    RunItem, RunLease, RunProgress, RunRetry, ServerRun, delete_server_run,
+    AnsweredItem, ClaimedItem, FailedItem, ItemEnd, MAX_DRIVEN_RUNS, NewServerRun, OwnedByRuns,
+    RunChange, RunItem, RunLease, RunProgress, RunRetry, ServerRun, delete_server_run,
     delete_server_runs_of_dataset, insert_run,
 };
 pub use supersede::{SupersededExecution, replaced};

@@ -3,15 +3,26 @@
 use std::collections::{HashMap, HashSet};
 
 use perpend_domain::dataset::as_of;
+use perpend_domain::evaluation::Rule;
 use perpend_domain::experiment::{ExpectedScores, ExperimentRun, RunResults};
-use perpend_domain::ids::ProjectId;
+use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::plugin::Digest;
+use perpend_domain::time::Timestamp;
 
 use crate::Store;
-use perpend_db::Error;
+use perpend_db::{Error, checked};
 
 /// Items with the digests of their expected outputs.
 type ExpectedOutputs = Vec<(String, Option<Digest>)>;
+
+/// Enabled rules of experiments whose runs all ended at a time or before.
+const RULES_OF_ENDED: &str = "
+    SELECT DISTINCT s.project_id, s.rule_id
+      FROM server_runs s JOIN rules r ON r.project_id = s.project_id AND r.id = s.rule_id
+     WHERE r.enabled = 1 AND s.rule_id IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM server_runs o
+                        WHERE o.project_id = s.project_id AND o.experiment_id = s.experiment_id
+                          AND (o.ended_at IS NULL OR $1 < o.ended_at))";
 
 /// Number of results whose item is one of these.
 fn n_covered(results: &RunResults, items: &[(String, Option<Digest>)]) -> usize {
@@ -92,7 +103,30 @@ impl Store {
         project: &ProjectId,
         run: &ExperimentRun,
     ) -> Result<ExpectedScores, Error> {
-        let rules = self.catalog.enabled_rules(project).await?;
+        let mut rules = self.catalog.enabled_rules(project).await?;
+        // The rule of a run that the server executed is disabled when all results are scored.
+        if let Some(id) = self.ledger.rule_of_run(project, &run.id).await?
+            && rules.iter().all(|rule| rule.id != id)
+            && let Some(rule) = self.catalog.rule(project, &id).await?
+        {
+            rules.push(Rule { enabled: true, ..rule });
+        }
         Ok(ExpectedScores::of_rules(&rules, run))
+    }
+
+    /// The enabled rules of experiments whose runs all ended at `before` or earlier. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn rules_of_ended_runs(
+        &self,
+        before: Timestamp,
+    ) -> Result<Vec<(ProjectId, RuleId)>, Error> {
+        let rows: Vec<(String, String)> =
+            self.pool.select(RULES_OF_ENDED, &[before.as_micros().into()]).await?;
+        let pair = |(project, rule): (String, String)| {
+            Ok((checked("server run", &project)?, checked("server run", &rule)?))
+        };
+        rows.into_iter().map(pair).collect()
     }
 }

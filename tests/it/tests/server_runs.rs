@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -583,4 +584,74 @@ async fn large_answers_wait_for_memory_and_all_of_them_are_stored() {
     let stored = trace(&app, &run, "item-5").await;
     assert_eq!(stored["output"].as_str().unwrap().len(), N_BYTES);
     app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn evaluators_of_an_experiment_score_its_results_by_a_rule_that_is_deleted_with_it() {
+    on_each(async |app| {
+        connect(&app, "main", json!([{ "reply": "Paris" }])).await;
+        let evaluator = app.evaluator("perpend/text", "exact-match", json!({})).await.unwrap();
+        let path = format!("/api/public/v2/evaluators/{evaluator}");
+        let evaluator = app.client.get(&path).await.unwrap().json();
+        let name = evaluator["name"].as_str().unwrap();
+        dataset(&app, "capitals", &questions(3)).await;
+        dataset(&app, "others", &questions(0)).await;
+        prompt(&app, "answer", "Answer {{question}}").await;
+        let body = |more: Value| {
+            let mut body = json!({
+                "dataset": "capitals", "prompts": [{ "name": "answer" }],
+                "models": [model("gpt-4o-mini")], "runName": "main",
+            });
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            body
+        };
+        for (wrong, expected, part) in [
+            (json!({ "evaluators": ["unknown"] }), 404, "evaluators[0]"),
+            (json!({ "evaluators": [name, evaluator["id"]] }), 400, "evaluators[1]"),
+            (json!({ "baseline": "unknown" }), 404, "baseline"),
+        ] {
+            let (status, answer) = call(&app, Method::POST, EXPERIMENTS, body(wrong)).await;
+            assert_eq!(status, expected, "{answer}");
+            assert!(answer.to_string().contains(part), "{part}: {answer}");
+        }
+        let first = start(&app, body(json!({}))).await.remove(0);
+        status(&app, &first, "completed").await;
+        let more = json!({ "evaluators": [name], "baseline": "main", "runName": "scored" });
+        let (_, started) = call(&app, Method::POST, EXPERIMENTS, body(more)).await;
+        let run = started["runs"][0]["id"].as_str().unwrap();
+        assert_eq!(started["baselineId"], json!(first), "{started}");
+        let rule =
+            format!("/api/public/v2/evaluation-rules/{}", started["ruleId"].as_str().unwrap());
+        let found = app.client.get(&rule).await.unwrap().json();
+        assert_eq!((&found["target"], &found["enabled"]), (&json!("experiment"), &json!(true)));
+        assert_eq!(found["filter"][0]["value"], json!([run]), "{found}");
+        // The rule scores the items of this run and no others.
+        let is_scored = |found: &Value| found["account"]["evaluators"][0]["nScored"] == 3;
+        let path = format!("{EXPERIMENTS}/{run}");
+        app.wait_for(&path, is_scored).await.unwrap();
+        assert_eq!(app.scores(3).await.unwrap().len(), 3);
+        let shown = status(&app, run, "completed").await;
+        assert_eq!((&shown["ruleId"], &shown["baselineId"]), (&started["ruleId"], &json!(first)));
+        let page = crate::pages::Visitor::of(&app).await.page(&format!("/experiments/{run}")).await;
+        let compare = format!("/experiments/compare?runs={first},{run}");
+        assert!(page.contains(&compare) && page.contains("Experiment scored"), "{page}");
+
+        // A while after its end the rule is disabled; the account still expects its scores.
+        app.clock.advance(Duration::from_secs(700));
+        let other = start(&app, body(json!({ "runName": "other" }))).await.remove(0);
+        status(&app, &other, "completed").await;
+        app.wait_for(&rule, |found| found["enabled"] == false).await.unwrap();
+        let found = app.client.get(&path).await.unwrap().json();
+        assert!(is_scored(&found), "{found}");
+        let of_run = "/api/public/datasets/capitals/runs/scored";
+        let (code, gone) = call(&app, Method::DELETE, of_run, json!({})).await;
+        assert_eq!(code, 200, "{gone}");
+        assert_eq!(
+            app.client.get(&rule).await.unwrap().status,
+            404,
+            "the rule is deleted with the run"
+        );
+        app.stop().await.unwrap();
+    })
+    .await;
 }

@@ -2,6 +2,7 @@
 
 mod estimate;
 mod plan;
+mod scoring;
 
 use axum::extract::{Path, State};
 use perpend_api_types::server_run::{
@@ -19,6 +20,7 @@ use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 use serde_json::{Value, json};
 
+use crate::rules;
 use crate::state::{App, Routes};
 use estimate::RunEstimate;
 use plan::{Plan, PlannedRun};
@@ -78,13 +80,22 @@ async fn start_experiment(
     let plan = plan::of(&app, &caller, &input).await?;
     let (items, estimates) = estimate::of(&app, &caller.project, &input, &plan).await?;
     let mut started = view(&caller.project, &plan, (&items, estimates));
+    let ids: Vec<String> = started.runs.iter().map(|run| run.id.clone()).collect();
+    let name = input.run_name.as_deref().unwrap_or(&started.runs[0].name);
+    let rule = scoring::rule(&plan.evaluators, &ids, name);
     if input.dry_run {
+        if let Some(rule) = &rule {
+            rules::draft(&app, &caller.project, rule).await?;
+        }
         return Ok(Either::One(Answer(started)));
     }
     let experiment_id = app.web.ids.uuid().to_string();
     let secret = plan.secret.as_deref();
     let secret = secret.map(|secret| sealed(&app, &caller.project, &experiment_id, secret));
     let secret = secret.transpose()?;
+    // Before the first result: a rule scores what arrives after its creation.
+    let rule = scoring::create(&app, &caller.project, rule.as_ref()).await?;
+    let rule = rule.map(|rule| rule.id);
     let now = app.web.clock.now();
     let dataset_run = |run: &PlannedRun| DatasetRun {
         id: run_id(&caller.project, &plan.dataset.id, &run.name),
@@ -108,19 +119,23 @@ async fn start_experiment(
             concurrency: plan.concurrency,
             max_usd: input.max_usd,
             repetitions: plan.repetitions,
-            rule_id: None,
-            baseline_id: None,
+            rule_id: rule.as_ref().map(ToString::to_string),
+            baseline_id: plan.baseline.clone(),
         };
         (server_run, dataset_run)
     });
     let runs: Vec<(NewServerRun, DatasetRun)> = runs.collect();
     let all = (runs.as_slice(), items.as_slice());
-    let stored = app.store.start_server_runs(&caller.project, all, secret.as_deref(), now);
-    if let Some(at) = stored.await? {
+    let stored = app.store.start_server_runs(&caller.project, all, secret.as_deref(), now).await;
+    if let Some(rule) = rule.as_ref().filter(|_| !matches!(stored, Ok(None))) {
+        scoring::delete(&app, &caller.project, rule).await;
+    }
+    if let Some(at) = stored? {
         return Err(name_conflict(&plan.dataset, plan.runs.get(at)));
     }
     app.jobs.wake(perpend_broker::server_runs::JOB);
     started.experiment_id = Some(experiment_id);
+    started.rule_id = rule.map(|rule| rule.to_string());
     Ok(Either::Other(Answer(started)))
 }
 
@@ -179,6 +194,8 @@ fn view(
         item_count: items.len() as u64,
         call_count: runs.iter().map(|run| run.call_count).sum(),
         estimated_cost_usd: runs.iter().map(|run| run.estimated_cost_usd).sum(),
+        rule_id: None,
+        baseline_id: plan.baseline.clone(),
         runs,
     }
 }
@@ -298,6 +315,9 @@ async fn retry_run(
     Path(id): Path<String>,
 ) -> Result<Answer<RunStatus>, Problem> {
     let (project, now) = (&caller.project, app.web.clock.now());
+    let run = app.store.ledger.run_progress(project, &id).await?.ok_or_else(no_such_run)?;
+    // Before the first result, as at the start.
+    scoring::enable(&app, project, &run).await?;
     let retried = app.store.ledger.retry_failed_items(project, &id, now).await?;
     match retried.ok_or_else(no_such_run)? {
         RunRetry::Refused(state) => {

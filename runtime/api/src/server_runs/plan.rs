@@ -5,7 +5,7 @@ use perpend_catalog::prompts::Prompt;
 use perpend_domain::budget::{BudgetScope, MAX_USD, ScopedBudget};
 use perpend_domain::dataset::{Dataset, DatasetName, as_of};
 use perpend_domain::filter::{Column, ColumnKind, Filter};
-use perpend_domain::ids::ProjectId;
+use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::observation::Usage;
 use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::prompt::{PRODUCTION, PromptName};
@@ -19,6 +19,7 @@ use perpend_http_kit::filters::filter_problem_at;
 use perpend_http_kit::problem::{Code, Problem};
 use serde_json::Value;
 
+use super::scoring;
 use crate::prompts::compose;
 use crate::state::App;
 
@@ -70,6 +71,10 @@ pub(super) struct Plan {
     pub(super) concurrency: u32,
     /// The secret of the endpoint.
     pub(super) secret: Option<String>,
+    /// They score the results.
+    pub(super) evaluators: Vec<EvaluatorId>,
+    /// The run that comparisons start with.
+    pub(super) baseline: Option<String>,
 }
 
 fn prompt_name(prompt: &RunPrompt) -> String {
@@ -119,7 +124,12 @@ pub(super) async fn of(app: &App, caller: &Act, input: &NewExperiment) -> Result
     };
     let secret = input.endpoint.as_ref().and_then(|endpoint| endpoint.secret.clone());
     let runs = named(input, tasks, app.web.clock.now())?;
-    Ok(Plan { dataset, at, filter, runs, repetitions, concurrency, secret })
+    let evaluators = scoring::evaluators(app, &caller.project, &input.evaluators).await?;
+    let baseline = match &input.baseline {
+        Some(run) => Some(scoring::baseline(app, &caller.project, (&dataset, run)).await?),
+        None => None,
+    };
+    Ok(Plan { dataset, at, filter, runs, repetitions, concurrency, secret, evaluators, baseline })
 }
 
 fn check_endpoint(input: &NewExperiment, url: &str, secret: Option<&str>) -> Result<(), Problem> {

@@ -14,7 +14,7 @@ use perpend_domain::prompt::PromptBody;
 use perpend_domain::server_run::{MAX_USD_REACHED, RunTask};
 use perpend_domain::slots::{ModelLimits, Slot};
 use perpend_domain::time::Timestamp;
-use perpend_executions::{ClaimedItem, ItemEnd, RunChange, RunItem, ServerRun};
+use perpend_executions::{AnsweredItem, ClaimedItem, ItemEnd, RunChange, ServerRun};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -68,14 +68,14 @@ pub(super) struct EndedCall {
 }
 
 /// Number of answers to write together, at least one, and their bytes.
-fn first_answers(lengths: &[(RunItem, usize)]) -> (usize, usize) {
+fn first_answers(answered: &[AnsweredItem]) -> (usize, usize) {
     let (mut n, mut n_bytes) = (0, 0);
-    for (_, length) in lengths {
-        if 0 < n && WRITE_BYTES < n_bytes + length {
+    for item in answered {
+        if 0 < n && WRITE_BYTES < n_bytes + item.n_bytes {
             break;
         }
         n += 1;
-        n_bytes += length;
+        n_bytes += item.n_bytes;
     }
     (n, n_bytes)
 }
@@ -264,7 +264,8 @@ impl Driver {
                 return Ok(n_results);
             }
             let (n, answer_bytes) = first_answers(&lengths);
-            let versions = lengths[..n].iter().map(|(item, _)| (item.id.as_str(), item.version));
+            let versions =
+                lengths[..n].iter().map(|item| (item.item_id.as_str(), item.item_version));
             let item_lengths = self.item_lengths(&versions.collect::<Vec<_>>()).await?;
             let (project, budget) = (&self.run.project, &self.engine.memory);
             let item_bytes: usize = item_lengths.into_iter().sum();

@@ -14,6 +14,7 @@ mod driver;
 mod endpoint;
 mod engine;
 mod memory;
+mod rules;
 mod takeover;
 mod trace;
 

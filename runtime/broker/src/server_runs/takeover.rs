@@ -1,13 +1,18 @@
 //! Takes over the runs that no process drives.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use perpend_db::Error;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::Driver;
 use super::engine::{LEASE_MS, POLL, RunEngine};
+
+/// Interval of looks for rules of ended runs.
+const RULES: Duration = Duration::from_secs(60);
 
 impl RunEngine {
     /// Takes over the runs that no process drives and drives them, including those that are started meanwhile, until none
@@ -18,7 +23,13 @@ impl RunEngine {
     pub async fn run(&self, shutdown: &CancellationToken) -> Result<u64, Error> {
         let mut drivers = JoinSet::new();
         let mut n_results = 0;
+        let mut rules_at = Instant::now();
+        self.disable_rules().await?;
         loop {
+            if RULES <= rules_at.elapsed() {
+                rules_at = Instant::now();
+                self.disable_rules().await?;
+            }
             if !shutdown.is_cancelled() {
                 self.start(&mut drivers, shutdown).await?;
             }

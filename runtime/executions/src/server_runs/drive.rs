@@ -5,7 +5,6 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::server_run::{RunAnswer, RunState, RunTask, call_id, run_trace_id};
 use perpend_domain::time::Timestamp;
 
-use super::RunItem;
 use crate::row::id_bytes;
 use crate::{Error, Ledger};
 
@@ -74,6 +73,17 @@ pub struct ClaimedItem {
     pub n_interrupted: u32,
     /// The stored answer, whose trace is not written yet.
     pub answer: Option<RunAnswer>,
+}
+
+/// An item with a stored answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnsweredItem {
+    /// The item of the dataset.
+    pub item_id: String,
+    /// The start of the version of the item.
+    pub item_version: Timestamp,
+    /// Length of the answer in bytes.
+    pub n_bytes: usize,
 }
 
 /// The end of an item.
@@ -424,16 +434,17 @@ impl Ledger {
         &self,
         lease: RunLease<'_>,
         limit: u32,
-    ) -> Result<Vec<(RunItem, usize)>, Error> {
+    ) -> Result<Vec<AnsweredItem>, Error> {
         let rows: Vec<(String, i64, i64)> = query(ANSWER_LENGTHS)
             .bind(lease.project.as_str())
             .bind(lease.run)
             .bind(i64::from(limit))
             .fetch_all(&self.pool)
             .await?;
-        let item = |(id, version, n): (String, i64, i64)| {
-            let version = Timestamp::from_micros(version);
-            (RunItem { id, version }, usize::try_from(n).unwrap_or(0))
+        let item = |(item_id, version, n): (String, i64, i64)| AnsweredItem {
+            item_id,
+            item_version: Timestamp::from_micros(version),
+            n_bytes: usize::try_from(n).unwrap_or(0),
         };
         Ok(rows.into_iter().map(item).collect())
     }

@@ -18,7 +18,7 @@ use perpend_domain::time::Timestamp;
 use crate::Error;
 use drive::WHAT;
 
-pub use drive::{ClaimedItem, ItemEnd, MAX_DRIVEN_RUNS, RunLease, ServerRun};
+pub use drive::{AnsweredItem, ClaimedItem, ItemEnd, MAX_DRIVEN_RUNS, RunLease, ServerRun};
 pub use progress::{FailedItem, RunChange, RunProgress};
 pub use removal::{OwnedByRuns, delete_server_run, delete_server_runs_of_dataset};
 pub use retry::RunRetry;

@@ -30,7 +30,7 @@ const MAX_NAMES: u32 = 20;
 /// Assumed duration of a call, for the estimate.
 const CALL_MICROS: u64 = 2_000_000;
 /// Members of the body and their fields.
-const FIELDS: [(&str, &str); 12] = [
+const FIELDS: [(&str, &str); 14] = [
     ("dataset", "dataset"),
     ("datasetVersion", "as_of"),
     ("itemFilter", "metadata_key"),
@@ -40,6 +40,8 @@ const FIELDS: [(&str, &str); 12] = [
     ("params", "params"),
     ("tools", "tools"),
     ("outputSchema", "output_schema"),
+    ("evaluators", "evaluators"),
+    ("baseline", "baseline"),
     ("repetitions", "repetitions"),
     ("concurrency", "concurrency"),
     ("maxUsd", "max_usd"),
@@ -176,7 +178,13 @@ fn body(fields: &Params) -> Result<Value, Problem> {
     let models = lines(fields.raw("models")).map(model).collect::<Result<Vec<_>, _>>()?;
     put("prompts", json!(prompts));
     put("models", json!(models));
-    for (name, field) in [("datasetVersion", "as_of"), ("runName", "name")] {
+    let evaluators: Vec<&str> = lines(fields.raw("evaluators")).collect();
+    if !evaluators.is_empty() {
+        put("evaluators", json!(evaluators));
+    }
+    for (name, field) in
+        [("datasetVersion", "as_of"), ("runName", "name"), ("baseline", "baseline")]
+    {
         if let Some(text) = fields.text(field).map(str::trim) {
             put(name, json!(text));
         }

@@ -7,18 +7,20 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::ExperimentWrite;
 use perpend_domain::experiment::{ExperimentRun, ItemResult, RunAccount, RunQuery, RunResults};
+use perpend_domain::ids::RuleId;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::score_config::ScoreDirection;
 use perpend_domain::time::Timestamp;
+use perpend_executions::RunProgress;
 use perpend_experiments::options::ScoreDefinition;
 use perpend_experiments::run_summary::ScoreSummary as SummaryOfScores;
 use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
 use perpend_views::{
     ApiRequest, EvaluatorCountLine, NewsFragment, ResourceLink, RunItem, RunPage, RunScoreLine,
-    ScoreSummary, Section, Text, beginning, decode_segment, encode, plural, run_href, segment,
-    with_query,
+    RunsQuery, ScoreSummary, Section, Text, beginning, decode_segment, encode, plural, run_href,
+    segment, with_query,
 };
 use serde::Deserialize;
 
@@ -134,6 +136,7 @@ pub(crate) async fn run_page(
         Some((progress, _)) => (Some(progress), Vec::new()),
         None => (None, Vec::new()),
     };
+    let (rule, baseline) = scoring(&app, &viewer, server_run.as_ref()).await?;
     let view = RunPage {
         shell: viewer.shell(Section::Experiments).with_api([api]),
         notices,
@@ -165,9 +168,36 @@ pub(crate) async fn run_page(
         news_href: is_live.then_some(news),
         progress,
         changes,
+        rule,
+        baseline,
         href: href.clone(),
     };
     page(StatusCode::OK, &view)
+}
+
+/// The rule of the evaluators of the experiment; name of the baseline, and URL of the comparison with it.
+async fn scoring(
+    app: &App,
+    viewer: &Viewer,
+    run: Option<&RunProgress>,
+) -> Result<(Option<ResourceLink>, Option<(Text, String)>), Problem> {
+    let project = &viewer.project;
+    let Some(run) = run else {
+        return Ok((None, None));
+    };
+    let rule = match run.rule_id.as_deref().map(RuleId::new) {
+        Some(Ok(id)) => app.store.catalog.rule(project, &id).await?,
+        _ => None,
+    };
+    let rule = rule.map(|rule| ResourceLink::new(&rule.name, rule.id.as_str()));
+    let Some(id) = &run.baseline_id else {
+        return Ok((rule, None));
+    };
+    let found = app.store.telemetry.dataset_run(project, id).await?;
+    let name = found.map_or_else(|| id.clone(), |found| found.name);
+    let runs = vec![id.clone(), run.id.clone()];
+    let compared = RunsQuery { runs, ..RunsQuery::default() };
+    Ok((rule, Some((Text::from(name), compared.address(&viewer.base())))))
 }
 
 /// Name and URL of the dataset.

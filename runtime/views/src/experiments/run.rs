@@ -78,6 +78,10 @@ pub struct RunPage {
     pub progress: Option<(Text, Text)>,
     /// Changes of the state of a run by the server: value and label.
     pub changes: Vec<(&'static str, &'static str)>,
+    /// The rule of the evaluators of the experiment.
+    pub rule: Option<ResourceLink>,
+    /// Name of the baseline, and URL of the comparison with it.
+    pub baseline: Option<(Text, String)>,
 }
 
 impl RunPage {

@@ -126,6 +126,8 @@ fn a_run_is_inert_and_accounts_for_its_items() {
         news_href: Some(typed()),
         progress: Some((text(HOSTILE), text(HOSTILE))),
         changes: vec![("pause", "Pause"), ("cancel", "Cancel")],
+        rule: Some(ResourceLink::new(HOSTILE, HOSTILE)),
+        baseline: Some((text(HOSTILE), typed())),
     });
     for part in ["incomplete", "36 results", "± 0.05", "100 % (n = 9)", ">missing<", ">error<"] {
         assert!(html.contains(part), "{part} in {html}");

@@ -51,6 +51,11 @@ struct ExperimentFile {
     concurrency: Option<u32>,
     max_usd: Option<f64>,
     timeout_ms: Option<u32>,
+    /// Ids or names of evaluators, which score the results.
+    #[serde(default)]
+    evaluators: Vec<String>,
+    /// Id or name of the run that comparisons start with.
+    baseline: Option<String>,
     #[serde(default)]
     metadata: Map<String, Value>,
 }
@@ -113,6 +118,8 @@ fn parse(text: &str, variable: impl Fn(&str) -> Option<String>) -> anyhow::Resul
         concurrency: file.concurrency,
         max_usd: file.max_usd,
         timeout_ms: file.timeout_ms,
+        evaluators: file.evaluators,
+        baseline: file.baseline,
         run_name: file.name,
         description: file.description,
         metadata,
@@ -190,6 +197,8 @@ mod tests {
             models = ["main/gpt-4o-mini", { provider = "main", model = "a/b", params = { temperature = 0.5 } }]
             repetitions = 3
             max_usd = 5.0
+            evaluators = ["exact match"]
+            baseline = "main"
             "#,
         );
         let file = file.unwrap();
@@ -202,6 +211,10 @@ mod tests {
         );
         assert_eq!(file.models[1].params["temperature"], 0.5);
         assert_eq!((file.repetitions, file.max_usd), (Some(3), Some(5.0)));
+        assert_eq!(
+            (file.evaluators, file.baseline),
+            (vec!["exact match".to_owned()], Some("main".to_owned()))
+        );
     }
 
     #[test]

@@ -215,7 +215,12 @@ fn status_text(status: &RunStatus, address: &str, project: Option<&str>) -> Stri
         text.push_str(&format!("  {}: {}\n", item.item_id, item.error_message));
     }
     if let Some(project) = project {
-        text.push_str(&format!("  {address}/project/{project}/experiments/{}\n", status.id));
+        let experiments = format!("{address}/project/{project}/experiments");
+        text.push_str(&format!("  {experiments}/{}\n", status.id));
+        if let Some(baseline) = &status.baseline_id {
+            let (baseline, run) = (encoded(baseline), encoded(&status.id));
+            text.push_str(&format!("  {experiments}/compare?runs={baseline},{run}\n"));
+        }
     }
     text
 }
