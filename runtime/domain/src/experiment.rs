@@ -4,8 +4,10 @@
 //! the same shape.
 
 mod account;
+mod address;
 
 pub use account::{EvaluatorCount, ExpectedScores, RunAccount, ScoreCount};
+pub use address::{escaped_run_id, unescaped_run_id};
 
 use crate::dataset::DatasetItem;
 use crate::identity::canonical;

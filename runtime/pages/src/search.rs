@@ -406,7 +406,7 @@ impl<'a> Search<'a> {
                     self.trace_href(trace, Some(observation))
                 }
                 Target::Session(session) => href(&self.base, GroupKey::Session, session.as_str()),
-                Target::Run(run) => format!("{}/experiments/{}", self.base, segment(run)),
+                Target::Run(run) => run_href(&self.base, run),
             };
             hits.push(entry(id.as_str(), "target of an execution", href));
         }

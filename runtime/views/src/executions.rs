@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use crate::format::{count, dollars, duration};
 use crate::layout::shell::{execution_href, href};
 use crate::scores::score::{ResourceLink, ScoreView, Tone};
-use crate::{Html, Shell, Text, encode, segment};
+use crate::{Html, Shell, Text, encode, run_href, segment};
 
 /// Maximum characters of a message in a row.
 const MESSAGE: usize = 160;
@@ -85,9 +85,7 @@ fn target(target: &Target, base: &str) -> (&'static str, Text, String) {
             let id = id.as_str();
             ("session", Text::from(id), href(base, GroupKey::Session, id))
         }
-        Target::Run(id) => {
-            ("run", Text::from(id.as_str()), format!("{base}/experiments/{}", segment(id)))
-        }
+        Target::Run(id) => ("run", Text::from(id.as_str()), run_href(base, id)),
     }
 }
 

@@ -370,3 +370,32 @@ async fn scores_of_different_evaluator_versions_are_warned_about_with_the_differ
     assert_eq!(list.text().lines().count(), 3, "{}", list.text());
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn runs_whose_ids_are_words_of_addresses_have_pages_of_their_own() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for (n, id) in ["compare", "new", "results", "~new"].into_iter().enumerate() {
+        let trace = Trace::new(n as u64 + 1, "answer")
+            .attribute("langfuse.experiment.id", id)
+            .attribute("langfuse.experiment.name", &format!("the run {id}"))
+            .attribute("langfuse.experiment.item.id", "item")
+            .attribute("langfuse.experiment.item.root_observation_id", &Trace::span_id(1));
+        app.ingest(&trace).await.unwrap();
+    }
+    let list = visitor.page("/experiments").await;
+    for (id, segment) in
+        [("compare", "~compare"), ("new", "~new"), ("results", "~results"), ("~new", "~~new")]
+    {
+        assert!(list.contains(&format!("/experiments/{segment}\"")), "{segment} in {list}");
+        let page = visitor.page(&format!("/experiments/{segment}")).await;
+        assert!(page.contains(&format!("the run {id}<")), "{page}");
+        visitor.page(&format!("/experiments/{segment}/gate")).await;
+    }
+    let by_client = format!("{}/experiments/results?baseline=compare", visitor.base);
+    let page = format!("{}/experiments/~compare", visitor.base);
+    assert_eq!(visitor.leads_to(&by_client).await, page);
+    let found = app.client.get("/api/v1/experiments/~compare").await.unwrap();
+    assert_eq!((found.status, &found.json()["id"]), (200, &json!("compare")));
+    app.stop().await.unwrap();
+}

@@ -34,7 +34,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let one = Operation::get(
         "getExperiment",
         "/api/v1/experiments/{experimentId}",
-        "Get a run with its account, totals and scores",
+        "Get a run with its account, totals and scores; `~compare` is the id `compare`",
         ExperimentRead,
     );
     routes.add(one, report::get_experiment);

@@ -2,7 +2,7 @@
 
 use axum::extract::{Path, State};
 use perpend_api_types::any_json::AnyJson;
-use perpend_domain::experiment::{RunAccount, RunResults, RunScore};
+use perpend_domain::experiment::{RunAccount, RunResults, RunScore, unescaped_run_id};
 use perpend_domain::score::{ScoreDataType, ScoreValue};
 use perpend_domain::time::Timestamp;
 use perpend_experiments::run_summary::{RunFigures, ScoreSummary, run_figures, score_summaries};
@@ -99,7 +99,7 @@ pub(super) async fn get_experiment(
     Path(id): Path<String>,
 ) -> Result<Answer<ExperimentReport>, Problem> {
     let project = &caller.project;
-    let found = app.store.run_results(project, &id).await?;
+    let found = app.store.run_results(project, unescaped_run_id(&id)).await?;
     let results = found.ok_or_else(|| Problem::not_found("experiment"))?;
     let expected = app.store.expected_scores(project, &results.run).await?;
     let account = RunAccount::of(&results, &expected);

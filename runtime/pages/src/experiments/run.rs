@@ -6,7 +6,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::ExperimentWrite;
-use perpend_domain::experiment::{ExperimentRun, ItemResult, RunAccount, RunQuery, RunResults};
+use perpend_domain::experiment::{
+    ExperimentRun, ItemResult, RunAccount, RunQuery, RunResults, escaped_run_id, unescaped_run_id,
+};
 use perpend_domain::ids::RuleId;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::ScoreValue;
@@ -47,7 +49,7 @@ pub(crate) struct RunPath {
 
 impl RunPath {
     pub(super) fn id(&self) -> &str {
-        decode_segment(&self.experiment)
+        unescaped_run_id(decode_segment(&self.experiment))
     }
 
     /// The results of the run.
@@ -128,8 +130,8 @@ pub(crate) async fn run_page(
     let api = format!("/api/v1/experiments/{}", encode(&run.id));
     let api = ApiRequest::new(&viewer.origin, &api);
     let is_live = app.web.clock.now().as_millis() - run.updated_at.as_millis() < LIVE_MS;
-    let news =
-        format!("{base}/_/experiments/{}/news?n={}", segment(&run.id), report.account.n_results);
+    let id = segment(&escaped_run_id(&run.id));
+    let news = format!("{base}/_/experiments/{id}/news?n={}", report.account.n_results);
     let server_run = app.store.ledger.run_progress(&viewer.project, &run.id).await?;
     let (progress, changes) = match server_run.as_ref().map(progress_view) {
         Some((progress, changes)) if viewer.may(ExperimentWrite) => (Some(progress), changes),

@@ -2,7 +2,7 @@
 
 use axum::extract::{OriginalUri, RawQuery};
 use axum::response::Redirect;
-use perpend_views::encode;
+use perpend_views::run_href;
 
 use crate::request::viewer::Viewer;
 
@@ -22,9 +22,8 @@ pub(crate) async fn trace_of_client(viewer: Viewer, OriginalUri(address): Origin
 pub(crate) async fn experiment_of_client(viewer: Viewer, RawQuery(query): RawQuery) -> Redirect {
     let query = query.unwrap_or_default();
     let mut pairs = form_urlencoded::parse(query.as_bytes());
-    let list = format!("{}/experiments", viewer.base());
     Redirect::to(&match pairs.find(|(name, _)| name == "baseline") {
-        Some((_, run)) => format!("{list}/{}", encode(&run)),
-        None => list,
+        Some((_, run)) => run_href(&viewer.base(), &run),
+        None => format!("{}/experiments", viewer.base()),
     })
 }

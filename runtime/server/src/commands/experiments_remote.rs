@@ -1,5 +1,6 @@
 //! Requests of the commands on experiments.
 
+use perpend_domain::experiment::escaped_run_id;
 use perpend_experiments::report::encoded;
 use perpend_plugin_cli::{Remote as _, RemoteResponse};
 use serde_json::Value;
@@ -21,7 +22,7 @@ pub(super) fn get(remote: &ServerRemote, path: &str) -> anyhow::Result<Value> {
 
 /// The id of the run with this id, or else of the newest run with this name.
 pub(super) fn run_id(remote: &ServerRemote, reference: &str) -> anyhow::Result<String> {
-    let path = format!("/api/v1/experiments/{}", encoded(reference));
+    let path = format!("/api/v1/experiments/{}", encoded(&escaped_run_id(reference)));
     let answer = remote.send("GET", &path, None).map_err(anyhow::Error::msg)?;
     if answer.status != 404 {
         return Ok(succeeded(answer)?["id"].as_str().unwrap_or(reference).to_owned());

@@ -1,6 +1,7 @@
 //! The list of experiment runs.
 
 use askama::Template;
+use perpend_domain::experiment::escaped_run_id;
 use perpend_domain::time::Timestamp;
 
 use crate::experiments::chart::RunChart;
@@ -197,7 +198,7 @@ impl ExperimentLine {
 /// URL of the page of a run. `base` is the URL of the project.
 #[must_use]
 pub fn run_href(base: &str, id: &str) -> String {
-    format!("{base}/experiments/{}", crate::segment(id))
+    format!("{base}/experiments/{}", crate::segment(&escaped_run_id(id)))
 }
 
 /// The confirmation that a run is deleted.

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
+use perpend_domain::experiment::escaped_run_id;
 use perpend_experiments::Comparison;
 use perpend_experiments::number;
 use perpend_experiments::report::{Table, comparison_text, encoded};
@@ -127,7 +128,8 @@ pub(super) fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let run = get(&remote, &format!("/api/v1/experiments/{}", encoded(&id)))?;
+    let path = format!("/api/v1/experiments/{}", encoded(&escaped_run_id(&id)));
+    let run = get(&remote, &path)?;
     match args.json {
         true => writeln!(out, "{run:#}")?,
         false => write!(out, "{}", printable(&summary(&run)))?,
