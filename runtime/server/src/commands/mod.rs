@@ -1,5 +1,6 @@
 //! The commands of the `perpend` program.
 
+mod backfill;
 mod backup;
 mod common;
 mod dataset;
@@ -72,6 +73,8 @@ enum Command {
     Judge(judge::JudgeArgs),
     /// Run experiments over datasets, list and compare runs
     Experiment(experiment::ExperimentArgs),
+    /// Apply a rule to stored traces, observations or sessions
+    Backfill(backfill::BackfillArgs),
     /// Check a run against requirements and a baseline
     Gate(gate::GateArgs),
     /// Import and export the items of datasets
@@ -160,6 +163,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::Judge(args) => judge::judge(args),
         Command::Dataset(args) => dataset::dataset(&args),
         Command::Experiment(args) => experiment::experiment(args),
+        Command::Backfill(args) => backfill::backfill(&args),
         Command::Gate(args) => gate::gate(&args),
         Command::Docs { page } => docs::print(page),
     };
