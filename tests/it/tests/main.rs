@@ -9,6 +9,8 @@ mod after_rules;
 mod arrivals;
 mod author;
 mod authorization;
+mod backfill_kills;
+mod backfills;
 mod backup;
 mod bad_input;
 mod blob_exports;

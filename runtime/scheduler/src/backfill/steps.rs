@@ -13,7 +13,7 @@ const MAX_OPEN: u64 = 4_000;
 /// Ended executions from which on their mean cost is used instead of the estimate.
 const MIN_ENDED: u64 = 8;
 /// Executions that are open while the cost of one is unknown.
-const N_FIRST: u64 = 8;
+const N_FIRST: u64 = 1;
 
 /// What a round of steps has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,8 @@ fn affordable(backfill: &Backfill, n_evaluators: u64) -> Option<u64> {
     let usd = match backfill.plan.usd_per_execution {
         _ if MIN_ENDED <= n_ended => mean,
         Some(estimate) => Some(mean.unwrap_or_default().max(estimate)),
-        None => None,
+        // The first replies may have come from the cache.
+        None => mean.filter(|mean| 0.0 < *mean),
     };
     let n_executions = match usd {
         None => N_FIRST.saturating_sub(counts.n_open()),
@@ -57,7 +58,10 @@ fn affordable(backfill: &Backfill, n_evaluators: u64) -> Option<u64> {
             (left / usd) as u64
         }
     };
-    Some(n_executions / n_evaluators)
+    Some(match usd {
+        None => n_executions,
+        Some(_) => n_executions / n_evaluators,
+    })
 }
 
 fn room(backfill: &Backfill, n_evaluators: u64) -> Room {
@@ -271,6 +275,7 @@ mod tests {
         let at = |estimate, counts| room(&backfill(limited(estimate), counts), 1);
         assert_eq!(at(None, counts(0, 0, 0.0)), Room::Targets(N_FIRST));
         assert_eq!(at(None, counts(N_FIRST, 0, 0.0)), Room::Full);
+        assert_eq!(at(None, counts(N_FIRST, N_FIRST, 0.1)), Room::Targets(9));
         assert_eq!(at(Some(0.25), counts(0, 0, 0.0)), Room::Targets(4));
         assert_eq!(at(Some(0.25), counts(4, 0, 0.0)), Room::Full);
         // The mean of what has ended replaces the estimate.
