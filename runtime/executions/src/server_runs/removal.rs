@@ -34,7 +34,7 @@ const REMAINING: &str =
 async fn delete(
     tx: &mut Tx,
     (project, id): (&ProjectId, &str),
-    (owned, statements): (&str, [&str; 2]),
+    (owned, statements): (&'static str, [&'static str; 2]),
 ) -> Result<OwnedByRuns, Error> {
     let owned: Vec<Owned> =
         query(owned).bind(project.as_str()).bind(id).fetch_all(&mut *tx).await?;
