@@ -177,6 +177,26 @@ fn observation_routes(routes: &mut Routes<App>) {
     routes.page(BySession, all, list_page::<Observations>);
 }
 
+/// Rules.
+fn rule_routes(routes: &mut Routes<App>) {
+    let all = PageRoute::get("/project/{project}/rules", EvaluatorRead);
+    routes.page(BySession, all, rules::list::rules_page);
+    let create = PageRoute::post("/project/{project}/rules", EvaluatorWrite);
+    routes.page(BySession, create, rules::editor::create_rule);
+    let new = PageRoute::get("/project/{project}/rules/new", EvaluatorWrite);
+    routes.page(BySession, new, rules::editor::new_page);
+    let one = PageRoute::get("/project/{project}/rules/{rule}", EvaluatorRead);
+    routes.page(BySession, one, rules::rule::rule_page);
+    let edit = PageRoute::get("/project/{project}/rules/{rule}/edit", EvaluatorWrite);
+    routes.page(BySession, edit, rules::editor::edit_page);
+    let change = PageRoute::post("/project/{project}/rules/{rule}/edit", EvaluatorWrite);
+    routes.page(BySession, change, rules::editor::change_rule);
+    let switch = PageRoute::post("/project/{project}/rules/{rule}/enabled", EvaluatorWrite);
+    routes.page(BySession, switch, rules::switch::switch_rule);
+    let delete = PageRoute::post("/project/{project}/rules/{rule}/delete", EvaluatorWrite);
+    routes.page(BySession, delete, rules::editor::delete_rule);
+}
+
 /// Executions of rules.
 fn execution_routes(routes: &mut Routes<App>) {
     let all = PageRoute::get("/project/{project}/executions", EvaluatorRead);
@@ -379,6 +399,7 @@ fn redirect_routes(routes: &mut Routes<App>) {
     }
     for (short, needs) in [
         ("/rules", EvaluatorRead),
+        ("/rules/{rule}", EvaluatorRead),
         ("/executions", EvaluatorRead),
         ("/executions/{execution}", EvaluatorRead),
         ("/scores", ScoreRead),
@@ -431,8 +452,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     routes.page(BySession, search, search::search_page);
     let scores = PageRoute::get("/project/{project}/scores", ScoreRead);
     routes.page(BySession, scores, list_page::<Scores>);
-    let rules = PageRoute::get("/project/{project}/rules", EvaluatorRead);
-    routes.page(BySession, rules, rules::rules_page);
+    rule_routes(&mut routes);
     redirect_routes(&mut routes);
     let form = PageRoute::get("/preferences", Requirement::Public);
     routes.page(BySession, form, request::preferences::preferences_page);

@@ -1,6 +1,7 @@
 //! `GET P/observations`: the observations of all traces, newest first, and the same list as a file.
 
 use perpend_domain::access::Permission::DatasetWrite;
+use perpend_domain::evaluation::TargetKind;
 use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, Order, Test, find};
 use perpend_domain::list::{BidirectionalPage, ListPosition};
 use perpend_domain::query::print_condition;
@@ -18,6 +19,7 @@ use crate::list::source::{ListBounds, ListConditions, ListSource, OwnParameters}
 use crate::read;
 use crate::reference;
 use crate::request::viewer::{Viewer, focus_of};
+use crate::rules::links::new_rule_href;
 use crate::state::App;
 
 /// Newest scores of an observation that a row shows.
@@ -143,6 +145,9 @@ impl ListSource for Observations {
             true => choice(&view),
             false => None,
         };
+        let q = view.filter.as_ref().map(|filter| filter.q.as_str()).unwrap_or_default();
+        let score_href = new_rule_href(&self.viewer, TargetKind::Observation, q);
+        let view = ListView { score_href, ..view };
         Ok(match choice {
             Some(_) => ListView { table: view.table.with_choice("observation"), choice, ..view },
             None => view,

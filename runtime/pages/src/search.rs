@@ -20,7 +20,8 @@ use perpend_domain::text_search::BoundedCount;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     SearchContentsFragment, SearchEntry, SearchEntryGroup, SearchFragment, SearchPage,
-    SearchResults, Section, Text, TracesQuery, anchor, count, encode, href, run_href, segment,
+    SearchResults, Section, Text, TracesQuery, anchor, count, encode, href, rule_href, run_href,
+    segment,
 };
 use serde::Deserialize;
 
@@ -387,14 +388,15 @@ impl<'a> Search<'a> {
         }
         if let Ok(id) = EvaluatorId::new(id) {
             let evaluator = store.catalog.evaluator(project, &id).await?;
-            hits.extend(evaluator.map(|one| {
-                entry(&one.name, "evaluator", self.row_href("evaluator", one.id.as_str()))
-            }));
+            hits.extend(
+                evaluator
+                    .map(|one| entry(&one.name, "evaluator", self.evaluator_href(one.id.as_str()))),
+            );
         }
         if let Ok(id) = RuleId::new(id) {
             let rule = store.catalog.rule(project, &id).await?;
             hits.extend(
-                rule.map(|one| entry(&one.name, "rule", self.row_href("rule", one.id.as_str()))),
+                rule.map(|one| entry(&one.name, "rule", rule_href(&self.base, one.id.as_str()))),
             );
         }
         if let Ok(id) = ExecutionId::new(id)
@@ -459,8 +461,8 @@ impl<'a> Search<'a> {
             let names = catalog.names_with_prefix(project, kind, text, LIMIT).await?;
             let hits = names.found.iter().map(|(id, name)| {
                 let href = match kind {
-                    NamedKind::Evaluator => self.row_href("evaluator", id),
-                    NamedKind::Rule => self.row_href("rule", id),
+                    NamedKind::Evaluator => self.evaluator_href(id),
+                    NamedKind::Rule => rule_href(&self.base, id),
                     NamedKind::Dataset => self.dataset_href(id),
                     NamedKind::Prompt => "/api/reference/prompts".to_owned(),
                 };
@@ -505,8 +507,8 @@ impl<'a> Search<'a> {
         format!("{}/datasets/{}", self.base, encode(id))
     }
 
-    fn row_href(&self, kind: &str, id: &str) -> String {
-        format!("{}/rules#{kind}-{}", self.base, encode(id))
+    fn evaluator_href(&self, id: &str) -> String {
+        format!("{}/rules#evaluator-{}", self.base, encode(id))
     }
 }
 

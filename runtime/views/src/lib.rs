@@ -98,7 +98,7 @@ pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};
 pub use layout::preferences::{Preferences, PreferencesPage, Theme};
 pub use layout::setup::{RejectedRequest, Setup};
 pub use layout::shell::{
-    AttentionCounts, ProjectLink, Section, Shell, base, execution_href, href, list_href,
+    AttentionCounts, ProjectLink, Section, Shell, base, execution_href, href, list_href, rule_href,
 };
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
 pub use lists::chips::{ScoreChip, score_chips};
@@ -136,6 +136,14 @@ pub use overview::trends::{
     DeferredTrend, ModelLine, ScoreAggregate, ScoreTrend, Trend, TrendPage,
 };
 pub use reference::{ReferenceGroupPage, ReferencePage, TryPage};
+pub use rules::editor::{
+    EvaluatorChoice, RuleConflict, RuleEditorPage, RuleFields, RulePreviewExampleView,
+    RulePreviewView,
+};
+pub use rules::page::{
+    AssignmentLine, DefinitionChange, FailureLine, FunnelPart, FunnelStep, PauseView,
+    RuleChangeLine, RuleExplanation, RulePage,
+};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::list::{SCORE_ROWS, ScoreLine, ScoreRow, ScoreSetup};
 pub use scores::score::{

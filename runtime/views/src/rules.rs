@@ -1,5 +1,10 @@
 //! The page of rules and evaluators.
 
+pub(crate) mod editor;
+pub(crate) mod page;
+#[cfg(test)]
+mod tests;
+
 use askama::Template;
 
 use crate::format::plural;
@@ -19,6 +24,10 @@ pub struct RulesPage {
     pub evaluators: Vec<EvaluatorRow>,
     /// Whether there are more rules or evaluators than listed.
     pub has_more: bool,
+    /// Whether the viewer may change rules.
+    pub may_write: bool,
+    /// Number of enabled rules, if all are listed, and the maximum.
+    pub enabled: Option<(String, String)>,
     /// Values for example commands, if there are no rules or no evaluators.
     pub setup: Option<Setup>,
 }
@@ -35,9 +44,11 @@ pub struct RuleRow {
     pub id: Text,
     /// Name.
     pub name: Text,
-    /// `observation`, `experiment`, `trace` or `session`.
+    /// URL of its page.
+    pub href: String,
+    /// `observation`, `experiment`, `trace`, `session` or `run`.
     pub target: &'static str,
-    /// `on`, `off` or `paused`.
+    /// `on`, `failing`, `off` or `paused`.
     pub state: &'static str,
     /// Colour of the state.
     pub tone: Tone,
@@ -45,10 +56,20 @@ pub struct RuleRow {
     pub reason: Option<Text>,
     /// Sample rate, such as `10 %`.
     pub sampling: String,
-    /// Conditions of the filter.
+    /// Terms of the filter as text.
     pub conditions: Vec<Text>,
     /// Assigned evaluators.
     pub evaluators: Vec<ResourceLink>,
+    /// Labels and numbers of the funnel of the last 24 hours, without the empty ones.
+    pub day: Vec<(&'static str, String)>,
+    /// Number of failed executions, such as `3 failed executions`; absent if there are none.
+    pub failed: Option<String>,
+    /// Number of held executions; absent if there are none.
+    pub held: Option<String>,
+    /// Cost of the model calls of the last seven days.
+    pub cost: String,
+    /// Whether the user has enabled it.
+    pub is_enabled: bool,
 }
 
 impl RuleRow {

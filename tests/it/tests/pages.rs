@@ -90,6 +90,7 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
         "/sessions",
         "/users",
         "/rules",
+        "/rules/r1",
         "/executions?state=failed",
         "/executions/e1",
         "/search?q=x",

@@ -59,7 +59,7 @@ fn facts(execution: &Execution, version: Option<&EvaluatorVersion>) -> Vec<(&'st
 }
 
 /// The scores of the execution that are in use.
-async fn own_scores(
+pub(crate) async fn own_scores(
     app: &App,
     viewer: &Viewer,
     execution: &Execution,

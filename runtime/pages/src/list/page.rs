@@ -162,6 +162,7 @@ async fn view<L: ListSource>(
         }),
         action: None,
         choice: None,
+        score_href: None,
         table: list.table(&request.columns, &rows, &context),
         picker: list.picker(&path, &links.pairs, (request.columns.as_slice(), request.n)),
         page_links,

@@ -13,7 +13,7 @@ use perpend_domain::observation::Level;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     AttentionItem, Figure, Focus, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery,
-    encode, percent_change, point_change, run_href, with_query,
+    encode, percent_change, point_change, rule_href, run_href, with_query,
 };
 
 use crate::overview;
@@ -279,7 +279,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Probl
         if let (Some(pause), true) = (&rule.paused, rule.enabled) {
             waiting.push(AttentionItem {
                 name: Text::from(rule.name.as_str()),
-                href: rules_href.clone(),
+                href: rule_href(&viewer.base(), rule.id.as_str()),
                 state: "paused",
                 reason: Text::from(format!("{}{held}", pause.message)),
             });

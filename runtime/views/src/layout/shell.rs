@@ -92,6 +92,12 @@ pub fn execution_href(base: &str, id: &str) -> String {
     format!("{base}/executions/{}", encode(id))
 }
 
+/// URL of the page of a rule. `base` is the URL of the project.
+#[must_use]
+pub fn rule_href(base: &str, id: &str) -> String {
+    format!("{base}/rules/{}", encode(id))
+}
+
 /// The sections of the sidebar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Section {

@@ -182,6 +182,8 @@ pub struct ListView {
     pub action: Option<ListAction>,
     /// The form of selected rows, and the link that takes all matches.
     pub choice: Option<ListChoice>,
+    /// URL of the form of a rule that scores the rows.
+    pub score_href: Option<String>,
     /// Rows of this page.
     pub table: ListTable,
     /// The form that chooses columns.
@@ -366,6 +368,7 @@ mod tests {
             notices: vec![text(HOSTILE)],
             stopped: None,
             action: None,
+            score_href: Some(typed()),
             table: list.table(&columns, lines, &context),
             picker: list.picker("/p/observations", &parameters, (columns.as_slice(), 50)),
             page_links: PageLinks::default(),

@@ -182,6 +182,7 @@ fn list_view<R: 'static>(
         stopped: None,
         action: None,
         choice: None,
+        score_href: None,
         table: list.table(&columns, rows, &context),
         picker: list.picker("/p/list", &[], (columns.as_slice(), 50)),
         page_links: PageLinks::default(),

@@ -50,6 +50,8 @@ pub struct TracesPage {
     pub may_mark: bool,
     /// Whether the user can create items of datasets.
     pub may_write_datasets: bool,
+    /// URL of the form of a rule that scores the traces.
+    pub score_href: Option<String>,
     /// Position of the page in the list.
     pub pager: Pager,
     /// Progress of the search, if it stopped before the end.

@@ -8,7 +8,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::format::{clock, count, exact_number, number};
-use crate::layout::shell::execution_href;
+use crate::layout::shell::{execution_href, rule_href};
 use crate::values::content::{display_text, json_without_media};
 
 /// Colour of a value or state. The text always carries the same information.
@@ -140,9 +140,12 @@ impl ResourceLink {
         Self { name: name.into(), id: None }
     }
 
-    /// URL of its row on the page of rules and evaluators. `kind` is the prefix of the row id.
+    /// URL of the page of a rule, or of the row of an evaluator. `kind` is `rule` or the prefix of the row id.
     pub(crate) fn href(&self, base: &str, kind: &str) -> Option<String> {
         let id = self.id.as_ref()?;
+        if kind == "rule" {
+            return Some(rule_href(base, id));
+        }
         Some(format!("{base}/rules#{kind}-{}", encode(id)))
     }
 }

@@ -124,6 +124,7 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("users", "/users"),
         ("user", "/users/noor"),
         ("rules", "/rules"),
+        ("new-rule", "/rules/new?target=trace&q=level%3AERROR"),
         ("executions", "/executions"),
         ("scores", "/scores"),
         ("connections", "/settings/connections"),

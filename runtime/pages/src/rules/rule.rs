@@ -1,0 +1,334 @@
+//! `GET P/rules/{rule}`: a rule with its funnel, failures, latest scores and changes, and the decision about one target.
+
+use std::collections::HashMap;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_catalog::RuleChange;
+use perpend_domain::access::Permission::EvaluatorWrite;
+use perpend_domain::evaluation::{
+    Assignment, Evaluator, Execution, ExecutionState, LatePolicy, OnMissing, Pause, Rule,
+};
+use perpend_domain::ids::{EvaluatorId, RuleId};
+use perpend_domain::list::ListPosition;
+use perpend_executions::{ExecutionFilter, FailureCount, Funnel, WaitingCount};
+use perpend_http_kit::problem::Problem;
+use perpend_views::{
+    ApiRequest, AssignmentLine, ExecutionLine, FailureLine, Html, PauseView, RejectedForm,
+    ResourceLink, RuleChangeLine, RuleExplanation, RulePage, ScoreView, Section, Text, count,
+    dollars, encode, plural, rule_href, utc_time,
+};
+use serde::Deserialize;
+
+use super::list::{RuleFigures, costs, figures, state};
+use super::{RulePath, definition, explain, funnel, stored_rule};
+use crate::executions::names::Names;
+use crate::executions::one::own_scores;
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::viewer::Viewer;
+use crate::scores::views::score_views;
+use crate::state::App;
+
+const HOUR_MS: i64 = 3_600_000;
+/// Hours and label of the periods of the funnel.
+const PERIODS: [(u32, &str); 4] =
+    [(1, "1 hour"), (24, "24 hours"), (168, "7 days"), (720, "30 days")];
+/// Executions shown that failed, and that gave scores.
+const LATEST: u32 = 5;
+/// Changes shown.
+const MAX_CHANGES: u32 = 20;
+
+/// Query parameters.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RuleParams {
+    /// Length of the period of the funnel.
+    hours: Option<String>,
+    /// Id of a target whose decision is explained.
+    explain: Option<String>,
+}
+
+pub(crate) async fn rule_page(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<RulePath>,
+    Query(params): Query<RuleParams>,
+) -> Result<Response, Problem> {
+    let rule = stored_rule(&app, &viewer, &path).await?;
+    let view = view(&app, &viewer, &rule, (&params, RejectedForm::default())).await?;
+    page(StatusCode::OK, &view)
+}
+
+/// The evaluators of a rule that exist, in the order of its assignments.
+pub(super) async fn evaluators_of(
+    app: &App,
+    viewer: &Viewer,
+    rule: &Rule,
+) -> Result<Vec<Evaluator>, Problem> {
+    let mut evaluators = Vec::with_capacity(rule.assignments.len());
+    for assignment in &rule.assignments {
+        let found = app.store.catalog.evaluator(&viewer.project, &assignment.evaluator_id).await?;
+        evaluators.extend(found);
+    }
+    Ok(evaluators)
+}
+
+/// The decision about an entered target, or why there is none.
+async fn explained(
+    app: &App,
+    viewer: &Viewer,
+    rule: &Rule,
+    id: &str,
+) -> Result<(Option<RuleExplanation>, Option<Text>), Problem> {
+    if id.is_empty() {
+        return Ok((None, None));
+    }
+    Ok(match explain::explanation(app, viewer, rule, id).await? {
+        Ok(explanation) => (Some(explanation), None),
+        Err(why) => (None, Some(why)),
+    })
+}
+
+pub(super) async fn view(
+    app: &App,
+    viewer: &Viewer,
+    rule: &Rule,
+    (params, rejected_form): (&RuleParams, RejectedForm),
+) -> Result<RulePage, Problem> {
+    let (ledger, project, base) = (&app.store.ledger, &viewer.project, viewer.base());
+    let id = rule.id.as_str();
+    let href = rule_href(&base, id);
+    let evaluators = evaluators_of(app, viewer, rule).await?;
+    let by_reference: Vec<&Evaluator> = evaluators.iter().collect();
+    let costs = costs(app, viewer).await?;
+    let figures = figures(app, viewer, rule, &costs).await?;
+    let (state, tone) = state(rule, &by_reference, &figures.funnel);
+    let chosen = params.hours.as_deref().and_then(|raw| raw.parse::<u32>().ok());
+    let hours = PERIODS.iter().find(|(hours, _)| Some(*hours) == chosen).map_or(24, |own| own.0);
+    let from = app.web.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
+    let counts = ledger.rule_counts(project, &rule.id, from).await?;
+    let executions = format!("{base}/executions?rule={}", encode(id));
+    let failures = ledger.rule_failures(project, &rule.id).await?;
+    let explained_id = params.explain.as_deref().unwrap_or_default().trim().to_owned();
+    let (explanation, explain_problem) = explained(app, viewer, rule, &explained_id).await?;
+    let periods = PERIODS.map(|(n, label)| (label, format!("{href}?hours={n}"), n == hours));
+    let held = ledger.held_counts(project).await?;
+    Ok(RulePage {
+        shell: viewer.shell(Section::Rules).with_api(requests(viewer, rule)),
+        id: Text::from(id),
+        name: Text::from(rule.name.as_str()),
+        state,
+        tone,
+        is_enabled: rule.enabled,
+        may_write: viewer.may(EvaluatorWrite),
+        pauses: pauses(rule, &evaluators, &held),
+        facts: facts(app, viewer, rule, &figures).await?,
+        conditions: definition::conditions(&rule.filter),
+        assignments: assignment_lines(rule, &evaluators),
+        periods: periods.to_vec(),
+        funnel: funnel::steps(&Funnel::new(&counts, &figures.states), &executions),
+        failures: failures.iter().map(|each| failure_line(each, &executions)).collect(),
+        failed_href: format!("{executions}&state=failed"),
+        failed: failed(app, viewer, rule).await?,
+        scored: scored(app, viewer, rule).await?,
+        changes: changes(
+            &app.store.catalog.rule_changes(project, &rule.id, MAX_CHANGES + 1).await?,
+        ),
+        explained_id,
+        id_label: explain::id_label(rule),
+        explanation,
+        explain_problem,
+        rejected_form,
+        href,
+    })
+}
+
+fn requests(viewer: &Viewer, rule: &Rule) -> Vec<ApiRequest> {
+    let id = encode(rule.id.as_str());
+    let request = |path: String, note| ApiRequest::new(&viewer.origin, &path).with_note(note);
+    vec![
+        request(super::operation(rule), "The rule:"),
+        request(format!("/api/v1/evaluation-rules/{id}/counters"), "Its counters with the funnel:"),
+        request(format!("/api/v1/evaluation-rules/{id}/changes"), "Its changes:"),
+    ]
+}
+
+/// What ends a pause.
+fn way_out(pause: &Pause) -> &'static str {
+    match pause.reason.as_str() {
+        Pause::BUDGET_REACHED => {
+            "It ends with the next period of the budget, or when the rule gets another budget."
+        }
+        Pause::PLUGIN_FAILING | Pause::UPSTREAM_FAILING => {
+            "It ends when a test execution succeeds; the failures are below. Resume ends it at once."
+        }
+        "DEFAULT_EVAL_MODEL_MISSING" => "It ends when the project has a default model.",
+        "EVAL_MODEL_CONFIG_INVALID" | "EVAL_MODEL_UNAVAILABLE" | "PLUGIN_CONFIG_INVALID" => {
+            "It ends when a version of the evaluator is saved that passes its check."
+        }
+        _ => "It ends when the LLM connection is saved again and passes its check.",
+    }
+}
+
+/// The pauses of a rule and of its evaluators, with the executions that they hold.
+fn pauses(rule: &Rule, evaluators: &[Evaluator], held: &[WaitingCount]) -> Vec<PauseView> {
+    let n_held = |evaluator: Option<&EvaluatorId>| {
+        let own = held.iter().filter(|each| {
+            each.rule == rule.id && evaluator.is_none_or(|evaluator| each.evaluator == *evaluator)
+        });
+        let n: u64 = own.map(|each| each.n).sum();
+        format!("{} held", plural(n, "execution"))
+    };
+    let pause = |pause: &Pause, evaluator: Option<&Evaluator>| PauseView {
+        evaluator: evaluator.map(|own| ResourceLink::new(&own.name, own.id.as_str())),
+        reason: Text::from(pause.reason.as_str()),
+        message: Text::from(pause.message.as_str()),
+        since: pause.at,
+        until: pause.until,
+        held: n_held(evaluator.map(|own| &own.id)),
+        way_out: way_out(pause),
+        may_resume: evaluator.is_none() && rule.enabled,
+    };
+    let own = rule.paused.iter().map(|own| pause(own, None));
+    let of_evaluators = evaluators.iter().filter_map(|each| {
+        let paused = each.paused.as_ref()?;
+        Some(pause(paused, Some(each)))
+    });
+    own.chain(of_evaluators).collect()
+}
+
+async fn facts(
+    app: &App,
+    viewer: &Viewer,
+    rule: &Rule,
+    figures: &RuleFigures,
+) -> Result<Vec<(&'static str, Html)>, Problem> {
+    let text = |text: String| Html::from(Text::from(text));
+    let independent = if rule.sampling_independent { ", independent of other rules" } else { "" };
+    let sampling = format!("{} %{independent}", definition::percent(rule.sampling));
+    let mut facts = vec![
+        ("Target", text(format!("{}s", rule.target.as_str()))),
+        ("Sample rate", text(sampling)),
+    ];
+    let waits = [
+        ("Complete after", rule.timing.settle_ms),
+        ("Complete without a root after", rule.timing.quiet_ms),
+        ("Longest wait", rule.timing.max_wait_ms),
+    ];
+    let waits = waits.into_iter().filter_map(|(label, ms)| Some((label, ms?)));
+    facts.extend(waits.map(|(label, ms)| (label, text(format!("{ms} ms")))));
+    if rule.on_missing != OnMissing::Fail {
+        facts.push(("Missing parts", text(rule.on_missing.as_str().to_owned())));
+    }
+    if rule.late != LatePolicy::Ignore {
+        facts.push(("Late spans", text(rule.late.as_str().to_owned())));
+    }
+    for budget in &rule.budget {
+        let (window, action) = (budget.window.as_str(), budget.on_reached.as_str());
+        facts.push(("Budget", text(format!("{window}: {}, {action}", dollars(budget.usd)))));
+    }
+    if !rule.after.is_empty() {
+        let links = app.store.catalog.rule_links(&viewer.project).await?;
+        let names: HashMap<&RuleId, &str> =
+            links.iter().map(|link| (&link.id, link.name.as_str())).collect();
+        let after = rule.after.iter().map(|id| names.get(id).copied().unwrap_or(id.as_str()));
+        facts.push(("After", text(after.collect::<Vec<_>>().join(", "))));
+        facts.push(("Audit", text(format!("{} %", definition::percent(rule.audit)))));
+    }
+    facts.push(("Cost of 7 days", text(figures.cost_text())));
+    facts.push(("Created", utc_time(rule.created_at)));
+    facts.push(("Id", text(rule.id.to_string())));
+    Ok(facts)
+}
+
+fn assignment_lines(rule: &Rule, evaluators: &[Evaluator]) -> Vec<AssignmentLine> {
+    let line = |assignment: &Assignment| {
+        let id = &assignment.evaluator_id;
+        let found = evaluators.iter().find(|each| each.id == *id);
+        let deleted = || ResourceLink::deleted(id.as_str());
+        let mapping = assignment.mapping.iter().flatten();
+        AssignmentLine {
+            evaluator: found.map_or_else(deleted, |own| ResourceLink::new(&own.name, id.as_str())),
+            version: assignment.version.to_string(),
+            mapping: mapping.map(|entry| Text::from(definition::mapping_line(entry))).collect(),
+        }
+    };
+    rule.assignments.iter().map(line).collect()
+}
+
+fn failure_line(failure: &FailureCount, executions: &str) -> FailureLine {
+    let class = failure.class.as_str();
+    FailureLine {
+        class,
+        n: count(failure.n),
+        first_at: failure.first_at,
+        last_at: failure.last_at,
+        href: format!("{executions}&state=failed&class={}", encode(class)),
+    }
+}
+
+/// The newest executions of a rule in a state, as rows.
+async fn newest(
+    app: &App,
+    viewer: &Viewer,
+    rule: &Rule,
+    state: ExecutionState,
+) -> Result<Vec<(Execution, ExecutionLine)>, Problem> {
+    let (ledger, project, base) = (&app.store.ledger, &viewer.project, viewer.base());
+    let filter = ExecutionFilter {
+        state: Some(state),
+        rule: Some(rule.id.clone()),
+        ..ExecutionFilter::default()
+    };
+    let first = ListPosition::default();
+    let items = ledger.executions_from(project, &filter, &first, LATEST).await?.items;
+    let names = Names::read(app, viewer, &items).await?;
+    let rows = items.into_iter().map(|execution| {
+        let line = ExecutionLine::new(&execution, names.of(&execution), None, &base);
+        (execution, line)
+    });
+    Ok(rows.collect())
+}
+
+async fn failed(app: &App, viewer: &Viewer, rule: &Rule) -> Result<Vec<ExecutionLine>, Problem> {
+    let may_requeue = viewer.may(EvaluatorWrite);
+    let failed = newest(app, viewer, rule, ExecutionState::Failed).await?;
+    let lines = failed.into_iter().map(|(_, line)| match may_requeue {
+        true => line.requeueable(),
+        false => line,
+    });
+    Ok(lines.collect())
+}
+
+async fn scored(
+    app: &App,
+    viewer: &Viewer,
+    rule: &Rule,
+) -> Result<Vec<(ExecutionLine, Vec<ScoreView>)>, Problem> {
+    let mut rows = Vec::new();
+    for (execution, line) in newest(app, viewer, rule, ExecutionState::Completed).await? {
+        let scores = own_scores(app, viewer, &execution).await?;
+        rows.push((line, score_views(app, viewer, &scores).await?));
+    }
+    Ok(rows)
+}
+
+/// The changes, each with the members that differ from the change before. The last one is read for its definition only if
+/// there are more than are shown.
+fn changes(all: &[RuleChange]) -> Vec<RuleChangeLine> {
+    let shown = all.iter().take(MAX_CHANGES as usize).enumerate();
+    let line = |(at, change): (usize, &RuleChange)| {
+        let before = all.get(at + 1);
+        let members =
+            before.map(|before| definition::differences(&before.definition, &change.definition));
+        RuleChangeLine {
+            at: change.at,
+            author: change.author.as_deref().map(Text::from),
+            is_oldest: before.is_none(),
+            members: members.unwrap_or_default(),
+        }
+    };
+    shown.map(line).collect()
+}
