@@ -16,6 +16,7 @@ pub struct DeltaChart {
     pub(crate) run: Text,
     pub(crate) n: String,
     pub(crate) most: String,
+    pub(crate) least: String,
     pub(crate) bars: Vec<DeltaBar>,
     /// Labels and values of the quantiles.
     pub(crate) quantiles: Vec<(&'static str, String)>,
@@ -70,6 +71,7 @@ impl DeltaChart {
             run: Text::from(run),
             n: count(n as u64),
             most: unit.signed(reach),
+            least: unit.signed(-reach),
             bars: bars.collect(),
             quantiles: labels
                 .into_iter()
