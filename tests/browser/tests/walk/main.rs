@@ -14,6 +14,7 @@ mod lists;
 mod pages;
 mod paper;
 mod plain;
+mod rules;
 mod steps;
 mod visit;
 
@@ -37,6 +38,7 @@ fn main() -> anyhow::Result<ExitCode> {
         content::all(&shared),
         changes::all(&shared),
         datasets::all(&shared),
+        rules::all(&shared),
         paper::all(&shared),
     ];
     let tests = of_each.into_iter().flatten().collect();
