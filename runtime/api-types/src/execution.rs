@@ -275,8 +275,8 @@ pub struct Counters {
 }
 
 /// Targets and executions of a rule in a period. `arrived` is the sum of `ruleInactive`, `rulePaused`,
-/// `internalEnvironment`, `notAnItem`, `notMatched`, `sampledOut` and `sampled`. `made` and `carriedOver` together are the
-/// sum of `pending`, `running`, `delayed`, `held`, `scored`, `skipped`, `failed`, `cancelled` and `missing`.
+/// `internalEnvironment`, `notAnItem`, `rootMissing`, `notMatched`, `sampledOut` and `sampled`. `made` and `carriedOver`
+/// together are the sum of `pending`, `running`, `delayed`, `held`, `scored`, `skipped`, `failed`, `cancelled` and `missing`.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RuleFunnel)]
@@ -291,6 +291,8 @@ pub struct Funnel {
     pub internal_environment: u64,
     /// Observations that are no items of experiments, for a rule of experiments.
     pub not_an_item: u64,
+    /// Items of runs whose trace or root did not arrive in time, for a rule of experiments.
+    pub root_missing: u64,
     /// Targets that the filter refuses.
     pub not_matched: u64,
     /// Targets that pass the filter.

@@ -255,6 +255,7 @@ const fn funnel_view(funnel: &Funnel) -> FunnelView {
         rule_paused: funnel.rule_paused,
         internal_environment: funnel.internal_environment,
         not_an_item: funnel.not_an_item,
+        root_missing: funnel.root_missing,
         not_matched: funnel.not_matched,
         matched: funnel.matched,
         sampled_out: funnel.sampled_out,
@@ -291,7 +292,8 @@ async fn explain_target(
     Ok(Answer(explanation_view(&rule, target, &explanation)))
 }
 
-/// The observation of a trace that a run links as an item, if a rule of experiments is given the trace alone.
+/// The observation of a trace that a run links as an item, or the trace if it has not arrived; if a rule of experiments is given
+/// the trace alone.
 async fn linked_item(
     app: &App,
     project: &ProjectId,
@@ -305,8 +307,12 @@ async fn linked_item(
         return Ok(None);
     }
     let trace = trace_id(params)?;
-    let items = app.store.telemetry.linked_items(project, std::slice::from_ref(&trace)).await?;
-    Ok(items.into_iter().next_back().map(|item| Target::Observation(trace, item.observation_id)))
+    let (telemetry, traces) = (&app.store.telemetry, std::slice::from_ref(&trace));
+    if let Some(item) = telemetry.linked_items(project, traces).await?.pop() {
+        return Ok(Some(Target::Observation(trace, item.observation_id)));
+    }
+    let missing = telemetry.missing_items(project, traces).await?;
+    Ok((!missing.is_empty()).then_some(Target::Trace(trace)))
 }
 
 fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
@@ -385,7 +391,8 @@ fn facts(step: &ExplanationStep) -> ExplanationDetails {
             Refusal::RuleInactive
             | Refusal::RulePaused
             | Refusal::InternalEnvironment
-            | Refusal::NotAnItem => none(),
+            | Refusal::NotAnItem
+            | Refusal::RootMissing => none(),
             Refusal::NotMatched { index, condition, actual } => ExplanationDetails {
                 index: Some(*index),
                 condition: Some(condition.clone()),

@@ -133,6 +133,21 @@ pub struct LinkedItem {
     pub linked_at: Timestamp,
 }
 
+/// A link of a run whose observation has not arrived: the linked one, or the root of the linked trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingItem {
+    /// The linked trace.
+    pub trace_id: TraceId,
+    /// The run.
+    pub run_id: String,
+    /// The dataset of the run.
+    pub dataset_id: String,
+    /// The item.
+    pub item_id: String,
+    /// When the server received the link.
+    pub linked_at: Timestamp,
+}
+
 impl LinkedItem {
     /// The time as of which the item is read.
     #[must_use]

@@ -27,6 +27,8 @@ pub struct Funnel {
     pub internal_environment: u64,
     /// Refused by a rule of experiments because they are not items.
     pub not_an_item: u64,
+    /// Items of runs whose trace or root did not arrive in time.
+    pub root_missing: u64,
     /// Refused by the filter.
     pub not_matched: u64,
     /// Passed the filter.
@@ -82,6 +84,7 @@ impl Funnel {
             rule_paused: counted("rule_paused"),
             internal_environment: counted("internal_environment"),
             not_an_item: counted("not_an_item"),
+            root_missing: counted("root_missing"),
             not_matched: counted("not_matched"),
             sampled_out: counted("sampled_out"),
             sampled: counted(RuleCount::SAMPLED),
@@ -114,6 +117,7 @@ impl Funnel {
             + self.rule_paused
             + self.internal_environment
             + self.not_an_item
+            + self.root_missing
             + self.not_matched
     }
 

@@ -1,6 +1,7 @@
 //! When a target is complete (evaluation.md 1.4). All times are the server's receive times.
 
 use perpend_domain::evaluation::{CompletionReason, TargetKind, Timing};
+use perpend_domain::experiment::MissingItem;
 use perpend_domain::observation::Observation;
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
@@ -93,6 +94,20 @@ pub(crate) fn observation_completion(
         at: known.map_or(settled, |known| known.max(settled)),
         reason: CompletionReason::Ended,
     }
+}
+
+/// When a rule with this timing no longer waits for the observation of an item: when the trace is quiet, as for a trace without
+/// a root, or after the longest wait.
+#[must_use]
+pub(crate) fn missing_until(
+    link: &MissingItem,
+    last_seen: Option<Timestamp>,
+    timing: &Timing,
+) -> Timestamp {
+    let last = last_seen.map_or(link.linked_at, |seen| seen.max(link.linked_at));
+    let quiet = last.plus_millis(timing.quiet_ms.unwrap_or(QUIET_MS).max(0));
+    let longest = link.linked_at.plus_millis(timing.max_wait_ms.unwrap_or(MAX_WAIT_MS).max(0));
+    quiet.min(longest)
 }
 
 #[cfg(test)]

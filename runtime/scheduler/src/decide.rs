@@ -42,6 +42,8 @@ pub enum Refusal {
     InternalEnvironment,
     /// The rule evaluates experiment items, and the observation is not the root of one.
     NotAnItem,
+    /// A run links the trace as an item, and its root or the linked observation has not arrived in time.
+    RootMissing,
     /// A condition does not hold.
     NotMatched {
         /// Index of the condition in the filter, from 0.
@@ -69,6 +71,7 @@ impl Refusal {
             Self::RulePaused => "rule_paused",
             Self::InternalEnvironment => "internal_environment",
             Self::NotAnItem => "not_an_item",
+            Self::RootMissing => "root_missing",
             Self::NotMatched { .. } => "not_matched",
             Self::SampledOut { .. } => "sampled_out",
         }
@@ -87,6 +90,10 @@ impl Refusal {
             }
             Self::NotAnItem => {
                 "The rule scores experiment items, and this observation is not the root of one."
+                    .to_owned()
+            }
+            Self::RootMissing => {
+                "A run links the trace as an item, and its root, or the linked observation, has not arrived in time."
                     .to_owned()
             }
             Self::NotMatched { condition, actual, .. } => {

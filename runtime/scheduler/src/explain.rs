@@ -200,6 +200,9 @@ impl Scheduler {
         (all, over): (&[Execution], &mut HashSet<RuleId>),
     ) -> Result<ExplanationStep, perpend_db::Error> {
         let store = &self.inner.deps.store;
+        if let (TargetKind::Experiment, Target::Trace(trace)) = (rule.target, target) {
+            return self.inner.explain_missing(project, rule, trace).await;
+        }
         let existing = &of_rule(all, &rule.id, target);
         let prepared = Arc::new(prepare_alone(store, project, rule.clone()).await?);
         let context = ExplainContext {

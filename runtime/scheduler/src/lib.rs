@@ -34,6 +34,7 @@ mod holder;
 mod linked_items;
 mod matcher;
 mod memory;
+mod missing_items;
 mod open_calls;
 mod own_traces;
 mod pointers;

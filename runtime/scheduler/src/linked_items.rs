@@ -55,6 +55,7 @@ impl Inner {
                 continue;
             }
             let ids: Vec<TraceId> = traces.keys().map(|id| (*id).clone()).collect();
+            self.watch_missing(pass, project, &ids).await?;
             let items = store.telemetry.linked_items(project, &ids).await?;
             if has_run_rules {
                 for item in &items {

@@ -598,6 +598,23 @@ impl Pass<'_> {
         true
     }
 
+    /// Whether this pass has set a watch of the target; it is then due at this time at the latest.
+    pub(crate) fn is_due_by(
+        &mut self,
+        project: &ProjectId,
+        target: &Target,
+        due_at: Timestamp,
+    ) -> bool {
+        let mut watches = self.batch.watches.iter_mut();
+        let is_it =
+            |new: &&mut NewWatch| new.watch.project == *project && new.watch.target == *target;
+        let Some(new) = watches.find(is_it) else {
+            return false;
+        };
+        new.watch.due_at = new.watch.due_at.min(due_at);
+        true
+    }
+
     pub(crate) fn set_watch(&mut self, new: NewWatch) {
         self.batch.watches.push(new);
     }

@@ -197,14 +197,16 @@ impl Inner {
         watch: &Watch,
     ) -> Result<(), Error> {
         let (project, target) = (&watch.project, &watch.target);
+        let mut next = self.match_missing(pass, watch).await?;
         let Some(progress) = self.progress(project, target).await? else {
+            pass.move_watch(watch, next, Vec::new());
             return Ok(());
         };
         let rules = pass.catalog.rules_of(project, target.kind());
         let mut open = self.open_parts(pass.catalog, project, target, &rules).await?;
         let ledger = &self.deps.store.ledger;
         let all = ledger.executions_over(project, target).await?;
-        let (mut next, mut waiting) = (None, Vec::new());
+        let mut waiting = Vec::new();
         let mut seen: Option<WholeTarget> = None;
         for rule in &rules {
             let existing = of_rule(&all, &rule.rule.id, target);

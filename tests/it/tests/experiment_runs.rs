@@ -125,3 +125,25 @@ async fn on_postgresql_linked_items_are_scored_and_accounted_for() {
     };
     story(TestApp::with(&[("database.url", url.as_str())]).await.unwrap()).await;
 }
+
+#[tokio::test]
+async fn a_linked_trace_that_never_arrives_is_counted_and_explained() {
+    let app = TestApp::new().await.unwrap();
+    dataset(&app, &["Paris"]).await;
+    let evaluator = app.evaluator("perpend/text", "exact-match", json!({})).await.unwrap();
+    let rule = app.rule(&evaluator, json!({ "target": "experiment" })).await.unwrap();
+    let lost = answer(7, "Paris");
+    link(&app, "Paris", &lost.id, None).await;
+    let explain = format!("/api/v1/evaluation-rules/{rule}/explain?traceId={}", lost.id);
+    assert_eq!(get(&app, &explain).await["step"], "not_complete");
+    let counters = format!("/api/v1/evaluation-rules/{rule}/counters");
+    app.clock.advance(std::time::Duration::from_secs(200));
+    let is_counted = |found: &Value| found["funnel"]["rootMissing"] == 1;
+    app.wait_for(&counters, is_counted).await.unwrap();
+    let explained = get(&app, &explain).await;
+    assert_eq!(
+        (&explained["step"], &explained["traceId"]),
+        (&json!("root_missing"), &json!(lost.id))
+    );
+    app.stop().await.unwrap();
+}

@@ -254,6 +254,7 @@ fn step_outcome(step: &ExplanationStep) -> Option<OutcomeDraft> {
             Refusal::RuleInactive => draft("off", Tone::Plain),
             Refusal::RulePaused => draft("paused", Tone::Waiting),
             Refusal::InternalEnvironment => draft("excluded", Tone::Plain),
+            Refusal::RootMissing => draft("root missing", Tone::Bad),
             Refusal::NotMatched { .. } => draft("not matched", Tone::Plain),
             Refusal::SampledOut { .. } => draft("not sampled", Tone::Plain),
         },

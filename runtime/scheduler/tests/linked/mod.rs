@@ -394,3 +394,54 @@ async fn a_rule_of_runs_scores_a_run_with_missing_items_when_it_is_quiet() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_linked_trace_whose_root_never_arrives_is_counted_after_the_wait_and_explained() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let dataset = world.dataset("d").await;
+        world.item(&dataset, None, "right").await;
+        let rule = world.rule("items", EXPERIMENT, |_| {}).await;
+        let other = world
+            .rule("others", EXPERIMENT, |rule| {
+                rule.filter = conditions(vec![json!({
+                    "type": "stringOptions", "column": "datasetId", "operator": "any of", "value": ["other"],
+                })]);
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let rootless = generation(1, 1);
+        let child = child_of(&rootless, 2, ObservationKind::Tool);
+        let absent = generation(2, 3);
+        world.clock.advance(1_000);
+        world.link(&dataset, &rootless, true).await;
+        world.link(&dataset, &absent, true).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(100_000);
+        world.ingest(vec![child]).await;
+        scheduler.run_until_idle().await.unwrap();
+        let explain = async |rule: &Rule, n: u64| {
+            let target = Target::Trace(trace_id(n));
+            scheduler.explain(&world.project, rule, &target).await.unwrap().step
+        };
+        assert_eq!(explain(&rule, 1).await.name(), "not_complete");
+        // The trace that never came is given up first: the other one has changed.
+        for (wait_ms, n_missing) in [(79_999, 0), (1, 1), (99_999, 1), (1, 2), (1_000_000, 2)] {
+            world.clock.advance(wait_ms);
+            scheduler.run_until_idle().await.unwrap();
+            let n = world.counts(&rule).await.get("root_missing").copied().unwrap_or_default();
+            assert_eq!(n, n_missing, "after {wait_ms}");
+        }
+        for n in [1, 2] {
+            assert_eq!(explain(&rule, n).await.name(), "root_missing");
+        }
+        assert_eq!(explain(&rule, 3).await.name(), "no_such_target");
+        assert_eq!(world.counts(&other).await.get("root_missing"), None, "of another dataset");
+        // A root that arrives in spite of it is scored.
+        world.ingest(vec![rootless]).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.made_for(&rule, 1).await.len(), 1);
+        assert_eq!(world.scores().await.len(), 1);
+    })
+    .await;
+}

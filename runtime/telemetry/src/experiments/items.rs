@@ -1,6 +1,6 @@
 //! Observations that runs link as items.
 
-use perpend_domain::experiment::LinkedItem;
+use perpend_domain::experiment::{LinkedItem, MissingItem};
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
 
@@ -36,6 +36,30 @@ perpend_db::record! {
         item_id: String,
         dataset_version: Option<i64>,
         linked_at: i64,
+    }
+}
+
+perpend_db::record! {
+    struct MissingItemRow {
+        trace_id: String,
+        run_id: String,
+        dataset_id: String,
+        item_id: String,
+        linked_at: i64,
+    }
+}
+
+impl TryFrom<MissingItemRow> for MissingItem {
+    type Error = Error;
+
+    fn try_from(row: MissingItemRow) -> Result<Self, Error> {
+        Ok(Self {
+            trace_id: checked("run item", &row.trace_id)?,
+            run_id: row.run_id,
+            dataset_id: row.dataset_id,
+            item_id: row.item_id,
+            linked_at: Timestamp::from_micros(row.linked_at),
+        })
     }
 }
 
@@ -94,6 +118,41 @@ impl Telemetry {
             ));
             let rows: Vec<LinkedItemRow> = self.pool.select(&sql.text, &sql.args).await?;
             for row in rows {
+                found.push(row.try_into()?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Links to these traces whose observation has not arrived, the last link last: the linked observation, or the root of the
+    /// trace. Traces with a span of an item of the same run are left out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn missing_items(
+        &self,
+        project: &ProjectId,
+        traces: &[TraceId],
+    ) -> Result<Vec<MissingItem>, Error> {
+        let tenant = self.tenant(project).await?.unwrap_or_default();
+        let mut found = Vec::new();
+        for some in traces.chunks(PER_STATEMENT) {
+            let mut sql = about(project, tenant);
+            sql.push(
+                "SELECT l.trace_id, l.run_id, r.dataset_id, l.item_id, l.updated_at AS linked_at
+                   FROM dataset_run_items l
+                   JOIN dataset_runs r ON r.project_id = l.project_id AND r.id = l.run_id
+                   LEFT JOIN traces t ON t.tenant = $2 AND t.trace_id = l.trace_id
+                  WHERE l.project_id = $1 AND l.trace_id",
+            );
+            push_list(&mut sql, some.iter().map(TraceId::as_str));
+            sql.push(&format!(
+                " AND {LINK_COUNTS}
+                    AND NOT EXISTS (SELECT 1 FROM observations o WHERE o.trace = t.number
+                                       AND o.id = COALESCE(l.observation_id, {ROOT_OF_TRACE}))
+                  ORDER BY l.updated_at, l.run_id, l.id"
+            ));
+            for row in self.pool.select::<MissingItemRow>(&sql.text, &sql.args).await? {
                 found.push(row.try_into()?);
             }
         }
