@@ -1,5 +1,8 @@
 //! Plug-ins: components and the names under which projects may use them.
 
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
 use perpend_domain::time::Timestamp;
@@ -83,6 +86,15 @@ impl Plugin {
         self.info.name == name && (self.owner.is_none() || !is_first_party_name(name))
     }
 
+    /// Order of lists: by name, then the newest version first.
+    #[must_use]
+    pub fn by_name_and_newest(a: &Self, b: &Self) -> Ordering {
+        let version = |plugin: &Self| Version::parse(&plugin.info.version).ok();
+        let order = a.info.name.cmp(&b.info.name);
+        let order = order.then_with(|| version(b).cmp(&version(a)));
+        order.then_with(|| b.created_at.cmp(&a.created_at))
+    }
+
     /// Order of the candidates for one name: releases before pre-releases, then by version, then the last
     /// registered one.
     fn rank(&self) -> (bool, Option<Version>, Timestamp) {
@@ -129,6 +141,9 @@ const USERS: &str = "
       JOIN evaluators e ON e.project_id = v.project_id AND e.id = v.evaluator_id
      WHERE v.project_id = $1 AND v.plugin = $2
      ORDER BY e.created_at, e.id, v.number";
+const USER_COUNTS: &str = "
+    SELECT plugin_name, COUNT(DISTINCT evaluator_id) FROM evaluator_versions
+     WHERE project_id = $1 GROUP BY plugin_name";
 const N_USERS: &str = "
     SELECT COUNT(*) FROM evaluator_versions WHERE project_id = $1 AND plugin = $2";
 const DELETE: &str = "DELETE FROM plugins WHERE owner = $1 AND digest = $2";
@@ -303,6 +318,19 @@ impl Catalog {
             }
         }
         Ok(users)
+    }
+
+    /// Number of evaluators of a project with versions that use a plug-in, by its name.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn plugin_user_counts(
+        &self,
+        project: &ProjectId,
+    ) -> Result<HashMap<String, u64>, Error> {
+        let args = [project.as_str().into()];
+        let rows: Vec<(String, i64)> = self.pool.select(USER_COUNTS, &args).await?;
+        Ok(rows.into_iter().map(|(name, n)| (name, n.unsigned_abs())).collect())
     }
 
     /// Removes a plug-in from the project that registered it. Its component is deleted with the last

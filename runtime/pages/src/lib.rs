@@ -18,6 +18,7 @@ mod groups;
 mod list;
 mod observations;
 mod overview;
+mod plugins;
 mod read;
 mod reference;
 mod request;
@@ -38,8 +39,8 @@ use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
     self, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite, EvaluatorRead,
-    EvaluatorWrite, ExperimentRead, ExperimentWrite, ScoreConfigWrite, ScoreRead, TraceMark,
-    TraceRead,
+    EvaluatorWrite, ExperimentRead, ExperimentWrite, PluginRead, PluginWrite, ScoreConfigWrite,
+    ScoreRead, TraceMark, TraceRead,
 };
 use perpend_domain::telemetry::GroupKey;
 use perpend_http_kit::Web;
@@ -328,6 +329,28 @@ fn connection_routes(routes: &mut Routes<App>) {
     routes.page(BySession, delete, connections::delete::delete_connection);
 }
 
+/// Plug-ins.
+fn plugin_routes(routes: &mut Routes<App>) {
+    let all = PageRoute::get("/project/{project}/plugins", PluginRead);
+    routes.page(BySession, all, plugins::list::list_page);
+    let new = "/project/{project}/plugins/new";
+    routes.page(BySession, PageRoute::get(new, PluginWrite), plugins::upload::upload_page);
+    routes.page(BySession, PageRoute::post(new, PluginWrite), plugins::upload::upload_plugin);
+    let one = "/project/{project}/plugins/{digest}";
+    routes.page(BySession, PageRoute::get(one, PluginRead), plugins::one::plugin_page);
+    let component = PageRoute::get("/project/{project}/plugins/{digest}/component", PluginRead);
+    routes.page(BySession, component, plugins::one::component);
+    let grants = PageRoute::post("/project/{project}/plugins/{digest}/grants", EvaluatorWrite);
+    routes.page(BySession, grants, plugins::grants::change_grants);
+    let rollback = PageRoute::post("/project/{project}/plugins/{digest}/rollback", PluginWrite);
+    routes.page(BySession, rollback, plugins::rollback::roll_back);
+    let delete = "/project/{project}/plugins/{digest}/delete";
+    let confirmation = PageRoute::get(delete, PluginWrite);
+    routes.page(BySession, confirmation, plugins::delete::confirmation_page);
+    let delete = PageRoute::post(delete, PluginWrite);
+    routes.page(BySession, delete, plugins::delete::delete_plugin);
+}
+
 /// Imports into datasets, and datasets as files.
 fn import_routes(routes: &mut Routes<App>) {
     let form = PageRoute::get("/project/{project}/datasets/{dataset}/import", DatasetWrite);
@@ -410,6 +433,8 @@ fn redirect_routes(routes: &mut Routes<App>) {
         ("/experiments", ExperimentRead),
         ("/experiments/{experiment}", ExperimentRead),
         ("/settings/connections", ConnectionRead),
+        ("/plugins", PluginRead),
+        ("/plugins/{digest}", PluginRead),
     ] {
         routes.page(BySession, PageRoute::get(short, needs), request::redirects::to_project);
     }
@@ -472,6 +497,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     dataset_routes(&mut routes);
     experiment_routes(&mut routes);
     connection_routes(&mut routes);
+    plugin_routes(&mut routes);
     observation_routes(&mut routes);
     execution_routes(&mut routes);
     value_routes(&mut routes);

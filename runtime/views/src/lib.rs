@@ -26,6 +26,7 @@ pub mod openapi;
 mod overview;
 #[cfg(test)]
 mod pages_tests;
+mod plugins;
 mod reference;
 mod rules;
 #[cfg(test)]
@@ -135,6 +136,12 @@ pub use overview::page::{AttentionItem, OverviewPage, RunLine};
 pub use overview::trends::{
     DeferredTrend, ModelLine, ScoreAggregate, ScoreTrend, Trend, TrendPage,
 };
+pub use plugins::list::{PluginLine, PluginsPage};
+pub use plugins::one::{
+    DeletePluginPage, PluginChanges, PluginEvaluatorView, PluginGrant, PluginMoveLine, PluginPage,
+    PluginUserLine, PluginVersionLine,
+};
+pub use plugins::upload::{ComponentReport, ComponentStep, PluginUploadPage};
 pub use reference::{ReferenceGroupPage, ReferencePage, TryPage};
 pub use rules::editor::{
     EvaluatorChoice, RuleConflict, RuleEditorPage, RuleFields, RulePreviewExampleView,

@@ -63,6 +63,7 @@ mod pages_forms;
 mod pages_groups;
 mod pages_observations;
 mod pages_places;
+mod pages_plugins;
 mod pages_rules;
 mod pages_scores;
 mod pages_sessions;

@@ -68,6 +68,11 @@ impl Definition {
         Self { slots, variable_mapping: mapping, grants: Some(vec!["model".to_owned()]), ..self }
     }
 
+    /// The same with other capabilities.
+    pub(super) fn with_grants(self, grants: Vec<String>) -> Self {
+        Self { grants: Some(grants), ..self }
+    }
+
     /// A version on another component: its evaluator and mapping, and those of its grants that the other
     /// component requests.
     pub(crate) fn on_plugin(version: &EvaluatorVersion, plugin: &Plugin, config: Value) -> Self {

@@ -12,6 +12,7 @@ mod code;
 mod config;
 mod definition;
 mod find;
+mod grants;
 mod input;
 mod judge;
 mod models;
@@ -94,6 +95,7 @@ pub(super) fn routes(routes: &mut Routes) {
     presets::routes(routes);
     trial::routes(routes);
     check::routes(routes);
+    grants::routes(routes);
 }
 
 /// Whether an evaluator has a type in the response to some client.

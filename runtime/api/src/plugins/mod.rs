@@ -4,6 +4,7 @@
 //! digest in a project. Evaluators pin digests, so only a rollback changes evaluators, by
 //! new versions.
 
+mod report;
 mod rollback;
 mod upload;
 mod view;

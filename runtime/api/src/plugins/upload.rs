@@ -10,9 +10,10 @@ use perpend_http_kit::admission::read;
 use perpend_http_kit::answer::{Answer, Either};
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::problem::{Code, MAX_LISTED, Problem};
+use perpend_worker_protocol::ComponentProblem;
 use serde_json::json;
 
-use super::view;
+use super::{report, view};
 use crate::state::App;
 
 const MEDIA_TYPES: [&str; 2] = ["application/wasm", "application/octet-stream"];
@@ -33,7 +34,8 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
 fn too_large() -> Problem {
     let limit = MAX_COMPONENT_BYTES >> 20;
     let message = format!("the component must have at most {limit} MiB");
-    Problem::new(Code::TooLarge, message).with("maxBytes", MAX_COMPONENT_BYTES)
+    let steps = report::steps(&[ComponentProblem::new("file", message.as_str())]);
+    Problem::new(Code::TooLarge, message).with("maxBytes", MAX_COMPONENT_BYTES).with("steps", steps)
 }
 
 pub(super) async fn upload_plugin(
@@ -65,10 +67,9 @@ pub(super) async fn upload_plugin(
 }
 
 /// The problem for an invalid component, with its faults and the supported contracts.
-fn refused(problems: Vec<perpend_worker_protocol::ComponentProblem>) -> Problem {
-    let is_server_fault = |problem: &perpend_worker_protocol::ComponentProblem| {
-        problem.at == "host" || problem.at == "cache"
-    };
+fn refused(problems: Vec<ComponentProblem>) -> Problem {
+    let is_server_fault =
+        |problem: &ComponentProblem| problem.at == "host" || problem.at == "cache";
     if problems.iter().any(is_server_fault) {
         for problem in &problems {
             tracing::error!(error = %problem, "component not inspected");
@@ -84,6 +85,7 @@ fn refused(problems: Vec<perpend_worker_protocol::ComponentProblem>) -> Problem 
     );
     let listed = problems.iter().map(|problem| json!(problem));
     let problem = Problem::new(Code::InvalidComponent, message).with_list("problems", listed);
+    let problem = problem.with("steps", report::steps(&problems));
     let offer = view::offer();
     problem.with("contracts", offer.contracts).with("maxComponentBytes", offer.max_component_bytes)
 }
@@ -102,15 +104,16 @@ async fn check_name(
              organization, such as acme/{}",
             name.split_once('/').map_or("name", |(_, rest)| rest)
         );
-        let problem =
-            refused(vec![perpend_worker_protocol::ComponentProblem::new("name", message)]);
+        let problem = refused(vec![ComponentProblem::new("name", message)]);
         return Err(problem.with("field", "name"));
     }
     let all = app.store.catalog.plugins(project).await?;
     let mut same_name = all.iter().filter(|plugin| plugin.info.name == *name);
     if same_name.clone().any(|plugin| plugin.owner.is_none()) {
         let message = format!("the name {name} is used by a built-in plug-in: choose another name");
-        return Err(Problem::new(Code::NameConflict, message).with("field", "name"));
+        let steps = report::steps(&[ComponentProblem::new(report::REGISTRATION, message.as_str())]);
+        let problem = Problem::new(Code::NameConflict, message).with("field", "name");
+        return Err(problem.with("steps", steps));
     }
     let current = same_name.find(|plugin| plugin.info.version == *version);
     match current {
@@ -120,7 +123,10 @@ async fn check_name(
                  sha256:{digest}: increase the version of the plug-in and build it again",
                 other.digest
             );
-            Err(Problem::new(Code::Conflict, message).with("digest", json!(other.digest)))
+            let steps =
+                report::steps(&[ComponentProblem::new(report::REGISTRATION, message.as_str())]);
+            let problem = Problem::new(Code::Conflict, message).with("steps", steps);
+            Err(problem.with("digest", json!(other.digest)))
         }
         _ => Ok(()),
     }

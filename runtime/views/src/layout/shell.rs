@@ -126,6 +126,8 @@ pub enum Section {
     Experiments,
     /// Connections to model providers.
     Connections,
+    /// Plug-ins.
+    Plugins,
     /// API reference.
     Reference,
     /// Search.
@@ -204,12 +206,20 @@ static GROUPS: [SidebarGroup; 4] = [
     },
     SidebarGroup {
         label: "Settings",
-        entries: &[entry(
-            Section::Connections,
-            "Connections",
-            "/settings/connections",
-            ("l", "M6 10l4-4M7 4l2-2 5 5-2 2M9 12l-2 2-5-5 2-2"),
-        )],
+        entries: &[
+            entry(
+                Section::Connections,
+                "Connections",
+                "/settings/connections",
+                ("l", "M6 10l4-4M7 4l2-2 5 5-2 2M9 12l-2 2-5-5 2-2"),
+            ),
+            entry(
+                Section::Plugins,
+                "Plug-ins",
+                "/plugins",
+                ("i", "M5 2v4M11 2v4M3 6h10v3a5 5 0 0 1-10 0zM8 14v2"),
+            ),
+        ],
     },
 ];
 

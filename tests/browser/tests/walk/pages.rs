@@ -129,6 +129,8 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("scores", "/scores"),
         ("connections", "/settings/connections"),
         ("new-connection", "/settings/connections/new"),
+        ("plugins", "/plugins"),
+        ("new-plugin", "/plugins/new"),
         ("values", "/traces?facets=1"),
         ("chosen-columns", "/traces?cols=trace&cols=score.no+refusal&cols=tags&n=25"),
         ("search", "/search?q=support"),
