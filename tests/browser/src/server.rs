@@ -1,6 +1,7 @@
 //! The server that a browser looks at: the program itself, with or without the data of its demonstration.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
@@ -62,6 +63,8 @@ impl Server {
 
     fn start(mut command: Command, is_ready: fn(&str) -> bool) -> Result<Self> {
         let data = tempfile::tempdir()?;
+        // Longer than any read takes on a slow machine.
+        command.env("PERPEND_ANSWERS_TIMEOUT_SECONDS", "600");
         command.arg("--data-dir").arg(data.path());
         let process = Process::start(&mut command, is_ready)?;
         let words = || process.said.split_whitespace();
@@ -99,6 +102,46 @@ impl Server {
         let answer = self.client.get(path).await?;
         ensure!(answer.status == 200, "{path}: {}", answer.text());
         Ok(answer.json())
+    }
+
+    /// Waits until the rules have examined everything that was sent and no evaluation is open.
+    ///
+    /// # Errors
+    /// When the server does not answer, or takes too long.
+    pub async fn evaluate_all(&self) -> Result<()> {
+        let evaluated = async {
+            while !self.is_evaluated().await? {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Ok::<_, anyhow::Error>(())
+        };
+        let evaluated = tokio::time::timeout(PATIENCE, evaluated).await;
+        evaluated.context("the evaluators did not end")?
+    }
+
+    async fn is_evaluated(&self) -> Result<bool> {
+        let total = async |path: &str| {
+            let answer = self.get(path).await?;
+            answer["meta"]["totalItems"].as_u64().with_context(|| format!("{path}: {answer}"))
+        };
+        let n_traces = total("/api/public/traces?limit=1").await?;
+        let n_observations = total("/api/public/observations?limit=1").await?;
+        let rules = self.get("/api/public/v2/evaluation-rules?limit=100").await?;
+        for rule in rules["data"].as_array().context("rules")? {
+            let id = rule["id"].as_str().context("an id")?;
+            let counters = self.get(&format!("/api/v1/evaluation-rules/{id}/counters")).await?;
+            let n_sent = match rule["target"].as_str() {
+                Some("trace") => n_traces,
+                Some("observation") => n_observations,
+                _ => 0,
+            };
+            let count = |name: &str| counters["funnel"][name].as_u64().unwrap_or(0);
+            let n_open = count("pending") + count("running") + count("delayed");
+            if count("arrived") < n_sent || 0 < n_open {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Sends spans in one request.

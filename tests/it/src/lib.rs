@@ -223,14 +223,14 @@ impl TestApp {
     /// A client without credentials.
     #[must_use]
     pub fn anonymous(&self) -> Client {
-        Client::new(&self.origin)
+        Client::new(&self.origin).with_timeout(PATIENCE)
     }
 
     /// A client with the key pair of the organization.
     #[must_use]
     pub fn organizer(&self) -> Client {
         let (public, secret) = ORGANIZATION_KEYS;
-        Client::new(&self.origin).with_keys(public, secret)
+        Client::new(&self.origin).with_keys(public, secret).with_timeout(PATIENCE)
     }
 
     /// Creates a second project in an organization of its own, whose key pair is `pk-other-org` and `sk-other-org`.
@@ -249,7 +249,8 @@ impl TestApp {
         };
         let now = self.clock.now();
         perpend_server::first_start(&self.app.store, &init, &RandomIds, now, |_| ()).await?;
-        Ok(Client::new(&self.origin).with_keys("pk-other", "sk-other"))
+        let client = Client::new(&self.origin).with_keys("pk-other", "sk-other");
+        Ok(client.with_timeout(PATIENCE))
     }
 
     /// Sends a trace as OTLP/JSON and expects 200.

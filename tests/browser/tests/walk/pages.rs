@@ -1,7 +1,7 @@
 //! Each page that there is, and where it is on this server.
 
 use anyhow::{Context, Result};
-use perpend_browser::Visitor;
+use perpend_browser::{Browser, Visitor};
 use serde_json::{Value, json};
 
 /// A page: what it is called in messages and pictures, and its path.
@@ -56,6 +56,20 @@ pub(crate) async fn open(visitor: &Visitor, (name, path): &Page) -> Result<()> {
     }
     browser.eval("scrollTo(0, 0)").await?;
     Ok(())
+}
+
+/// Removes of these rows those that are made like `n` others before them: the rows of a list have the same elements.
+pub(crate) async fn drop_alike(browser: &Browser, rows: &str, n: usize) -> Result<()> {
+    let drop = format!(
+        "(() => {{ const seen = {{}}; \
+         document.querySelectorAll('{rows}').forEach((row) => {{ \
+             const parts = [row, ...row.querySelectorAll('*')].map((one) => `${{one.tagName}}.${{one.getAttribute('class')}}`); \
+             const shape = [...new Set(parts)].sort().join(); \
+             seen[shape] = (seen[shape] ?? 0) + 1; \
+             if (seen[shape] > {n}) row.remove(); \
+         }}); }})()"
+    );
+    browser.eval(&drop).await.map(std::mem::drop)
 }
 
 /// The pages of the demonstration, for a visitor who is logged in.
