@@ -267,8 +267,9 @@ fn wait(remote: &ServerRemote, path: &str) -> anyhow::Result<Value> {
 
 fn report_text(import: &Value) -> String {
     let progress = &import["progress"];
+    let rows = if progress["rows"] == 1 { "row" } else { "rows" };
     let mut text = format!(
-        "{}: {} rows: {} created, {} updated, {} unchanged, {} skipped, {} rejected\n",
+        "{}: {} {rows}: {} created, {} updated, {} unchanged, {} skipped, {} rejected\n",
         import["state"].as_str().unwrap_or_default(),
         progress["rows"],
         progress["created"],
