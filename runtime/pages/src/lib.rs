@@ -188,6 +188,8 @@ fn rule_routes(routes: &mut Routes<App>) {
     routes.page(BySession, new, rules::editor::new_page);
     let one = PageRoute::get("/project/{project}/rules/{rule}", EvaluatorRead);
     routes.page(BySession, one, rules::rule::rule_page);
+    let funnel = PageRoute::get("/project/{project}/_/rules/{rule}/funnel", EvaluatorRead);
+    routes.page(BySession, funnel, rules::rule::funnel_fragment);
     let edit = PageRoute::get("/project/{project}/rules/{rule}/edit", EvaluatorWrite);
     routes.page(BySession, edit, rules::editor::edit_page);
     let change = PageRoute::post("/project/{project}/rules/{rule}/edit", EvaluatorWrite);

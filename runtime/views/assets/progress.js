@@ -18,11 +18,12 @@ async function poll() {
     return;
   }
   pause = html === null ? Math.min(2 * pause, AT_MOST) : EVERY;
-  // The link keeps the focus.
+  // An unchanged link keeps the focus.
   const link = part.querySelector("a");
   if (html !== null) {
     part.innerHTML = html;
-    if (link) part.querySelector("a")?.replaceWith(link);
+    const again = part.querySelector("a");
+    if (link && again?.isEqualNode(link)) again.replaceWith(link);
   }
   plan();
 }

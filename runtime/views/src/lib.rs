@@ -149,7 +149,7 @@ pub use rules::editor::{
 };
 pub use rules::page::{
     AssignmentLine, DefinitionChange, FailureLine, FunnelPart, FunnelStep, PauseView,
-    RuleChangeLine, RuleExplanation, RulePage,
+    RuleChangeLine, RuleExplanation, RuleFunnelFragment, RulePage,
 };
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::list::{SCORE_ROWS, ScoreLine, ScoreRow, ScoreSetup};

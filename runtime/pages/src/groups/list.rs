@@ -1,5 +1,6 @@
 //! `GET P/sessions` and `GET P/users`: by last activity, and the same lists as files.
 
+use perpend_domain::evaluation::TargetKind;
 use perpend_domain::filter::Filter;
 use perpend_domain::list::{BidirectionalPage, ListPosition};
 use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery, TraceGroup};
@@ -17,6 +18,7 @@ use crate::list::source::{ListBounds, ListConditions, ListSource, OwnParameters}
 use crate::read;
 use crate::reference;
 use crate::request::viewer::Viewer;
+use crate::rules::links::new_rule_href;
 use crate::setup;
 use crate::state::App;
 use crate::trace;
@@ -186,6 +188,9 @@ impl<const OF_USERS: bool> ListSource for Groups<OF_USERS> {
             let origin = self.viewer.origin.clone();
             let setup = setup::guide_at(&self.app, &self.viewer.project, origin).await?;
             view.setup = GroupSetup { by: Self::KEY, setup }.html();
+        } else if !OF_USERS {
+            let q = view.filter.as_ref().map(|filter| filter.q.as_str()).unwrap_or_default();
+            view.score_href = new_rule_href(&self.viewer, TargetKind::Session, q);
         }
         Ok(view)
     }

@@ -38,7 +38,7 @@ pub(crate) fn page_of(address: &str) -> Option<String> {
     }
     let mut segments = segments.into_iter();
     Some(match (segments.next(), segments.next()) {
-        (Some(list @ ("traces" | "sessions" | "experiments")), Some(id)) => {
+        (Some(list @ ("traces" | "sessions" | "experiments" | "rules")), Some(id)) => {
             format!("{base}/{list}/{id}{query}")
         }
         (Some("value"), None) => format!("{base}/value{query}"),
@@ -70,6 +70,7 @@ mod tests {
             ("users/a%2F/trends?env=b", "/users/a%2F?env=b&trends=1"),
             ("traces/t/peek", "/traces?peek=t"),
             ("experiments/r/news", "/experiments/r"),
+            ("rules/r/funnel?hours=1", "/rules/r?hours=1"),
         ] {
             let page = format!("/project/p{page}");
             assert_eq!(page_of(&format!("/project/p/_/{part}")), Some(page));

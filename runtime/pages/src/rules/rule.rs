@@ -15,9 +15,9 @@ use perpend_domain::list::ListPosition;
 use perpend_executions::{ExecutionFilter, FailureCount, Funnel, WaitingCount};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ApiRequest, AssignmentLine, ExecutionLine, FailureLine, Html, PauseView, RejectedForm,
-    ResourceLink, RuleChangeLine, RuleExplanation, RulePage, ScoreView, Section, Text, count,
-    dollars, encode, plural, rule_href, utc_time,
+    ApiRequest, AssignmentLine, ExecutionLine, FailureLine, FunnelStep, Html, PauseView,
+    RejectedForm, ResourceLink, RuleChangeLine, RuleExplanation, RuleFunnelFragment, RulePage,
+    ScoreView, Section, Text, count, dollars, encode, plural, rule_href, utc_time,
 };
 use serde::Deserialize;
 
@@ -48,6 +48,42 @@ pub(crate) struct RuleParams {
     hours: Option<String>,
     /// Id of a target whose decision is explained.
     explain: Option<String>,
+}
+
+impl RuleParams {
+    /// Hours of the period of the funnel.
+    fn period(&self) -> u32 {
+        let chosen = self.hours.as_deref().and_then(|raw| raw.parse::<u32>().ok());
+        let chosen = PERIODS.iter().find(|(hours, _)| Some(*hours) == chosen);
+        chosen.map_or(24, |(hours, _)| *hours)
+    }
+}
+
+/// The funnel of the last hours.
+async fn steps(
+    app: &App,
+    viewer: &Viewer,
+    rule: &Rule,
+    hours: u32,
+) -> Result<Vec<FunnelStep>, Problem> {
+    let (ledger, project) = (&app.store.ledger, &viewer.project);
+    let from = app.web.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
+    let counts = ledger.rule_counts(project, &rule.id, from).await?;
+    let states = ledger.rule_states(project, &rule.id).await?;
+    let executions = format!("{}/executions?rule={}", viewer.base(), encode(rule.id.as_str()));
+    Ok(funnel::steps(&Funnel::new(&counts, &states), &executions))
+}
+
+/// `GET P/_/rules/{rule}/funnel?hours=`
+pub(crate) async fn funnel_fragment(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<RulePath>,
+    Query(params): Query<RuleParams>,
+) -> Result<Response, Problem> {
+    let rule = stored_rule(&app, &viewer, &path).await?;
+    let funnel = steps(&app, &viewer, &rule, params.period()).await?;
+    page(StatusCode::OK, &RuleFunnelFragment { funnel })
 }
 
 pub(crate) async fn rule_page(
@@ -105,10 +141,7 @@ pub(super) async fn view(
     let costs = costs(app, viewer).await?;
     let figures = figures(app, viewer, rule, &costs).await?;
     let (state, tone) = state(rule, &by_reference, &figures.funnel);
-    let chosen = params.hours.as_deref().and_then(|raw| raw.parse::<u32>().ok());
-    let hours = PERIODS.iter().find(|(hours, _)| Some(*hours) == chosen).map_or(24, |own| own.0);
-    let from = app.web.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
-    let counts = ledger.rule_counts(project, &rule.id, from).await?;
+    let hours = params.period();
     let executions = format!("{base}/executions?rule={}", encode(id));
     let failures = ledger.rule_failures(project, &rule.id).await?;
     let explained_id = params.explain.as_deref().unwrap_or_default().trim().to_owned();
@@ -123,12 +156,13 @@ pub(super) async fn view(
         tone,
         is_enabled: rule.enabled,
         may_write: viewer.may(EvaluatorWrite),
-        pauses: pauses(rule, &evaluators, &held),
+        pauses: pauses(rule, &evaluators, &held, &base),
         facts: facts(app, viewer, rule, &figures).await?,
         conditions: definition::conditions(&rule.filter),
         assignments: assignment_lines(rule, &evaluators),
         periods: periods.to_vec(),
-        funnel: funnel::steps(&Funnel::new(&counts, &figures.states), &executions),
+        funnel: steps(app, viewer, rule, hours).await?,
+        funnel_href: format!("{base}/_/rules/{}/funnel?hours={hours}", encode(id)),
         failures: failures.iter().map(|each| failure_line(each, &executions)).collect(),
         failed_href: format!("{executions}&state=failed"),
         failed: failed(app, viewer, rule).await?,
@@ -155,6 +189,16 @@ fn requests(viewer: &Viewer, rule: &Rule) -> Vec<ApiRequest> {
     ]
 }
 
+/// Reasons of pauses that an LLM connection or the default model causes.
+const CONNECTION_REASONS: [&str; 6] = [
+    "LLM_CONNECTION_AUTH_INVALID",
+    "LLM_CONNECTION_BILLING_EXHAUSTED",
+    "LLM_CONNECTION_ENDPOINT_UNREACHABLE",
+    "LLM_CONNECTION_MISSING",
+    "DEFAULT_EVAL_MODEL_MISSING",
+    "PROVIDER_ACCOUNT_NOT_READY",
+];
+
 /// What ends a pause.
 fn way_out(pause: &Pause) -> &'static str {
     match pause.reason.as_str() {
@@ -173,7 +217,12 @@ fn way_out(pause: &Pause) -> &'static str {
 }
 
 /// The pauses of a rule and of its evaluators, with the executions that they hold.
-fn pauses(rule: &Rule, evaluators: &[Evaluator], held: &[WaitingCount]) -> Vec<PauseView> {
+fn pauses(
+    rule: &Rule,
+    evaluators: &[Evaluator],
+    held: &[WaitingCount],
+    base: &str,
+) -> Vec<PauseView> {
     let n_held = |evaluator: Option<&EvaluatorId>| {
         let own = held.iter().filter(|each| {
             each.rule == rule.id && evaluator.is_none_or(|evaluator| each.evaluator == *evaluator)
@@ -189,6 +238,9 @@ fn pauses(rule: &Rule, evaluators: &[Evaluator], held: &[WaitingCount]) -> Vec<P
         until: pause.until,
         held: n_held(evaluator.map(|own| &own.id)),
         way_out: way_out(pause),
+        connections_href: CONNECTION_REASONS
+            .contains(&pause.reason.as_str())
+            .then(|| format!("{base}/settings/connections")),
         may_resume: evaluator.is_none() && rule.enabled,
     };
     let own = rule.paused.iter().map(|own| pause(own, None));

@@ -41,6 +41,8 @@ pub struct RulePage {
     pub periods: Vec<(&'static str, String, bool)>,
     /// The steps of the funnel.
     pub funnel: Vec<FunnelStep>,
+    /// URL of the funnel as a fragment.
+    pub funnel_href: String,
     /// Failed executions by class.
     pub failures: Vec<FailureLine>,
     /// URL of the list of its failed executions.
@@ -61,6 +63,14 @@ pub struct RulePage {
     pub explain_problem: Option<Text>,
     /// The rejected form.
     pub rejected_form: RejectedForm,
+}
+
+/// The funnel of a rule alone.
+#[derive(Clone, Debug, Template)]
+#[template(path = "rule_funnel.html")]
+pub struct RuleFunnelFragment {
+    /// The steps.
+    pub funnel: Vec<FunnelStep>,
 }
 
 impl RulePage {
@@ -86,6 +96,8 @@ pub struct PauseView {
     pub held: String,
     /// What ends the pause.
     pub way_out: &'static str,
+    /// URL of the LLM connections, if one of them causes the pause.
+    pub connections_href: Option<String>,
     /// Whether enabling the rule ends the pause.
     pub may_resume: bool,
 }

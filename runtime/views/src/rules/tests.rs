@@ -31,6 +31,7 @@ fn rule_page() -> RulePage {
             until: Some(at()),
             held: "3 executions held".to_owned(),
             way_out: "It ends.",
+            connections_href: Some(typed()),
             may_resume: true,
         }],
         facts: vec![("Target", Html::text(HOSTILE))],
@@ -53,6 +54,7 @@ fn rule_page() -> RulePage {
             }],
             difference: Some("1".to_owned()),
         }],
+        funnel_href: typed(),
         failures: vec![FailureLine {
             class: "plugin_trap",
             n: "2".to_owned(),
@@ -92,6 +94,7 @@ fn rule_page() -> RulePage {
 fn the_page_of_a_rule_is_inert_and_has_the_sum_of_each_step() {
     let html = checked(&rule_page());
     assert!(html.contains("differs by 1"), "{html}");
+    checked(&RuleFunnelFragment { funnel: rule_page().funnel });
     let exact = FunnelStep { difference: None, ..rule_page().funnel.remove(0) };
     let reader = RulePage { may_write: false, funnel: vec![exact], ..rule_page() };
     let html = checked(&reader);
