@@ -4,6 +4,7 @@ mod accessible;
 mod around;
 mod changes;
 mod compare;
+mod connections;
 mod content;
 mod data;
 mod datasets;
@@ -35,6 +36,7 @@ fn main() -> anyhow::Result<ExitCode> {
         steps::all(&shared),
         compare::all(&shared),
         experiments::all(&shared),
+        connections::all(&shared),
         content::all(&shared),
         changes::all(&shared),
         datasets::all(&shared),
