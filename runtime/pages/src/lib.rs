@@ -9,6 +9,7 @@
 //!   in a cookie of the browser.
 //! - **A form calls the same function as the API operation**, once, and redirects to a page (`forms`).
 
+mod backfills;
 mod connections;
 mod datasets;
 mod executions;
@@ -211,6 +212,20 @@ fn execution_routes(routes: &mut Routes<App>) {
     routes.page(BySession, requeue, executions::requeue::requeue_execution);
     let failed = PageRoute::post("/project/{project}/failed-executions/requeue", EvaluatorWrite);
     routes.page(BySession, failed, executions::requeue::requeue_failed);
+}
+
+/// Backfills of rules.
+fn backfill_routes(routes: &mut Routes<App>) {
+    let all = "/project/{project}/backfills";
+    routes.page(BySession, PageRoute::get(all, EvaluatorRead), backfills::list::list_page);
+    routes.page(BySession, PageRoute::post(all, EvaluatorWrite), backfills::list::submit);
+    let one = PageRoute::get("/project/{project}/backfills/{backfill}", EvaluatorRead);
+    routes.page(BySession, one, backfills::one::backfill_page);
+    let progress = "/project/{project}/_/backfills/{backfill}/progress";
+    let progress = PageRoute::get(progress, EvaluatorRead);
+    routes.page(BySession, progress, backfills::one::progress_fragment);
+    let change = PageRoute::post("/project/{project}/backfills/{backfill}/state", EvaluatorWrite);
+    routes.page(BySession, change, backfills::one::change_state);
 }
 
 /// Recorded inputs, outputs and media, and lists as files.
@@ -425,6 +440,8 @@ fn redirect_routes(routes: &mut Routes<App>) {
     for (short, needs) in [
         ("/rules", EvaluatorRead),
         ("/rules/{rule}", EvaluatorRead),
+        ("/backfills", EvaluatorRead),
+        ("/backfills/{backfill}", EvaluatorRead),
         ("/executions", EvaluatorRead),
         ("/executions/{execution}", EvaluatorRead),
         ("/scores", ScoreRead),
@@ -502,6 +519,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     plugin_routes(&mut routes);
     observation_routes(&mut routes);
     execution_routes(&mut routes);
+    backfill_routes(&mut routes);
     value_routes(&mut routes);
     fragment_routes(&mut routes);
     form_routes(&mut routes);

@@ -13,6 +13,7 @@
 //! - **Bounded.** A page has at most [`ROW_WINDOW`] rows of a trace, and only these are rendered. Trees are traversed
 //!   without recursion.
 
+mod backfills;
 mod connections;
 mod datasets;
 mod executions;
@@ -51,6 +52,9 @@ pub use crate::urls::{
     ApiRequest, Columns, END, FilterableList, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment,
     OBSERVATION_LIST, Parameter, ParsedColumns, ROWS, RowColumn, SCORE_LIST, SESSION_LIST, Sort,
     TRACE_LIST, TracesQuery, USER_LIST, UnknownParameters,
+};
+pub use backfills::{
+    BackfillEstimateView, BackfillLine, BackfillPage, BackfillProgressFragment, BackfillsPage,
 };
 pub use connections::form::{
     ConnectionConflict, ConnectionFields, ConnectionFormPage, DeleteConnectionPage,

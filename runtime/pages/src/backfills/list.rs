@@ -1,0 +1,219 @@
+//! `GET P/backfills`: the backfills of the project; `POST` estimates or starts one.
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use perpend_domain::access::Permission::EvaluatorWrite;
+use perpend_domain::evaluation::TargetKind;
+use perpend_domain::list::ListPosition;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::extract::Params;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::{
+    ApiRequest, BackfillEstimateView, BackfillsPage, Moment, RejectedForm, Section, Text, dollars,
+    duration, plural,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{OPERATION, backfill_href, line};
+use crate::request::forms::SubmittedForm;
+use crate::request::operations::{call, field_problems, is_about_input};
+use crate::request::query::Query;
+use crate::request::reply::page;
+use crate::request::submissions::SubmissionOutcome;
+use crate::request::viewer::Viewer;
+use crate::state::App;
+
+/// Rules offered by the form.
+const MAX_RULES: u32 = 500;
+/// Members of the body and their fields.
+const FIELDS: [(&str, &str); 6] = [
+    ("ruleId", "rule"),
+    ("mode", "mode"),
+    ("from", "from"),
+    ("to", "to"),
+    ("maxItems", "max_items"),
+    ("maxUsd", "max_usd"),
+];
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct BackfillsParams {
+    /// The selected rule.
+    rule: String,
+}
+
+/// `GET P/backfills`
+pub(crate) async fn list_page(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(params): Query<BackfillsParams>,
+) -> Result<Response, Problem> {
+    let view = view(&app, &viewer, &params.rule, (RejectedForm::default(), None)).await?;
+    page(StatusCode::OK, &view)
+}
+
+/// `POST P/backfills`: the button `action` is `estimate` or `start`.
+pub(crate) async fn submit(
+    State(app): State<App>,
+    form: SubmittedForm,
+) -> Result<Response, Problem> {
+    let viewer = &form.viewer;
+    let now = app.web.clock.now();
+    if form.fields.text("action") == Some("estimate") {
+        return match estimate(&app, viewer, &form.fields).await {
+            Ok(estimate) => {
+                let values = RejectedForm { values: values(&form.fields), problems: Vec::new() };
+                let rule = form.fields.raw("rule").unwrap_or_default();
+                let view = view(&app, viewer, rule, (values, Some(estimate))).await?;
+                page(StatusCode::OK, &view)
+            }
+            Err(problem) => rejected(&app, viewer, &form.fields, problem).await,
+        };
+    }
+    let act = async {
+        let body = body(&form.fields, now)?;
+        let started = call(&app, viewer, (Method::POST, OPERATION), &body).await?;
+        let id = started["id"].as_str().unwrap_or_default();
+        let outcome = SubmissionOutcome::new("The backfill is started.");
+        Ok(outcome.at(backfill_href(&viewer.base(), id)))
+    };
+    match Box::pin(form.run_once(&app, act)).await {
+        Ok(response) => Ok(response),
+        Err(problem) => rejected(&app, viewer, &form.fields, problem).await,
+    }
+}
+
+/// The form again with the messages of a problem about its values.
+async fn rejected(
+    app: &App,
+    viewer: &Viewer,
+    fields: &Params,
+    problem: Problem,
+) -> Result<Response, Problem> {
+    // A rule that was deleted meanwhile is a wrong value.
+    if !is_about_input(&problem) && problem.code() != Code::NotFound {
+        return Err(problem);
+    }
+    let problems = field_problems(&problem, &FIELDS, "rule");
+    let form = RejectedForm { values: values(fields), problems };
+    let rule = fields.raw("rule").unwrap_or_default();
+    let view = view(app, viewer, rule, (form, None)).await?;
+    page(StatusCode::UNPROCESSABLE_ENTITY, &view)
+}
+
+fn values(fields: &Params) -> Vec<(&'static str, String)> {
+    let names = FIELDS.iter().map(|(_, field)| *field);
+    names.map(|name| (name, fields.raw(name).unwrap_or_default().to_owned())).collect()
+}
+
+/// The body of the operation.
+fn body(fields: &Params, now: Timestamp) -> Result<Value, Problem> {
+    let mut body = Map::new();
+    body.insert("ruleId".to_owned(), json!(fields.raw("rule").unwrap_or_default()));
+    if let Some(mode) = fields.text("mode") {
+        body.insert("mode".to_owned(), json!(mode));
+    }
+    for name in ["from", "to"] {
+        let text = fields.text(name).map(str::trim).filter(|text| !text.is_empty());
+        let Some(text) = text else {
+            continue;
+        };
+        let Some(moment) = Moment::parse(text) else {
+            let message = format!(
+                "must be a time like 2026-11-01 12:00 (UTC) or a span before now like -7d, got `{text}`"
+            );
+            return Err(Problem::body(name, message));
+        };
+        body.insert(name.to_owned(), json!(moment.at(now)));
+    }
+    if !body.contains_key("from") {
+        return Err(Problem::body("from", "is required"));
+    }
+    if let Some(text) = fields.text("max_items") {
+        let number = text.trim().parse::<u64>();
+        let number = number.map_err(|_| {
+            Problem::body("maxItems", format!("must be a positive integer, got `{text}`"))
+        });
+        body.insert("maxItems".to_owned(), json!(number?));
+    }
+    if let Some(text) = fields.text("max_usd") {
+        let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+        let number = number
+            .ok_or_else(|| Problem::body("maxUsd", format!("must be a number, got `{text}`")));
+        body.insert("maxUsd".to_owned(), json!(number?));
+    }
+    Ok(Value::Object(body))
+}
+
+async fn estimate(
+    app: &App,
+    viewer: &Viewer,
+    fields: &Params,
+) -> Result<BackfillEstimateView, Problem> {
+    let body = body(fields, app.web.clock.now())?;
+    let path = format!("{OPERATION}/estimate");
+    let estimate = call(app, viewer, (Method::POST, path.as_str()), &body).await?;
+    let number = |name: &str| estimate[name].as_u64().unwrap_or_default();
+    let unknown = || "unknown".to_owned();
+    Ok(BackfillEstimateView {
+        is_rough: estimate["isWhole"] == false,
+        items: plural(number("itemCount"), "target"),
+        present: plural(number("presentCount"), "target"),
+        executions: plural(number("executionCount"), "execution"),
+        cost: estimate["costUsd"].as_f64().map_or_else(unknown, dollars),
+        duration: estimate["seconds"]
+            .as_f64()
+            .map_or_else(unknown, |seconds| duration((seconds * 1e6) as i64)),
+    })
+}
+
+async fn view(
+    app: &App,
+    viewer: &Viewer,
+    rule: &str,
+    (rejected_form, estimate): (RejectedForm, Option<BackfillEstimateView>),
+) -> Result<BackfillsPage, Problem> {
+    let (store, project, base) = (&app.store, &viewer.project, viewer.base());
+    let position = ListPosition::default();
+    let found = store.ledger.backfills(project, &position, BackfillsPage::LIMIT).await?;
+    let may_write = viewer.may(EvaluatorWrite);
+    let rules = match may_write {
+        true => store.catalog.rules(project, None, MAX_RULES).await?.items,
+        false => Vec::new(),
+    };
+    let rules = rules.into_iter().filter(|each| each.enabled && each.target != TargetKind::Run);
+    let rules = rules.map(|each| {
+        let is_selected = each.id.as_str() == rule;
+        (each.id.to_string(), Text::from(each.name), is_selected)
+    });
+    let api = ApiRequest::new(&viewer.origin, OPERATION);
+    Ok(BackfillsPage {
+        shell: viewer.shell(Section::Rules).with_api([api]),
+        backfills: found.items.iter().map(|each| line(&base, each)).collect(),
+        has_more: found.older.is_some(),
+        rules: rules.collect(),
+        may_write,
+        rejected_form,
+        estimate,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_become_times_and_wrong_values_are_refused() {
+        let now = Timestamp::parse("2026-11-08T12:00:00Z").unwrap();
+        let form = "rule=r&mode=fill&from=-7d&to=&max_items=5&max_usd=&action=start";
+        let expected = json!({
+            "ruleId": "r", "mode": "fill", "from": "2026-11-01T12:00:00.000Z", "maxItems": 5,
+        });
+        assert_eq!(body(&Params::parse(form), now).unwrap(), expected);
+        for wrong in ["from=", "from=soon", "from=-7d&max_items=-1", "from=-7d&max_usd=much"] {
+            assert!(body(&Params::parse(wrong), now).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Pages of backfills.
+
+pub(crate) mod list;
+pub(crate) mod one;
+
+use perpend_domain::backfill::{Backfill, BackfillReason, BackfillState};
+use perpend_views::{BackfillLine, Text, count, dollars, encode, percent};
+
+/// The operation behind the forms.
+const OPERATION: &str = "/api/v1/backfills";
+
+/// URL of the page of a backfill.
+fn backfill_href(base: &str, id: &str) -> String {
+    format!("{base}/backfills/{}", encode(id))
+}
+
+const fn reason_text(reason: BackfillReason) -> &'static str {
+    match reason {
+        BackfillReason::RuleDisabled => "Waits: the rule is disabled.",
+        BackfillReason::RulePaused => "Waits: the rule or its evaluators are paused.",
+        BackfillReason::RuleDeleted => "The rule was deleted.",
+        BackfillReason::RuleChanged => "The rule scores another kind of target now.",
+        BackfillReason::MaxItems => "The limit of targets is reached.",
+        BackfillReason::MaxUsd => "The limit of the cost is reached.",
+    }
+}
+
+const fn tone(state: BackfillState) -> &'static str {
+    match state {
+        BackfillState::Running | BackfillState::Paused => "waiting",
+        BackfillState::Completed => "good",
+        BackfillState::Failed => "bad",
+        BackfillState::Cancelled => "",
+    }
+}
+
+fn line(base: &str, found: &Backfill) -> BackfillLine {
+    let counts = &found.counts;
+    BackfillLine {
+        href: backfill_href(base, &found.id),
+        rule: Text::from(found.plan.rule_name.as_str()),
+        mode: found.plan.mode.as_str(),
+        state: found.state.as_str(),
+        tone: tone(found.state),
+        reason: found.reason.map(reason_text),
+        from: found.plan.from,
+        to: found.plan.to,
+        examined: found.examined_share().map_or_else(String::new, percent),
+        items: count(counts.n_items),
+        failed: (0 < counts.n_failed).then(|| format!("{} failed", count(counts.n_failed))),
+        cost: dollars(counts.cost_usd),
+        created_at: found.created_at,
+    }
+}
