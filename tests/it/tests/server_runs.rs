@@ -7,16 +7,18 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use futures_util::stream::{self, StreamExt as _};
 use perpend_db::DatabaseUrl;
 use perpend_domain::server_run::run_trace_id;
 use perpend_it::{TestApp, count};
 use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::judge_kills::PRIVATE;
 use crate::judges::{call, connect};
@@ -310,6 +312,16 @@ async fn application() -> (String, Arc<Mutex<Vec<String>>>) {
             "redirects" => (StatusCode::FOUND, [("location", "/other")], "").into_response(),
             "large" => "x".repeat(30 << 20).into_response(),
             "text" => "not JSON".into_response(),
+            "empty" => StatusCode::NO_CONTENT.into_response(),
+            "page" => ([("content-type", "text/html")], "<p>Log in</p>").into_response(),
+            "endless" => {
+                let part = || Ok::<_, std::io::Error>(Bytes::from(vec![b'1'; 1 << 20]));
+                Body::from_stream(stream::repeat_with(part).take(30)).into_response()
+            }
+            "stalls" => {
+                let start = Ok::<_, std::io::Error>(Bytes::from_static(b"{\"output\":"));
+                Body::from_stream(stream::iter([start]).chain(stream::pending())).into_response()
+            }
             "fails" => (StatusCode::INTERNAL_SERVER_ERROR, "broken").into_response(),
             "wrong" => Json(json!({ "output": 1, "costUsd": "much" })).into_response(),
             "plain" => Json(json!(["any", "JSON"])).into_response(),
@@ -331,7 +343,9 @@ async fn application() -> (String, Arc<Mutex<Vec<String>>>) {
 async fn an_endpoint_answers_signed_items_and_its_faults_are_errors_of_items() {
     on_each(async |app| {
         let (url, called) = application().await;
-        let hostile = ["hangs", "redirects", "large", "text", "fails", "wrong"];
+        let hostile = [
+            "hangs", "redirects", "large", "text", "empty", "page", "endless", "stalls", "fails", "wrong",
+        ];
         let mut items = questions(2);
         items.extend(
             hostile.iter().chain(&["plain"]).map(|id| ((*id).to_owned(), json!({ "question": "?" }))),
@@ -342,7 +356,7 @@ async fn an_endpoint_answers_signed_items_and_its_faults_are_errors_of_items() {
         let body = json!({ "dataset": "capitals", "endpoint": endpoint, "timeoutMs": 15_000, "runName": "app" });
         let run = start(&app, body).await.remove(0);
         let status = status(&app, &run, "completed").await;
-        assert_eq!((&status["completedCount"], &status["failedCount"]), (&json!(3), &json!(6)), "{status}");
+        assert_eq!((&status["completedCount"], &status["failedCount"]), (&json!(3), &json!(10)), "{status}");
         assert_eq!(status["costUsd"], json!(0.5), "{status}");
         let failed = status["failedItems"].as_array().unwrap();
         let failed_ids: BTreeSet<&str> =
@@ -354,7 +368,8 @@ async fn an_endpoint_answers_signed_items_and_its_faults_are_errors_of_items() {
         };
         for (id, part) in [
             ("hangs", "15000 ms"), ("redirects", "302"), ("large", "4 MiB"), ("text", "not JSON"),
-            ("fails", "500"), ("wrong", "costUsd"),
+            ("fails", "500"), ("wrong", "costUsd"), ("empty", "JSON"), ("page", "text/html"), ("endless", "4 MiB"),
+            ("stalls", "15000 ms"),
         ] {
             assert!(message(id).contains(part), "{id}: {}", message(id));
         }
@@ -652,6 +667,48 @@ async fn evaluators_of_an_experiment_score_its_results_by_a_rule_that_is_deleted
             404,
             "the rule is deleted with the run"
         );
+        app.stop().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn items_that_are_deleted_or_changed_during_a_run_are_answered_as_they_were_at_its_start() {
+    on_each(async |app| {
+        let (release, called) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (released, calls) = (Arc::clone(&release), Arc::clone(&called));
+        let answer = async move |Json(item): Json<Value>| {
+            if item["itemId"] == "item-0" {
+                calls.notify_one();
+                released.notified().await;
+            }
+            Json(json!({ "output": item["input"]["question"] }))
+        };
+        let router = Router::new().route("/answer", post(answer));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/answer", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        dataset(&app, "capitals", &questions(3)).await;
+        let body = json!({
+            "dataset": "capitals", "endpoint": { "url": url }, "concurrency": 1, "runName": "changed",
+        });
+        let run = start(&app, body).await.remove(0);
+        called.notified().await;
+        let (code, gone) =
+            call(&app, Method::DELETE, "/api/public/dataset-items/item-1", json!({})).await;
+        assert_eq!(code, 200, "{gone}");
+        let changed = json!({ "datasetName": "capitals", "id": "item-2", "input": { "question": "Other?" } });
+        let (code, changed) = call(&app, Method::POST, "/api/public/dataset-items", changed).await;
+        assert_eq!(code, 200, "{changed}");
+        release.notify_one();
+        let status = status(&app, &run, "completed").await;
+        assert_eq!((&status["completedCount"], &status["failedCount"]), (&json!(3), &json!(0)), "{status}");
+        for item in ["item-1", "item-2"] {
+            let output = &trace(&app, &run, item).await["output"];
+            assert_eq!(*output, json!(format!("Number {}?", &item[5..])), "{item}");
+        }
+        let found = app.client.get(&format!("{EXPERIMENTS}/{run}")).await.unwrap().json();
+        assert_eq!(found["account"]["isComplete"], true, "{found}");
         app.stop().await.unwrap();
     })
     .await;

@@ -150,7 +150,10 @@ fn read(response: &PostResponse) -> Result<RunAnswer, EndpointFailure> {
     }
     let value: Value = serde_json::from_slice(&response.body).map_err(|error| {
         let quoted = quoted(&response.body);
-        let message = format!("the endpoint must respond with JSON, got {quoted:?}: {error}");
+        let kind = response.header("content-type").filter(|kind| kind.len() <= MAX_QUOTED);
+        let kind = kind.unwrap_or("no content type");
+        let message =
+            format!("the endpoint must respond with JSON, got {kind} {quoted:?}: {error}");
         EndpointFailure::Final(FailureClass::MalformedOutput, message)
     })?;
     answer(value).map_err(|message| EndpointFailure::Final(FailureClass::MalformedOutput, message))
