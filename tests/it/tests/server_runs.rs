@@ -649,6 +649,9 @@ async fn evaluators_of_an_experiment_score_its_results_by_a_rule_that_is_deleted
         let shown = status(&app, run, "completed").await;
         assert_eq!((&shown["ruleId"], &shown["baselineId"]), (&started["ruleId"], &json!(first)));
         let page = crate::pages::Visitor::of(&app).await.page(&format!("/experiments/{run}")).await;
+        let alone = format!("/api/v1/experiments/compare?runs={run}");
+        let compared = app.client.get(&alone).await.unwrap().json();
+        assert_eq!(compared["base"], json!(first), "{compared}");
         let compare = format!("/experiments/compare?runs={first},{run}");
         assert!(page.contains(&compare) && page.contains("Experiment scored"), "{page}");
 

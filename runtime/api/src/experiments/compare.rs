@@ -26,7 +26,7 @@ pub(super) const COMPARE: &[Param] = &[
     param(
         "runs",
         "string",
-        "Ids of 2 to 6 runs: a comma-separated list, or one parameter for each.",
+        "Ids of 2 to 6 runs: a comma-separated list, or one parameter for each. A run that was started with a baseline can be alone.",
     )
     .required(),
     param("base", "string", "The id of the baseline; the first run when absent."),
@@ -79,6 +79,7 @@ pub(super) async fn compare_runs(
         [_] => params.list("runs"),
         several => several.to_vec(),
     };
+    let ids = with_baseline(&app, &caller.project, ids).await?;
     let query = query(&params)?;
     let selection = params.choice("show", &ItemSelection::NAMED, ItemSelection::name)?;
     let selection = selection.unwrap_or_default();
@@ -89,6 +90,22 @@ pub(super) async fn compare_runs(
     let comparison = &runs.map_err(|error| compare_runs_problem(&error))?.comparison;
     let selected = comparison.items.iter().filter(|item| selection.holds(item));
     Ok(Answer(comparison.with_items(selected.skip(offset).take(limit))))
+}
+
+/// One run is compared with the baseline with which the server started it.
+async fn with_baseline(
+    app: &App,
+    project: &ProjectId,
+    mut ids: Vec<String>,
+) -> Result<Vec<String>, Problem> {
+    let run = match ids.as_slice() {
+        [run] => app.store.ledger.run_progress(project, run).await?,
+        _ => None,
+    };
+    if let Some(baseline) = run.and_then(|run| run.baseline_id) {
+        ids.insert(0, baseline);
+    }
+    Ok(ids)
 }
 
 fn query(params: &Params) -> Result<ComparisonQuery, Problem> {

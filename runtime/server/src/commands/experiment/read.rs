@@ -48,8 +48,8 @@ pub(super) struct ShowArgs {
 #[command(after_help = "Example:\n  \
     perpend experiment compare \"main 2026-03-01\" \"new prompt\" --segment-by language")]
 pub(super) struct CompareArgs {
-    /// Ids or names of 2 to 6 runs; the first is the baseline
-    #[arg(required = true, num_args = 2..=6, value_name = "RUN")]
+    /// Ids or names of 2 to 6 runs, the first is the baseline; or of one run that was started with a baseline
+    #[arg(required = true, num_args = 1..=6, value_name = "RUN")]
     runs: Vec<String>,
     /// Probability of a false verdict [default: 0.05]
     #[arg(long)]
