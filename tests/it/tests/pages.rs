@@ -57,6 +57,18 @@ impl Visitor {
         sent.await.unwrap()
     }
 
+    /// Sends a form of a page of the project to a path of the project, with these fields.
+    pub(crate) async fn submit(&self, page: &str, action: &str, fields: &[(&str, &str)]) -> Answer {
+        let page = format!("{}{page}", self.base);
+        let token = self.token(&page).await;
+        let own = [("form", token.as_str()), ("back", page.as_str())];
+        let pairs: Vec<(&str, String)> =
+            own.iter().chain(fields).map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let body = perpend_views::with_query("", &pairs);
+        let body = body.trim_start_matches('?').to_owned();
+        self.send(&format!("{}{action}", self.base), body).await
+    }
+
     pub(crate) async fn leads_to(&self, path: &str) -> String {
         let answer = self.client.get(path).await.unwrap();
         assert_eq!(answer.status, 303, "{path}");

@@ -26,19 +26,6 @@ impl ConnectionTest {
         Self { app, visitor }
     }
 
-    /// Sends a form of a page with these fields.
-    async fn send(&self, page: &str, action: &str, fields: &[(&str, &str)]) -> Answer {
-        let base = &self.visitor.base;
-        let page = format!("{base}{page}");
-        let token = self.visitor.token(&page).await;
-        let own = [("form", token.as_str()), ("back", page.as_str())];
-        let pairs: Vec<(&str, String)> =
-            own.iter().chain(fields).map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let body = perpend_views::with_query("", &pairs);
-        let body = body.trim_start_matches('?').to_owned();
-        self.visitor.send(&format!("{base}{action}"), body).await
-    }
-
     /// The path below the project that a form leads to.
     fn location(&self, answer: &Answer) -> String {
         assert_eq!(answer.status, 303, "{}", answer.text());
@@ -87,15 +74,15 @@ async fn a_connection_is_created_by_a_form_and_its_secrets_are_on_no_page() {
             ("max_in_flight", "3"),
         ]
     };
-    let refused = test.send(&new, &new, &fields("ours <i>", "{")).await;
+    let refused = test.visitor.submit(&new, &new, &fields("ours <i>", "{")).await;
     assert_eq!(refused.status, 422);
     let refused = refused.text();
     assert!(refused.contains("must be a JSON object") && refused.contains("ours &#60;i&#62;"));
     assert!(!refused.contains(KEY) && !refused.contains(secret), "{refused}");
     let config = json!({ "replies": replies() }).to_string();
-    let created = test.send(&new, &new, &fields("ours <i>", &config)).await;
+    let created = test.visitor.submit(&new, &new, &fields("ours <i>", &config)).await;
     let path = test.location(&created);
-    let again = test.send(&new, &new, &fields("ours <i>", &config)).await;
+    let again = test.visitor.submit(&new, &new, &fields("ours <i>", &config)).await;
     assert!(again.status == 422 && again.text().contains("must be unused"));
     assert_eq!(rows(&test.visitor.page(LIST).await), ["ours &#60;i&#62;"]);
     let page = test.visitor.page(&path).await;
@@ -116,10 +103,11 @@ async fn a_test_shows_the_answer_of_the_provider_and_what_was_learnt() {
     let test = ConnectionTest::new().await;
     let id = connect(&test.app, "main", replies()).await;
     let (path, action) = (page_of(&id), format!("{}/test", page_of(&id)));
-    let unnamed = test.send(&path, &action, &[("model", "")]).await;
+    let unnamed = test.visitor.submit(&path, &action, &[("model", "")]).await;
     assert_eq!(unnamed.status, 422, "{}", unnamed.text());
     assert!(unnamed.text().contains("aria-invalid"));
-    let passed = test.send(&path, &action, &[("model", "gpt-4o-mini"), ("action", "test")]).await;
+    let passed =
+        test.visitor.submit(&path, &action, &[("model", "gpt-4o-mini"), ("action", "test")]).await;
     assert_eq!(passed.status, 200, "{}", passed.text());
     let passed = passed.text();
     assert!(passed.contains("passed") && passed.contains("110 tokens"), "{passed}");
@@ -133,7 +121,7 @@ async fn a_test_shows_the_answer_of_the_provider_and_what_was_learnt() {
     let error = json!([{ "error": { "status": 401 } }]);
     let id = connect(&test.app, "broken", error).await;
     let (path, action) = (page_of(&id), format!("{}/test", page_of(&id)));
-    let failed = test.send(&path, &action, &[("model", "m")]).await;
+    let failed = test.visitor.submit(&path, &action, &[("model", "m")]).await;
     assert_eq!(failed.status, 200, "{}", failed.text());
     let failed = failed.text();
     assert!(failed.contains("auth_invalid") && failed.contains("enter the key"), "{failed}");
@@ -163,12 +151,16 @@ async fn another_address_removes_the_key_and_the_test_asks_for_a_new_one() {
             ("updated_at", read_at),
         ]
     };
-    let same = test.send(&edit, &edit, &fields("", &read_at)).await;
+    let same = test.visitor.submit(&edit, &edit, &fields("", &read_at)).await;
     assert_eq!(test.location(&same), path);
     let usage = test.usage(id).await;
     assert_eq!(usage["connection"]["displaySecretKey"], "...gain", "the key is kept");
     assert_eq!(usage["connection"]["extraHeaderKeys"], json!(["X-Team"]));
-    let late = test.send(&edit, &edit, &fields("https://models.example", "2020-01-01T00:00:00Z"));
+    let late = test.visitor.submit(
+        &edit,
+        &edit,
+        &fields("https://models.example", "2020-01-01T00:00:00Z"),
+    );
     let late = late.await;
     assert_eq!(late.status, 409, "{}", late.text());
     let late = late.text();
@@ -177,13 +169,14 @@ async fn another_address_removes_the_key_and_the_test_asks_for_a_new_one() {
         "{late}"
     );
     let read_at = hidden(&late, "updated_at");
-    let moved = test.send(&edit, &edit, &fields("https://models.example", &read_at)).await;
+    let moved =
+        test.visitor.submit(&edit, &edit, &fields("https://models.example", &read_at)).await;
     assert_eq!(test.location(&moved), path);
     let usage = test.usage(id).await;
     assert_eq!(usage["connection"]["displaySecretKey"], "", "{usage}");
     assert_eq!(usage["connection"]["extraHeaderKeys"], json!([]));
     assert!(test.visitor.page(LIST).await.contains("no key"));
-    let tested = test.send(&path, &format!("{path}/test"), &[("model", "m")]).await;
+    let tested = test.visitor.submit(&path, &format!("{path}/test"), &[("model", "m")]).await;
     assert_eq!(tested.status, 200, "{}", tested.text());
     let tested = tested.text();
     assert!(tested.contains("auth_invalid") && tested.contains("No request was sent"), "{tested}");
@@ -197,8 +190,8 @@ async fn a_connection_shows_the_evaluators_that_it_paused_and_a_test_that_passes
     let save = [("provider", "main"), ("model", "small"), ("params", ""), ("action", "save")];
     let default = "/settings/default-model";
     let wrong = [("provider", "main"), ("model", " "), ("params", ""), ("action", "save")];
-    assert_eq!(test.send(LIST, default, &wrong).await.status, 422);
-    assert_eq!(test.location(&test.send(LIST, default, &save).await), LIST);
+    assert_eq!(test.visitor.submit(LIST, default, &wrong).await.status, 422);
+    assert_eq!(test.location(&test.visitor.submit(LIST, default, &save).await), LIST);
     let evaluators = "/api/public/v2/evaluators";
     let (status, made) = call(&test.app, Method::POST, evaluators, judge(None)).await;
     assert_eq!(status, 200, "{made}");
@@ -206,15 +199,15 @@ async fn a_connection_shows_the_evaluators_that_it_paused_and_a_test_that_passes
     let page = test.visitor.page(&path).await;
     assert!(page.contains("politeness") && page.contains("(default model)"), "{page}");
     let remove = [("provider", "main"), ("model", "small"), ("action", "remove")];
-    assert_eq!(test.location(&test.send(LIST, default, &remove).await), LIST);
+    assert_eq!(test.location(&test.visitor.submit(LIST, default, &remove).await), LIST);
     let usage = test.usage(&main).await;
     assert_eq!(usage["evaluators"], json!([]), "without a default model nothing uses it");
-    assert_eq!(test.location(&test.send(LIST, default, &save).await), LIST);
+    assert_eq!(test.location(&test.visitor.submit(LIST, default, &save).await), LIST);
 
     let delete = format!("{path}/delete");
     let confirmation = test.visitor.page(&delete).await;
     assert!(confirmation.contains("politeness"), "{confirmation}");
-    let deleted = test.send(&delete, &delete, &[]).await;
+    let deleted = test.visitor.submit(&delete, &delete, &[]).await;
     assert_eq!(test.location(&deleted), LIST);
     let gone = format!("{}{path}", test.visitor.base);
     assert_eq!(test.visitor.client.get(&gone).await.unwrap().status, 404);
@@ -230,7 +223,8 @@ async fn a_connection_shows_the_evaluators_that_it_paused_and_a_test_that_passes
     assert_eq!(usage["evaluators"][0]["paused"], Value::Null, "a new default model resumed it");
     let id = usage["connection"]["id"].as_str().unwrap();
     let path = page_of(id);
-    let sent = test.send(&path, &format!("{path}/test"), &[("model", ""), ("action", "resume")]);
+    let sent =
+        test.visitor.submit(&path, &format!("{path}/test"), &[("model", ""), ("action", "resume")]);
     let tested = sent.await.text();
     assert!(tested.contains("passed"), "{tested}");
     test.app.stop().await.unwrap();

@@ -44,19 +44,6 @@ impl PluginTest {
         location.strip_prefix(&self.visitor.base).unwrap().to_owned()
     }
 
-    /// Sends a form of a page with these fields.
-    async fn send(&self, page: &str, action: &str, fields: &[(&str, &str)]) -> Answer {
-        let base = &self.visitor.base;
-        let page = format!("{base}{page}");
-        let token = self.visitor.token(&page).await;
-        let own = [("form", token.as_str()), ("back", page.as_str())];
-        let pairs: Vec<(&str, String)> =
-            own.iter().chain(fields).map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let body = perpend_views::with_query("", &pairs);
-        let body = body.trim_start_matches('?').to_owned();
-        self.visitor.send(&format!("{base}{action}"), body).await
-    }
-
     /// Creates an evaluator of a plug-in; its id.
     async fn evaluator(&self, plugin: &str, grants: Value) -> String {
         let body = json!({
@@ -189,24 +176,27 @@ async fn a_component_is_uploaded_moved_back_and_deleted() {
     assert!(page.contains("are the same"), "{page}");
     let rollback = format!("{second}/rollback");
     let preview = [("to", "1.0.1"), ("action", "preview")];
-    let preview = test.send(&second, &rollback, &preview).await;
+    let preview = test.visitor.submit(&second, &rollback, &preview).await;
     assert_eq!(preview.status, 200, "{}", preview.text());
     let preview = preview.text();
     assert!(preview.contains("id=\"moves\"") && preview.contains("guest"), "{preview}");
     assert_eq!(test.evaluator_now(&id).await["version"], 1, "a preview changes nothing");
-    let moved = test.send(&second, &rollback, &[("to", "1.0.1"), ("action", "move")]).await;
+    let moved =
+        test.visitor.submit(&second, &rollback, &[("to", "1.0.1"), ("action", "move")]).await;
     assert_eq!(moved.status, 303, "{}", moved.text());
-    let back = test.send(&second, &rollback, &[("to", "1.0.0"), ("action", "move")]).await;
+    let back =
+        test.visitor.submit(&second, &rollback, &[("to", "1.0.0"), ("action", "move")]).await;
     assert_eq!(back.status, 303, "{}", back.text());
     assert_eq!(test.evaluator_now(&id).await["version"], 3);
-    let unknown = test.send(&second, &rollback, &[("to", "9.9.9"), ("action", "move")]).await;
+    let unknown =
+        test.visitor.submit(&second, &rollback, &[("to", "9.9.9"), ("action", "move")]).await;
     assert_eq!(unknown.status, 422, "{}", unknown.text());
 
     let unused = test.registered(&guest("1.0.2")).await;
     let confirmation = test.visitor.page(&format!("{unused}/delete")).await;
     assert!(confirmation.contains("acme/guest 1.0.2"), "{confirmation}");
     let delete = format!("{unused}/delete");
-    let deleted = test.send(&delete, &delete, &[]).await;
+    let deleted = test.visitor.submit(&delete, &delete, &[]).await;
     assert_eq!(deleted.status, 303, "{}", deleted.text());
     let gone = format!("{}{unused}", test.visitor.base);
     assert_eq!(test.visitor.client.get(&gone).await.unwrap().status, 404);
@@ -222,7 +212,8 @@ async fn a_capability_is_granted_and_withdrawn_by_a_new_version_of_the_evaluator
     let page = test.visitor.page(&path).await;
     assert!(page.contains("name=\"grant\" value=\"model\">"), "{page}");
     let action = format!("{path}/grants");
-    let granted = test.send(&path, &action, &[("evaluator", &id), ("grant", "model")]).await;
+    let granted =
+        test.visitor.submit(&path, &action, &[("evaluator", &id), ("grant", "model")]).await;
     assert_eq!(granted.status, 303, "{}", granted.text());
     let evaluator = test.evaluator_now(&id).await;
     assert_eq!((&evaluator["version"], &evaluator["grants"]), (&json!(2), &json!(["model"])));
@@ -232,10 +223,11 @@ async fn a_capability_is_granted_and_withdrawn_by_a_new_version_of_the_evaluator
     let same = json!({ "grants": ["model"] });
     let same = test.app.client.json(Method::PUT, &operation, &same).await.unwrap();
     assert_eq!(same.json()["version"], 2, "the same capabilities change nothing");
-    let foreign = test.send(&path, &action, &[("evaluator", &id), ("grant", "trace")]).await;
+    let foreign =
+        test.visitor.submit(&path, &action, &[("evaluator", &id), ("grant", "trace")]).await;
     assert_eq!(foreign.status, 422, "{}", foreign.text());
     assert!(foreign.text().contains("does not request"), "{}", foreign.text());
-    let withdrawn = test.send(&path, &action, &[("evaluator", &id)]).await;
+    let withdrawn = test.visitor.submit(&path, &action, &[("evaluator", &id)]).await;
     assert_eq!(withdrawn.status, 303, "{}", withdrawn.text());
     assert_eq!(test.evaluator_now(&id).await["grants"], json!([]));
     test.app.stop().await.unwrap();

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::usage::{ConnectionUsage, connection_href, newest};
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
+use crate::setup;
 use crate::state::App;
 
 /// `GET P/settings/connections`
@@ -28,6 +29,10 @@ pub(super) async fn view(
     rejected_form: RejectedForm,
 ) -> Result<ConnectionsPage, Problem> {
     let (connections, has_more) = newest(app, viewer).await?;
+    let setup = match connections.is_empty() {
+        true => Some(setup::guide_at(app, &viewer.project, viewer.origin.clone()).await?),
+        false => None,
+    };
     let api = ApiRequest::new(&viewer.origin, "/api/v1/llm-connections");
     Ok(ConnectionsPage {
         shell: viewer.shell(Section::Connections).with_api([api]),
@@ -36,6 +41,7 @@ pub(super) async fn view(
         has_more,
         may_write: viewer.may(ConnectionWrite),
         rejected_form,
+        setup,
     })
 }
 

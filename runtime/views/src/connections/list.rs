@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use crate::layout::setup::Setup;
 use crate::{RejectedForm, Shell, Text};
 
 /// The connections of a project.
@@ -20,6 +21,8 @@ pub struct ConnectionsPage {
     pub may_write: bool,
     /// The rejected form of the default evaluation model.
     pub rejected_form: RejectedForm,
+    /// Values for the example command, if there are no connections.
+    pub setup: Option<Setup>,
 }
 
 impl ConnectionsPage {

@@ -42,6 +42,7 @@ fn a_list_of_connections_is_inert() {
         },
         may_write: true,
         rejected_form: rejected_form(),
+        setup: None,
     };
     let html = checked(&page);
     assert!(html.contains("no key") && html.contains("value=\"remove\""));
@@ -49,8 +50,15 @@ fn a_list_of_connections_is_inert() {
     let read_only = ConnectionsPage { may_write: false, default_model: unset, ..page.clone() };
     assert!(!checked(&read_only).contains("<select"));
     let rejected_form = RejectedForm::default();
-    let empty = ConnectionsPage { connections: Vec::new(), rejected_form, ..page };
-    assert!(checked(&empty).contains("No connections yet"));
+    let setup = Some(Setup {
+        origin: "https://perpend.example".to_owned(),
+        project: typed(),
+        public_key: typed(),
+        refused: None,
+    });
+    let empty = ConnectionsPage { connections: Vec::new(), rejected_form, setup, ..page };
+    let empty = checked(&empty);
+    assert!(empty.contains("No connections yet") && empty.contains("https://perpend.example"));
 }
 
 fn test(passed: bool) -> ConnectionTestView {
