@@ -145,6 +145,16 @@ async fn items_are_copied_and_moved_to_another_dataset() {
     assert_eq!((left.len(), &left[0]["id"]), (1, &json!("two")), "an item that does not fit stays");
 }
 
+/// The items without their ids, in another order.
+fn without_ids(mut items: Vec<Value>) -> Vec<String> {
+    for item in &mut items {
+        item.as_object_mut().unwrap().remove("id");
+    }
+    let mut texts: Vec<String> = items.iter().map(Value::to_string).collect();
+    texts.sort_unstable();
+    texts
+}
+
 #[tokio::test]
 async fn an_export_imports_equal_in_every_format_on_each_database() {
     for database in TempDatabase::each_migrated().await {
@@ -198,6 +208,16 @@ async fn exports_import_equal(app: &TestApp) {
         let again = import(&other, format, &query, file).await;
         assert_eq!(again["progress"]["unchanged"], tricky.len(), "{again}");
         call(&other, Method::DELETE, &format!("/api/v1/datasets/{format}"), json!({})).await;
+        // In the same project, the ids are in use.
+        create(&app.client, format).await;
+        let file = export(&app.client, "d", format).await;
+        for outcome in ["created", "unchanged"] {
+            let done = import(&app.client, format, &query, file.clone()).await;
+            assert_eq!(done["progress"][outcome], tricky.len(), "{done}");
+        }
+        assert_eq!(without_ids(items(&app.client, format).await), without_ids(expected.clone()));
+        let path = format!("/api/v1/datasets/{format}");
+        call(&app.client, Method::DELETE, &path, json!({})).await;
     }
 }
 

@@ -47,7 +47,8 @@ struct CopyInput {
     is_move: bool,
 }
 
-fn copy_id(dataset_id: &str, item_id: &str) -> String {
+/// The id of a copy of an item in a dataset.
+pub(super) fn copy_id(dataset_id: &str, item_id: &str) -> String {
     let key = json!(["item-copy", dataset_id, item_id]);
     let mut id = Digest::of(key.to_string().as_bytes()).to_string();
     id.truncate(32);

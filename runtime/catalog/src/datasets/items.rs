@@ -345,4 +345,28 @@ impl Catalog {
         }
         Ok(found)
     }
+    /// Those of these ids that items of other datasets have, including deleted ones.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn item_ids_of_other_datasets(
+        &self,
+        project: &ProjectId,
+        dataset_id: &str,
+        ids: &[&str],
+    ) -> Result<Vec<String>, Error> {
+        let mut found = Vec::new();
+        for some in ids.chunks(PER_STATEMENT) {
+            let sql = format!(
+                "SELECT id FROM dataset_items
+                  WHERE project_id = $1 AND valid_to IS NULL AND dataset_id <> $2 AND id IN ({})",
+                value_list(some.len(), 3)
+            );
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into(), dataset_id.into()];
+            args.extend(some.iter().map(|id| Arg::from(*id)));
+            let rows: Vec<(String,)> = self.pool.select(&sql, &args).await?;
+            found.extend(rows.into_iter().map(|(id,)| id));
+        }
+        Ok(found)
+    }
 }

@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::rows::{Row, RowContent, RowReader};
 use super::spool::Spool;
+use crate::datasets::copies::copy_id;
 use crate::datasets::from_traces;
 use crate::datasets::writer::{
     ItemChange, ItemOutcome, ItemResult, ItemWrite, ItemWriter, OnExisting, WriteOptions,
@@ -265,6 +266,7 @@ impl DatasetImports {
         };
         let is_dry_run = import.state == ImportState::Checking;
         let options = WriteOptions { on_existing, is_dry_run };
+        self.replace_foreign_ids(project, import, &mut rows).await?;
         let stop = match import.settings.duplicates {
             DuplicatePolicy::Stop if !is_dry_run => self.cut(project, import, &mut rows).await?,
             _ => None,
@@ -319,6 +321,29 @@ impl DatasetImports {
         Ok(Some(format!(
             "row {number}: an item with the id {id:?} exists; earlier rows are imported"
         )))
+    }
+
+    /// Gives a row whose id an item of another dataset has the id of a copy of this item, so that an export can be
+    /// imported into another dataset.
+    async fn replace_foreign_ids(
+        &self,
+        project: &ProjectId,
+        import: &DatasetImport,
+        rows: &mut [ParsedRow],
+    ) -> Result<(), Problem> {
+        let ids = rows.iter().filter_map(|row| row.item.as_ref().ok());
+        let ids: Vec<&str> = ids.map(|write| write.id.as_str()).collect();
+        let catalog = &self.writer.store.catalog;
+        let foreign = catalog.item_ids_of_other_datasets(project, &import.dataset_id, &ids).await?;
+        let foreign: HashSet<String> = foreign.into_iter().collect();
+        for row in rows {
+            if let Ok(write) = &mut row.item
+                && foreign.contains(&write.id)
+            {
+                write.id = copy_id(&import.dataset_id, &write.id);
+            }
+        }
+        Ok(())
     }
 
     /// Fails an import that no server has worked on since a time, because none of them has the file.
