@@ -109,6 +109,15 @@ impl Browser {
         self.protocol(command, size).await.map(drop)
     }
 
+    /// Waits until the page is painted twice: scripts that observe its size have run then.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn paint(&self) -> Result<()> {
+        let twice = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
+        self.eval(twice).await.map(drop)
+    }
+
     /// The colours that a person prefers. They change at once: nothing moves on the way.
     ///
     /// # Errors

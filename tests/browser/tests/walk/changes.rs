@@ -279,14 +279,9 @@ async fn zooms(visitor: &Visitor) -> Result<()> {
         const critical = document.querySelector('.window .critical') !== null;
         return Math.abs(t0 - 1000) < 60 && Math.abs(t1 - 2000) < 60 && ticks.length >= 3 && ticks.length <= 9 && apart && cut && critical;
     })()";
-    browser.expect(is_right).await?;
+    browser.wait_for(is_right).await?;
     browser.client.refresh().await?;
-    browser
-        .wait_for(&format!(
-            "location.search === {zoom} && document.querySelector('.ticks span') !== null"
-        ))
-        .await?;
-    browser.expect(is_right).await?;
+    browser.wait_for(&format!("location.search === {zoom} && {is_right}")).await?;
     visitor.assert_quiet().await?;
     // A part that does not come says so, and comes when it is asked for again.
     let blocked = async |urls: &[&str]| {
@@ -337,6 +332,7 @@ async fn labels_the_axis(visitor: &Visitor) -> Result<()> {
         visitor.open(&format!("/traces/{trace}?v=time&t0={from}&t1={to}")).await?;
         for width in [1_600, 1_280, 1_000, 800, 640] {
             browser.resize(width, 900).await?;
+            browser.paint().await?;
             browser
                 .expect(is_right)
                 .await
@@ -348,7 +344,7 @@ async fn labels_the_axis(visitor: &Visitor) -> Result<()> {
     browser
         .expect("document.querySelector('main .notice').textContent.includes('after the end of the trace')")
         .await?;
-    browser.expect(is_right).await
+    browser.wait_for(is_right).await
 }
 
 async fn plays(visitor: &Visitor) -> Result<()> {

@@ -500,7 +500,8 @@ async fn leaves_by_keys(visitor: &Visitor) -> Result<()> {
     // Suggestions first, then the field.
     let has_suggestions = "!document.getElementById('suggestions').hidden";
     browser.press("/lev").await?;
-    browser.wait_for(has_suggestions).await?;
+    let are_loaded = "document.getElementById('suggestions').dataset.of === 'lev'";
+    browser.wait_for(&format!("{has_suggestions} && {are_loaded}")).await?;
     browser.press(ESCAPE).await?;
     browser.expect(&format!("!({has_suggestions}) && {on}.matches('[data-filter]')")).await?;
     browser.press(ESCAPE).await?;

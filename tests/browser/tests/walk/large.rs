@@ -161,6 +161,7 @@ async fn opens_a_run(visitor: &Visitor) -> Result<()> {
     // So is all that it says of its members, on a narrow screen too.
     for width in [1440, 1280] {
         browser.resize(width, 900).await?;
+        browser.paint().await?;
         browser
             .expect(&format!(
                 "(({{ scrollWidth, clientWidth, textContent }}) => /p50 .* p95 /.test(textContent) && scrollWidth <= clientWidth)({run}.querySelector('.note'))"

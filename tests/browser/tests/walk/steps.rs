@@ -259,12 +259,12 @@ async fn tells_its_structure(visitor: &Visitor) -> Result<()> {
     ensure!(levels == json!([1, 2, 3, 4]) || levels == json!([1, 2, 3, 3]), "{levels}");
     browser.press("jjj").await?;
     browser.wait_for(&format!("{MARKED} === {SHOWN}")).await?;
-    let said = browser.text("#said").await?;
-    let row = browser
-        .eval("document.querySelector('.grid [aria-selected=true] .name').textContent")
+    let row = "document.querySelector('.grid [aria-selected=true] .name').textContent";
+    browser
+        .wait_for(&format!(
+            "((said, row) => said.endsWith(row) && said.length < row.length + 20)(document.getElementById('said').textContent.trim(), {row})"
+        ))
         .await?;
-    let row = row.as_str().context("a name")?;
-    ensure!(said.ends_with(row) && said.len() < row.len() + 20, "{said}");
     // The last row has the number that was told of all.
     browser.press("\u{e010}").await?;
     let count = "document.querySelector('.grid').getAttribute('aria-rowcount')";
@@ -289,6 +289,7 @@ async fn shows_models(visitor: &Visitor) -> Result<()> {
     }).map((row) => row.textContent)";
     for width in [1440, 1280] {
         browser.resize(width, 900).await?;
+        browser.paint().await?;
         let cut = browser.eval(cut).await?;
         ensure!(cut == json!([]), "{width} px: {cut}");
     }
@@ -343,7 +344,8 @@ async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
     browser.wait_for(&format!("{on}.dataset.step === '{}'", data::span_id(9))).await?;
     let end = json!({ "endTime": "2026-02-02T02:40:00.100Z" });
     event("followed-2", "span-update", end).await?;
-    browser.wait_for("document.querySelector('.figures').textContent.includes('settling')").await?;
+    let has_ended = "/settling|complete/.test(document.querySelector('.figures').textContent)";
+    browser.wait_for(has_ended).await?;
     visitor.assert_quiet().await
 }
 

@@ -238,9 +238,7 @@ impl Walk<'_> {
         browser.eval(&press("Home")).await?;
         browser.eval(&press("ArrowDown")).await?;
         browser.eval(&press("ArrowLeft")).await?;
-        browser.wait_for(&format!("{n_shown} === 1")).await?;
-        let is_kept = browser.eval("location.search.includes('fold=')").await?;
-        ensure!(is_kept == Value::Bool(true), "the address forgets folds");
+        browser.wait_for(&format!("{n_shown} === 1 && location.search.includes('fold=')")).await?;
         browser.eval(&press("ArrowRight")).await?;
         browser.wait_for(&format!("{n_shown} === {n_rows}")).await?;
 
@@ -252,9 +250,8 @@ impl Walk<'_> {
         let shown = "document.querySelector('#detail h2').textContent";
         let is_selected = "location.search.includes('observation=')";
         let agrees = format!("{is_selected} && {marked} === {shown}");
-        browser.wait_for(&agrees).await?;
-        let said = browser.eval("document.getElementById('said').textContent").await?;
-        ensure!(said != "", "nothing says what was selected");
+        let is_said = "document.getElementById('said').textContent !== ''";
+        browser.wait_for(&format!("{agrees} && {is_said}")).await?;
         browser.eval("history.back()").await?;
         browser.wait_for(&format!("!{is_selected} && {marked} === {shown}")).await?;
         self.assert_quiet().await
