@@ -41,6 +41,9 @@ struct Args {
     /// Spans of the end-to-end scenario.
     #[arg(long, default_value_t = 100_000)]
     end_to_end_spans: u64,
+    /// Observations of the backfill scenario.
+    #[arg(long, default_value_t = 1_000_000)]
+    backfill_observations: u64,
     /// Observations of the scenarios queries and pages; a database of that size is kept below `target/` for the
     /// next run.
     #[arg(long, default_value_t = 1_000_000)]
@@ -61,6 +64,7 @@ enum Scenario {
     Experiment,
     Compare,
     Import,
+    Backfill,
     EndToEnd,
     Idle,
     Queries,
@@ -109,6 +113,7 @@ async fn measure(args: Args) -> anyhow::Result<ExitCode> {
             Scenario::Experiment => scenario::experiment::measure().await?,
             Scenario::Compare => scenario::compare::measure().await?,
             Scenario::Import => scenario::imports::measure().await?,
+            Scenario::Backfill => scenario::backfill::measure(args.backfill_observations).await?,
             Scenario::EndToEnd => scenario::end_to_end::measure(args.end_to_end_spans).await?,
             Scenario::Idle => scenario::idle::measure(args.rounds).await?,
             Scenario::Queries => scenario::queries::measure(args.query_observations).await?,

@@ -1,5 +1,6 @@
 //! What is measured, a file each.
 
+pub(crate) mod backfill;
 pub(crate) mod compare;
 pub(crate) mod end_to_end;
 pub(crate) mod evaluate;
