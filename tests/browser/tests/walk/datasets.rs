@@ -34,6 +34,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             "of_a_thousand_pasted_rows_the_broken_ones_are_shown_and_the_others_imported",
             imports,
         ),
+        shared.test(
+            Place::Own,
+            "items_are_selected_by_keys_and_moved_to_a_chosen_dataset",
+            moves_selected_items,
+        ),
     ]
 }
 
@@ -173,5 +178,36 @@ async fn imports(visitor: &Visitor) -> Result<()> {
     browser.wait_for("window.file?.trim().split('\\n').length === 4").await?;
     let items = server.get("/api/public/dataset-items?datasetName=imported&limit=1").await?;
     ensure!(items["meta"]["totalItems"] == 997, "{items}");
+    visitor.assert_quiet().await
+}
+
+async fn moves_selected_items(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let (from, to) = (dataset(visitor, "moved from").await?, dataset(visitor, "moved to").await?);
+    for n in 0..3 {
+        let item = json!({ "datasetName": "moved from", "id": format!("moved-{n}"), "input": { "q": "a" } });
+        server.post("/api/public/dataset-items", &item).await?;
+    }
+    visitor.log_in().await?;
+    visitor.open(&format!("/datasets/{from}")).await?;
+    let n_selected =
+        |n: usize| format!("document.querySelectorAll('.choose :checked').length === {n}");
+    browser.expect("!document.getElementById('choice').checkVisibility()").await?;
+    browser.press("jx").await?;
+    browser.expect(&n_selected(1)).await?;
+    browser.press("jjX").await?;
+    browser.expect(&n_selected(3)).await?;
+    browser.press("a").await?;
+    browser.expect(&n_selected(0)).await?;
+    browser.press("ax").await?;
+    browser.expect(&n_selected(2)).await?;
+    // Without a dataset, the browser refuses the form.
+    browser.click("button[value=move]").await?;
+    browser.expect(&format!("location.pathname.endsWith('{from}') && {ROWS} === 3")).await?;
+    browser.eval(&format!("document.getElementById('field-to').value = '{to}'")).await?;
+    browser.click("button[value=move]").await?;
+    browser.wait_for(&format!("{ROWS} === 1")).await?;
+    let items = server.get("/api/public/dataset-items?datasetName=moved%20to").await?;
+    ensure!(items["meta"]["totalItems"] == 2, "{items}");
     visitor.assert_quiet().await
 }
