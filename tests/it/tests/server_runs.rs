@@ -652,6 +652,9 @@ async fn evaluators_of_an_experiment_score_its_results_by_a_rule_that_is_deleted
         let alone = format!("/api/v1/experiments/compare?runs={run}");
         let compared = app.client.get(&alone).await.unwrap().json();
         assert_eq!(compared["base"], json!(first), "{compared}");
+        let gate = json!({ "config": { "require": [{ "metric": "errors", "max_at_most": 1 }] } });
+        let (code, gate) = call(&app, Method::POST, &format!("{path}/gates"), gate).await;
+        assert_eq!((code, &gate["report"]["baseline"]["id"]), (201, &json!(first)), "{gate}");
         let compare = format!("/experiments/compare?runs={first},{run}");
         assert!(page.contains(&compare) && page.contains("Experiment scored"), "{page}");
 

@@ -98,11 +98,11 @@ async fn with_baseline(
     project: &ProjectId,
     mut ids: Vec<String>,
 ) -> Result<Vec<String>, Problem> {
-    let run = match ids.as_slice() {
-        [run] => app.store.ledger.run_progress(project, run).await?,
+    let baseline = match ids.as_slice() {
+        [run] => app.store.ledger.baseline_of_run(project, run).await?,
         _ => None,
     };
-    if let Some(baseline) = run.and_then(|run| run.baseline_id) {
+    if let Some(baseline) = baseline {
         ids.insert(0, baseline);
     }
     Ok(ids)

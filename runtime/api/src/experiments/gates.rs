@@ -33,7 +33,8 @@ pub(super) struct NewGate {
     /// The requirements: the content of a file `gate.toml` as JSON.
     config: GateConfig,
     /// The baseline: the id of a run, the name of a run, or `branch:NAME` for the newest run whose metadata have this
-    /// `branch`. Names and branches are searched among the other runs over the dataset.
+    /// `branch`. Names and branches are searched among the other runs over the dataset. When absent, the baseline with which the
+    /// server started the run, if there is one.
     baseline: Option<String>,
 }
 
@@ -84,6 +85,12 @@ async fn report(
     let found = app.store.run_results(project, &id).await?;
     let run = found.ok_or_else(|| Problem::not_found("experiment"))?;
     let mut runs = Vec::new();
+    if input.baseline.is_none()
+        && let Some(base) = app.store.ledger.baseline_of_run(project, &run.run.id).await?
+    {
+        // It may be deleted meanwhile.
+        runs.extend(app.store.run_results(project, &base).await?);
+    }
     if let Some(reference) = &input.baseline {
         let found = app.store.find_run(project, reference, Some(&run.run)).await?;
         match found {

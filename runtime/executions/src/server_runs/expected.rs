@@ -1,4 +1,4 @@
-//! The items over which a run was started, and the rule that scores their results.
+//! The items over which a run was started, the rule that scores their results, and the baseline.
 
 use perpend_db::{checked, query_scalar};
 use perpend_domain::ids::{ProjectId, RuleId};
@@ -12,6 +12,9 @@ const ITEMS: &str = "
 
 const RULE: &str =
     "SELECT rule_id FROM server_runs WHERE project_id = $1 AND id = $2 AND rule_id IS NOT NULL";
+
+const BASELINE: &str = "
+    SELECT baseline_id FROM server_runs WHERE project_id = $1 AND id = $2 AND baseline_id IS NOT NULL";
 
 impl Ledger {
     /// The items of a run that the server executes, in the order of the calls; empty for other runs.
@@ -38,5 +41,17 @@ impl Ledger {
         let id: Option<String> =
             query_scalar(RULE).bind(project.as_str()).bind(run).fetch_optional(&self.pool).await?;
         id.map(|id| checked(WHAT, &id)).transpose()
+    }
+
+    /// The run with which comparisons of a run start.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn baseline_of_run(
+        &self,
+        project: &ProjectId,
+        run: &str,
+    ) -> Result<Option<String>, Error> {
+        query_scalar(BASELINE).bind(project.as_str()).bind(run).fetch_optional(&self.pool).await
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perpend_domain::dataset::DatasetItem;
-use perpend_domain::experiment::RunResults;
+use perpend_domain::experiment::{ExperimentRun, RunResults};
 use perpend_experiments::ItemSelection;
 use perpend_experiments::comparison::ItemComparison;
 use perpend_experiments::options::{CompareOptions, group_of, parse_correction, parse_reducer};
@@ -104,7 +104,7 @@ pub(super) async fn put_baseline_first(
 }
 
 /// The run that the other runs of a dataset are compared with; absent if it was deleted.
-pub(super) async fn baseline_of(
+async fn baseline_of(
     app: &App,
     viewer: &Viewer,
     dataset_id: Option<&str>,
@@ -114,6 +114,22 @@ pub(super) async fn baseline_of(
     let Some(run) = dataset.and_then(|stored| stored.baseline_run_id) else { return Ok(None) };
     let found = app.store.telemetry.experiment_run(&viewer.project, &run).await?;
     Ok(found.map(|found| found.id))
+}
+
+/// The run that a run is compared with: the one with which the server started it, or else that of its dataset; never itself.
+pub(super) async fn baseline_of_run(
+    app: &App,
+    viewer: &Viewer,
+    run: &ExperimentRun,
+) -> Result<Option<String>, Problem> {
+    let project = &viewer.project;
+    if let Some(id) = app.store.ledger.baseline_of_run(project, &run.id).await?
+        && app.store.telemetry.experiment_run(project, &id).await?.is_some()
+    {
+        return Ok(Some(id));
+    }
+    let of_dataset = baseline_of(app, viewer, run.dataset_id.as_deref()).await?;
+    Ok(of_dataset.filter(|id| *id != run.id))
 }
 
 /// The comparison of a query; the inner error is a reason why there is none.

@@ -21,7 +21,7 @@ use perpend_views::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::experiments::comparison::baseline_of;
+use crate::experiments::comparison::baseline_of_run;
 use crate::experiments::run::{RunPath, others};
 use crate::request::forms::SubmittedForm;
 use crate::request::query::Query;
@@ -72,13 +72,12 @@ pub(crate) async fn gate_page(
     };
     let report = shown.and_then(report_of);
     let config = shown.and_then(|record| Some(record.report.get(CONFIG)?.as_str()?.to_owned()));
-    let of_dataset = baseline_of(&app, &viewer, results.run.dataset_id.as_deref()).await?;
-    let of_dataset = of_dataset.filter(|id| *id != results.run.id);
+    let baseline = baseline_of_run(&app, &viewer, &results.run).await?;
     let input = GateInput {
         config: config.unwrap_or_else(|| proposed(&results)),
         baseline: match &report {
             Some(report) => report.baseline.as_ref().map(|baseline| baseline.id.clone()),
-            None => of_dataset,
+            None => baseline,
         },
     };
     let view = view(&app, &viewer, &results, (input, report, notices), &records).await?;

@@ -26,7 +26,7 @@ use perpend_views::{
 };
 use serde::Deserialize;
 
-use crate::experiments::comparison::baseline_of;
+use crate::experiments::comparison::baseline_of_run;
 use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
 use crate::experiments::progress::progress_view;
 use crate::experiments::report::{RunReport, item_values, score_estimate};
@@ -388,7 +388,7 @@ pub(super) async fn others(
     let mut others: Vec<_> =
         others.filter(|run| run.id != own.id && run.dataset_id == own.dataset_id).collect();
     let is_later = |at: Timestamp| own.created_at < at;
-    let baseline = baseline_of(app, viewer, own.dataset_id.as_deref()).await?;
+    let baseline = baseline_of_run(app, viewer, own).await?;
     others.sort_by_key(|run| (baseline.as_ref() != Some(&run.id), is_later(run.created_at)));
     let entries = others.into_iter().map(|run| (Text::from(run.name), encode(&run.id)));
     Ok(entries.collect())
