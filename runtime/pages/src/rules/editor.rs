@@ -210,7 +210,8 @@ async fn previewed(
     let names = evaluators(app, viewer).await?.into_iter();
     let names: Vec<(String, String)> = names.map(|one| (one.id.to_string(), one.name)).collect();
     match Box::pin(preview(app, viewer, body, &names)).await {
-        Ok(found) => {
+        Ok(mut found) => {
+            found.overlaps = overlaps(app, viewer, rule, form).await?;
             let extras = Extras { preview: Some(found), ..Extras::default() };
             let view = view(app, viewer, rule, (form, extras)).await?;
             page(StatusCode::OK, &view)
@@ -220,6 +221,27 @@ async fn previewed(
         }
         Err(problem) => Err(problem),
     }
+}
+
+/// Names and URLs of other enabled rules of the same kind of target that use an evaluator of the form.
+async fn overlaps(
+    app: &App,
+    viewer: &Viewer,
+    rule: Option<&Rule>,
+    form: &RuleForm,
+) -> Result<Vec<(Text, String)>, Problem> {
+    let base = viewer.base();
+    let enabled = app.store.catalog.enabled_rules(&viewer.project).await?;
+    let is_selected = |id: &str| form.evaluators.iter().any(|own| own.id == id);
+    let others = enabled.iter().filter(|other| {
+        let mut assignments = other.assignments.iter();
+        rule.is_none_or(|rule| rule.id != other.id)
+            && other.target == form.target
+            && assignments.any(|assignment| is_selected(assignment.evaluator_id.as_str()))
+    });
+    let link =
+        |other: &Rule| (Text::from(other.name.as_str()), rule_href(&base, other.id.as_str()));
+    Ok(others.map(link).collect())
 }
 
 /// The messages of a problem at the fields of the form.

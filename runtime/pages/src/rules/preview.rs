@@ -39,6 +39,7 @@ pub(super) async fn preview(
         n_checked: count(found["checkedCount"].as_u64().unwrap_or_default()),
         cost: cost(&found["costPerDayUsd"]),
         estimates: list("evaluators").iter().map(|one| estimate(one, names)).collect(),
+        overlaps: Vec::new(),
     })
 }
 

@@ -57,7 +57,7 @@ pub(crate) async fn switch_rule(
     };
     match Box::pin(form.run_once(&app, act)).await {
         Err(problem) if is_about_input(&problem) => {
-            let problems = vec![("funnel", Text::from(problem.message()))];
+            let problems = vec![("enabled", Text::from(problem.message()))];
             let rejected = RejectedForm { values: Vec::new(), problems };
             let params = RuleParams::default();
             let view = rule::view(&app, viewer, &stored, (&params, rejected)).await?;

@@ -117,6 +117,8 @@ pub struct RulePreviewView {
     pub cost: String,
     /// Name of an evaluator, cost per day, basis of the estimate, and busy time per day.
     pub estimates: Vec<(Text, String, &'static str, String)>,
+    /// Names and URLs of enabled rules that use one of the evaluators on targets of this kind.
+    pub overlaps: Vec<(Text, String)>,
 }
 
 /// A target that the rule would score.
@@ -135,7 +137,7 @@ pub struct RulePreviewExampleView {
 }
 
 impl RuleEditorPage {
-    fn is(&self, field: &str, value: &str) -> bool {
+    fn has_value(&self, field: &str, value: &str) -> bool {
         let own = match field {
             "on_missing" => &self.fields.on_missing,
             _ => &self.fields.late,

@@ -145,6 +145,7 @@ fn the_editor_of_a_rule_is_inert_and_shows_both_versions_of_a_conflict() {
             n_checked: "9".to_owned(),
             cost: "$1.15".to_owned(),
             estimates: vec![(text(HOSTILE), "$1.15".to_owned(), "no model", String::new())],
+            overlaps: vec![(text(HOSTILE), typed())],
         }),
     };
     let html = checked(&page);
