@@ -13,6 +13,7 @@ use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 
 use super::cells::{ObservationCells, is_about};
+use super::experiments::EXPERIMENT_COLUMNS;
 use super::marks::MarkCondition;
 use super::read::{LIST, MemoryConditions, observation_column, where_of};
 use super::rollup::{HOUR, IS_OBSERVATION};
@@ -654,9 +655,12 @@ impl Telemetry {
     async fn tested(
         &self,
         project: &ProjectId,
-        stored: Vec<StoredObservation>,
+        mut stored: Vec<StoredObservation>,
         (rest, query): (&MemoryConditions, &ObservationQuery),
     ) -> Result<Vec<TestedObservation>, Error> {
+        if rest.reads(&EXPERIMENT_COLUMNS) {
+            self.apply_links(project, &mut stored).await?;
+        }
         let scores = if rest.reads_scores() {
             let ids = stored.iter().map(|stored| &stored.observation.trace_id);
             self.scores_for(project, ids.collect()).await?

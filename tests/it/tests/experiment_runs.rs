@@ -67,6 +67,15 @@ async fn story(app: TestApp) {
         let explained = get(&app, &path).await;
         assert_eq!(explained["step"], "taken", "{explained}");
     }
+    // Lists find linked observations by their run, as they find spans of items.
+    for (column, value) in [("experimentId", run.as_str()), ("experimentName", "first")] {
+        let filter = json!([{
+            "type": "stringOptions", "column": column, "operator": "any of", "value": [value],
+        }]);
+        let filter = perpend_views::encode(&filter.to_string());
+        let listed = get(&app, &format!("/api/public/v2/observations?filter={filter}")).await;
+        assert_eq!(listed["data"].as_array().unwrap().len(), 2, "{column}: {listed}");
+    }
     let found = get(&app, &format!("/api/v1/experiments/{run}")).await;
     assert_eq!((&found["name"], &found["datasetName"]), (&json!("first"), &json!("capitals")));
     let account = &found["account"];

@@ -1,7 +1,10 @@
 //! Observations that runs link as items.
 
+use std::collections::BTreeSet;
+
 use perpend_domain::experiment::{LinkedItem, MissingItem};
 use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::telemetry::StoredObservation;
 use perpend_domain::time::Timestamp;
 
 use super::linked::LINK_COUNTS;
@@ -9,6 +12,9 @@ use super::spans::{about, push_list};
 use crate::{Error, Telemetry};
 use perpend_db::checked;
 
+/// Columns of filters that links determine.
+pub(crate) const EXPERIMENT_COLUMNS: [&str; 3] =
+    ["experimentId", "experimentName", "experimentDatasetId"];
 /// Traces per statement.
 const PER_STATEMENT: usize = 100;
 
@@ -122,6 +128,31 @@ impl Telemetry {
             }
         }
         Ok(found)
+    }
+
+    /// Gives observations that runs link as items the experiment attributes of spans of items.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn apply_links(
+        &self,
+        project: &ProjectId,
+        stored: &mut [StoredObservation],
+    ) -> Result<(), Error> {
+        let own = stored.iter().map(|stored| &stored.observation);
+        let own = own.filter(|own| !own.is_experiment_item() && !own.is_trace_record());
+        let traces: BTreeSet<&TraceId> = own.map(|own| &own.trace_id).collect();
+        let traces: Vec<TraceId> = traces.into_iter().cloned().collect();
+        // Of several links of an observation the last one counts.
+        for link in self.linked_items(project, &traces).await? {
+            let mut all = stored.iter_mut().map(|stored| &mut stored.observation);
+            let own =
+                all.find(|own| own.trace_id == link.trace_id && own.id == link.observation_id);
+            if let Some(own) = own {
+                link.apply(own);
+            }
+        }
+        Ok(())
     }
 
     /// Links to these traces whose observation has not arrived, the last link last: the linked observation, or the root of the
