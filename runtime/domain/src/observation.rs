@@ -330,6 +330,18 @@ impl Observation {
         root == Some(self.id.as_str())
     }
 
+    /// From start to end, in microseconds; absent before the end.
+    #[must_use]
+    pub fn latency_us(&self) -> Option<i64> {
+        self.end.map(|end| end.micros_since(self.start))
+    }
+
+    /// From the start to the first token, in microseconds.
+    #[must_use]
+    pub fn time_to_first_token_us(&self) -> Option<i64> {
+        self.completion_start.map(|at| at.micros_since(self.start))
+    }
+
     /// Given cost, else computed cost.
     #[must_use]
     pub fn effective_cost(&self) -> &Cost {

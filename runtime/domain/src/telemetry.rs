@@ -30,6 +30,31 @@ pub struct StoredObservation {
     pub trace_attributes: Arc<TraceAttributes>,
 }
 
+impl StoredObservation {
+    /// The user of the observation, or else of its trace.
+    #[must_use]
+    pub fn user_id(&self) -> Option<&str> {
+        own_or(self.observation.user_id.as_deref(), self.trace_attributes.user_id.as_deref())
+    }
+
+    /// The session of the observation, or else of its trace.
+    #[must_use]
+    pub fn session_id(&self) -> Option<&str> {
+        own_or(self.observation.session_id.as_deref(), self.trace_attributes.session_id.as_deref())
+    }
+
+    /// The release of the observation, or else of its trace.
+    #[must_use]
+    pub fn release(&self) -> Option<&str> {
+        own_or(self.observation.release.as_deref(), self.trace_attributes.release.as_deref())
+    }
+}
+
+/// The value of an observation, or else that of its trace.
+fn own_or<'v>(own: Option<&'v str>, of_trace: Option<&'v str>) -> Option<&'v str> {
+    own.filter(|own| !own.is_empty()).or(of_trace)
+}
+
 /// Referenced data that an observation contains only by name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResolvedRefs<'a> {

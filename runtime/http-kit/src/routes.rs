@@ -8,6 +8,7 @@
     reason = "the one place where routes are added, each behind its guard"
 )]
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::mem;
@@ -267,17 +268,18 @@ fn kind(name: &str) -> RefOr<Schema> {
 #[derive(Clone, Debug)]
 pub struct PageRoute {
     method: HttpMethod,
-    path: &'static str,
+    path: Cow<'static, str>,
     requirement: Requirement,
     is_secret: bool,
 }
 
 impl PageRoute {
-    pub fn get(path: &'static str, requirement: impl Into<Requirement>) -> Self {
-        Self { method: HttpMethod::Get, path, requirement: requirement.into(), is_secret: false }
+    pub fn get(path: impl Into<Cow<'static, str>>, requirement: impl Into<Requirement>) -> Self {
+        let (path, requirement) = (path.into(), requirement.into());
+        Self { method: HttpMethod::Get, path, requirement, is_secret: false }
     }
 
-    pub fn post(path: &'static str, requirement: impl Into<Requirement>) -> Self {
+    pub fn post(path: impl Into<Cow<'static, str>>, requirement: impl Into<Requirement>) -> Self {
         Self { method: HttpMethod::Post, ..Self::get(path, requirement) }
     }
 
@@ -394,12 +396,12 @@ impl<S: AppState> Routes<S> {
         H: Handler<T, S>,
         T: 'static,
     {
-        let route = (&page.method, page.path);
+        let route = (&page.method, &*page.path);
         let mut route = self.guarded(route, page.requirement, authenticator, handler);
         if page.is_secret {
             route = route.route_layer(map_response(compression::keep_secret));
         }
-        self.pages = mem::take(&mut self.pages).route(page.path, route);
+        self.pages = mem::take(&mut self.pages).route(&page.path, route);
     }
 
     /// Adds a public route that is neither an operation nor a page.

@@ -43,23 +43,25 @@ use perpend_domain::access::Permission::{
     EvaluatorWrite, ExperimentRead, ExperimentWrite, PluginRead, PluginWrite, ScoreConfigWrite,
     ScoreRead, TraceMark, TraceRead,
 };
-use perpend_domain::telemetry::GroupKey;
 use perpend_http_kit::Web;
 use perpend_http_kit::auth::{Authenticator, Requirement, use_session};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
 use perpend_http_kit::routes::{ApiDescription, PageRoute, Routes};
-use perpend_views::{OBSERVATION_LIST, SCORE_LIST, SESSION_LIST, Section, TRACE_LIST, USER_LIST};
+use perpend_views::{FilterableList, Section, TRACE_LIST};
 
 use crate::executions::list::Executions;
 use crate::groups::list::{Sessions, Users};
 use crate::list::export::export_list;
+use crate::list::news::list_news;
 use crate::list::page::list_page;
+use crate::list::source::ListSource;
 use crate::observations::Observations;
 use crate::request::frame::Frame;
 use crate::request::query::Query;
 use crate::request::viewer::{Viewer, project_of_path, viewer};
 use crate::scores::list::Scores;
+use crate::traces::suggest::{SuggestParams, suggest_fragment};
 
 pub use request::frame::{as_page, not_found, without_slash};
 pub use request::origin::wants_page;
@@ -71,62 +73,36 @@ pub fn login_url(web: &Web, origin: &str) -> String {
     format!("{}/?token={}", origin.trim_end_matches('/'), web.login_token.text())
 }
 
-/// Completions of filters.
-fn suggestions_routes(routes: &mut Routes<App>) {
-    let lists = [
-        ("/project/{project}/_/traces/suggest", TraceRead, &TRACE_LIST),
-        ("/project/{project}/_/observations/suggest", TraceRead, &OBSERVATION_LIST),
-        ("/project/{project}/_/sessions/suggest", TraceRead, &SESSION_LIST),
-        ("/project/{project}/_/users/suggest", TraceRead, &USER_LIST),
-        ("/project/{project}/_/scores/suggest", ScoreRead, &SCORE_LIST),
-    ];
-    for (path, needs, list) in lists {
-        let show = move |app: State<App>,
-                         viewer: Viewer,
-                         params: Query<traces::suggest::SuggestParams>| {
-            traces::suggest::suggest_fragment(app, viewer, params, list)
-        };
-        routes.page(BySession, PageRoute::get(path, needs), show);
+/// The routes of a list: its page, its file, the number of new rows, and the completions of its filter. The path of the file is
+/// not below that of the page, where it would hide a trace, session or user with such an id.
+fn list_routes<L: ListSource>(routes: &mut Routes<App>, needs: Permission) {
+    let list = L::LIST;
+    let route = |parent: &str, child: &str| {
+        let path = format!("/project/{{project}}{parent}/{}{child}", list.texts.name);
+        PageRoute::get(path, needs)
+    };
+    routes.page(BySession, route("", ""), list_page::<L>);
+    routes.page(BySession, route("/export", ""), export_list::<L>);
+    if list.news.is_some() {
+        routes.page(BySession, route("/_", "/news"), list_news::<L>);
+    }
+    if let Some(filter) = list.filter {
+        suggestions_route(routes, route("/_", "/suggest"), filter);
     }
 }
 
-/// Counts of new rows of the lists of sessions, users, observations and scores.
-fn list_news_routes(routes: &mut Routes<App>) {
-    let groups = traces::list_news::NewsList::Groups;
-    let lists = [
-        ("/project/{project}/_/sessions/news", TraceRead, groups(GroupKey::Session)),
-        ("/project/{project}/_/users/news", TraceRead, groups(GroupKey::User)),
-        (
-            "/project/{project}/_/observations/news",
-            TraceRead,
-            traces::list_news::NewsList::Observations,
-        ),
-        ("/project/{project}/_/scores/news", ScoreRead, traces::list_news::NewsList::Scores),
-    ];
-    for (path, needs, list) in lists {
-        let show = move |app: State<App>,
-                         viewer: Viewer,
-                         params: Query<traces::list_news::ListNewsParams>| {
-            traces::list_news::list_news_fragment(app, viewer, params, list)
-        };
-        routes.page(BySession, PageRoute::get(path, needs), show);
-    }
+/// Completions of a filter.
+fn suggestions_route(routes: &mut Routes<App>, route: PageRoute, filter: &'static FilterableList) {
+    let show = move |app: State<App>, viewer: Viewer, params: Query<SuggestParams>| {
+        suggest_fragment(app, viewer, params, filter)
+    };
+    routes.page(BySession, route, show);
 }
 
-/// Lists as files. The paths are not below those of the lists, where they would hide a trace, session or user with such an id.
+/// Lists that the engine does not show.
 fn export_routes(routes: &mut Routes<App>) {
     let traces = PageRoute::get("/project/{project}/export/traces", TraceRead);
     routes.page(BySession, traces, traces::export::export_traces);
-    let observations = PageRoute::get("/project/{project}/export/observations", TraceRead);
-    routes.page(BySession, observations, export_list::<Observations>);
-    let sessions = PageRoute::get("/project/{project}/export/sessions", TraceRead);
-    routes.page(BySession, sessions, export_list::<Sessions>);
-    let users = PageRoute::get("/project/{project}/export/users", TraceRead);
-    routes.page(BySession, users, export_list::<Users>);
-    let executions = PageRoute::get("/project/{project}/export/executions", EvaluatorRead);
-    routes.page(BySession, executions, export_list::<Executions>);
-    let scores = PageRoute::get("/project/{project}/export/scores", ScoreRead);
-    routes.page(BySession, scores, export_list::<Scores>);
     let experiments = PageRoute::get("/project/{project}/export/experiments", ExperimentRead);
     routes.page(BySession, experiments, experiments::export::export_experiments);
 }
@@ -147,8 +123,8 @@ fn fragment_routes(routes: &mut Routes<App>) {
     routes.page(BySession, values, traces::facets::facets_fragment);
     let over_time = PageRoute::get("/project/{project}/_/traces/bars", TraceRead);
     routes.page(BySession, over_time, traces::bars::bars_fragment);
-    suggestions_routes(routes);
-    list_news_routes(routes);
+    let suggest = PageRoute::get("/project/{project}/_/traces/suggest", TraceRead);
+    suggestions_route(routes, suggest, &TRACE_LIST);
     let rows = PageRoute::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::page::rows_fragment);
     let seek = PageRoute::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
@@ -171,12 +147,6 @@ fn form_routes(routes: &mut Routes<App>) {
     routes.page(BySession, bookmark, traces::marks::bookmark);
     let tag = PageRoute::post("/project/{project}/traces/{trace}", TraceMark);
     routes.page(BySession, tag, traces::marks::tag);
-}
-
-/// The list of observations.
-fn observation_routes(routes: &mut Routes<App>) {
-    let all = PageRoute::get("/project/{project}/observations", TraceRead);
-    routes.page(BySession, all, list_page::<Observations>);
 }
 
 /// Rules.
@@ -203,8 +173,6 @@ fn rule_routes(routes: &mut Routes<App>) {
 
 /// Executions of rules.
 fn execution_routes(routes: &mut Routes<App>) {
-    let all = PageRoute::get("/project/{project}/executions", EvaluatorRead);
-    routes.page(BySession, all, list_page::<Executions>);
     let one = PageRoute::get("/project/{project}/executions/{execution}", EvaluatorRead);
     routes.page(BySession, one, executions::one::execution_page);
     let requeue =
@@ -484,18 +452,12 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     routes.page(BySession, trace, trace::page::trace_page);
     let find = PageRoute::get("/project/{project}/traces/{trace}/find", TraceRead);
     routes.page(BySession, find, trace::find::find_page);
-    let sessions = PageRoute::get("/project/{project}/sessions", TraceRead);
-    routes.page(BySession, sessions, list_page::<Sessions>);
     let session = PageRoute::get("/project/{project}/sessions/{session}", TraceRead);
     routes.page(BySession, session, groups::session::session_page);
-    let users = PageRoute::get("/project/{project}/users", TraceRead);
-    routes.page(BySession, users, list_page::<Users>);
     let user = PageRoute::get("/project/{project}/users/{user}", TraceRead);
     routes.page(BySession, user, groups::user::user_page);
     let search = PageRoute::get("/project/{project}/search", TraceRead);
     routes.page(BySession, search, search::search_page);
-    let scores = PageRoute::get("/project/{project}/scores", ScoreRead);
-    routes.page(BySession, scores, list_page::<Scores>);
     rule_routes(&mut routes);
     redirect_routes(&mut routes);
     let form = PageRoute::get("/preferences", Requirement::Public);
@@ -517,7 +479,11 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     experiment_routes(&mut routes);
     connection_routes(&mut routes);
     plugin_routes(&mut routes);
-    observation_routes(&mut routes);
+    list_routes::<Observations>(&mut routes, TraceRead);
+    list_routes::<Sessions>(&mut routes, TraceRead);
+    list_routes::<Users>(&mut routes, TraceRead);
+    list_routes::<Scores>(&mut routes, ScoreRead);
+    list_routes::<Executions>(&mut routes, EvaluatorRead);
     execution_routes(&mut routes);
     backfill_routes(&mut routes);
     value_routes(&mut routes);

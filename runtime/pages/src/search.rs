@@ -29,7 +29,7 @@ use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::conditions::Conditions;
+use crate::traces::conditions::filter_of;
 
 /// Characters of a search text; no stored id is longer.
 const MAX_CHARS: usize = 800;
@@ -272,7 +272,7 @@ impl<'a> Search<'a> {
     /// A title with the number of traces that contain a text, within the limits, and whether any may contain it.
     async fn count_containing(&self, text: &str) -> Result<(Text, bool), Problem> {
         let query = TracesQuery::of(word(text));
-        let filter = Conditions::new(&query, self.app.web.clock.now()).filter();
+        let filter = filter_of(&query, self.app.web.clock.now());
         let telemetry = &self.app.store.telemetry;
         let found = telemetry.count_traces(&self.viewer.project, &filter, TEXT_COUNT_LIMITS);
         let found = found.await?;

@@ -39,7 +39,6 @@ pub struct ExecutionLine {
     pub(crate) attempts: u32,
     /// Empty without model calls.
     pub(crate) cost: String,
-    pub(crate) created_at: Timestamp,
     pub(crate) finished_at: Option<Timestamp>,
     /// Action of the form that requeues it.
     pub(crate) requeue: Option<String>,
@@ -118,7 +117,6 @@ impl ExecutionLine {
             target_href,
             attempts: execution.attempts,
             cost: cost.map_or_else(String::new, cost_text),
-            created_at: execution.created_at,
             finished_at: execution.finished_at,
             requeue: None,
         }

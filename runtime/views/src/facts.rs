@@ -2,7 +2,9 @@
 
 use crate::format::clock;
 use perpend_domain::observation::Usage;
+use perpend_domain::quantity::Quantity;
 use perpend_domain::time::Timestamp;
+use perpend_domain::usage::{Side, side_of};
 
 use crate::{Html, Text};
 
@@ -37,4 +39,12 @@ pub fn utc_time(at: Timestamp) -> Html {
 pub fn total_tokens(usage: &Usage) -> u64 {
     let parts = || usage.iter().filter(|(key, _)| *key == "input" || *key == "output");
     usage.get("total").copied().unwrap_or_else(|| parts().map(|(_, n)| *n).sum()).to_u64()
+}
+
+/// The sum of the buckets of this side; absent without any.
+#[must_use]
+pub fn side_tokens(usage: &Usage, side: Side) -> Option<u64> {
+    let own = || usage.iter().filter(|(key, _)| side_of(key) == Some(side));
+    let n = own().map(|(_, n)| *n).sum::<Quantity>().to_u64();
+    own().next().is_some().then_some(n)
 }

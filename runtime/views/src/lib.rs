@@ -98,7 +98,7 @@ pub use experiments::list::{
 pub use experiments::new::{ExperimentEstimate, NewExperimentPage, RunEstimateLine};
 pub use experiments::run::{EvaluatorCountLine, RunItem, RunPage, RunScoreLine, ScoreSummary};
 pub use experiments::verdict::{MetricVerdicts, SegmentVerdicts, VerdictInput, VerdictRow};
-pub use facts::{total_tokens, utc_time};
+pub use facts::{side_tokens, total_tokens, utc_time};
 pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};
 pub use layout::preferences::{Preferences, PreferencesPage, Theme};
 pub use layout::setup::{RejectedRequest, Setup};
@@ -108,12 +108,14 @@ pub use layout::shell::{
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
 pub use lists::chips::{ScoreChip, score_chips};
 pub use lists::column::{
-    Cell, CellContent, CellContext, CellLayout, ExportedValue, ListColumn, ListTable, TableStyle,
+    Cell, CellContent, CellContext, CellLayout, DeclaredCell, ExportedValue, ListColumn, ListTable,
+    TableStyle,
 };
 pub use lists::executions::{EXECUTION_ROWS, ExecutionRow};
 pub use lists::facets::{FacetsPage, FacetsView};
 pub use lists::filter::{
     EmptyListCounts, FilterView, MAX_EXPORTED, SearchProgress, StoppedSearch, TermChip,
+    export_links,
 };
 pub use lists::focus::FocusView;
 pub use lists::groups::{
@@ -121,7 +123,7 @@ pub use lists::groups::{
 };
 pub use lists::list::{
     ChosenColumns, ListAction, ListChoice, ListDeclaration, ListNote, ListTexts, ListView,
-    SelectFilter, UrlCondition,
+    RowChoice, SelectFilter, UrlCondition,
 };
 pub use lists::news::{NewsFragment, StateFragment};
 pub use lists::observations::{OBSERVATION_ROWS, ObservationLine};

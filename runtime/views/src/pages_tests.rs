@@ -282,12 +282,8 @@ fn a_list_of_executions_is_inert_and_only_failed_ones_have_a_form() {
     let list = &EXECUTION_ROWS;
     let (columns, _) = list.choose("");
     let row = |state| {
-        let names = ExecutionNames {
-            rule: ResourceLink::new(HOSTILE, HOSTILE),
-            evaluator: ResourceLink::deleted(HOSTILE),
-            version: Some(3),
-        };
-        ExecutionRow::new(execution(state), names, Some(None), ("/project/p", true))
+        let (execution, line) = (execution(state), execution_line(state));
+        ExecutionRow { execution, line, cost: Some(None) }
     };
     let (forms, focus) = (forms(), Focus::default());
     let context = CellContext { base: "/project/p", focus: &focus, forms: &forms };
@@ -311,6 +307,8 @@ fn a_list_of_executions_is_inert_and_only_failed_ones_have_a_form() {
             fields: vec![("rule", typed())],
             label: "Requeue all".to_owned(),
         }),
+        choice: None,
+        score_href: None,
         table: table(&[row(ExecutionState::Failed), row(ExecutionState::Completed)]),
         picker: list.picker("/project/p/executions", &[], (columns.as_slice(), 50)),
         page_links: PageLinks::default(),

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::context::DatasetContext;
 use super::item_form::VALUES;
 use super::list::dataset_names;
-use crate::observations::query_of_list;
+use crate::list::params::filter_text;
+use crate::observations::Observations;
 use crate::read;
 use crate::request::forms::ContentForm;
 use crate::request::operations::{call, is_about_input};
@@ -23,7 +24,7 @@ use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::conditions::Conditions;
+use crate::traces::conditions::filter_of;
 use crate::traces::params::TraceListParams;
 
 /// Traces or observations of a list that one form adds.
@@ -131,11 +132,11 @@ impl Selection {
     fn query(&self, app: &App, viewer: &Viewer) -> Option<String> {
         let query = self.list.as_deref()?.split_once('?').map(|(_, query)| query);
         if self.kind == SourceKind::Observation {
-            return query_of_list(app, viewer, query);
+            return filter_text::<Observations>(app, viewer, query);
         }
         let now = app.web.clock.now();
         let params = TraceListParams::new(query);
-        let conditions = Conditions::new(&params.query, read::start_of_minute(now)).filter();
+        let conditions = filter_of(&params.query, read::start_of_minute(now));
         let terms = conditions.conditions.iter().map(print_condition);
         Some(terms.collect::<Option<Vec<String>>>()?.join(" "))
     }

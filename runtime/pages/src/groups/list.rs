@@ -2,7 +2,7 @@
 
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::filter::Filter;
-use perpend_domain::list::{BidirectionalPage, ListPosition};
+use perpend_domain::list::BidirectionalPage;
 use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery, TraceGroup};
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
@@ -10,18 +10,20 @@ use perpend_http_kit::problem::Problem;
 use perpend_telemetry::GroupSearchResult;
 use perpend_views::{
     ApiRequest, GroupRow, GroupSetup, ListDeclaration, ListView, SESSION_ROWS, Text, USER_ROWS,
-    href,
+    href, with_query,
 };
 
 use crate::groups::lines::group_rows;
-use crate::list::source::{ListBounds, ListConditions, ListSource, OwnParameters};
+use crate::list::source::{
+    ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
+    ShownPage,
+};
 use crate::read;
 use crate::reference;
 use crate::request::viewer::Viewer;
-use crate::rules::links::new_rule_href;
 use crate::setup;
-use crate::state::App;
 use crate::trace;
+use crate::traces::news::TRACES;
 
 /// Traces read to count all sessions or users.
 const MAX_COUNTED: u32 = 10_000;
@@ -32,11 +34,12 @@ pub(crate) type Sessions = Groups<false>;
 pub(crate) type Users = Groups<true>;
 
 /// The sessions or users of a project.
+#[derive(Default)]
 pub(crate) struct Groups<const OF_USERS: bool> {
-    app: App,
-    viewer: Viewer,
     /// The id in the form that opens a session or user.
     id: String,
+    /// The session or user whose new traces are counted instead of new rows.
+    of: String,
 }
 
 impl<const OF_USERS: bool> Groups<OF_USERS> {
@@ -55,36 +58,25 @@ impl<const OF_USERS: bool> ListSource for Groups<OF_USERS> {
     type Item = TraceGroup;
     type Row = GroupRow;
 
-    const PARAMETERS: &'static [&'static str] = &["id"];
+    const LIST: &'static ListDeclaration<GroupRow> = match Self::KEY {
+        GroupKey::Session => &SESSION_ROWS,
+        GroupKey::User => &USER_ROWS,
+    };
+    const PARAMETERS: &'static [OwnParameter] =
+        &[OwnParameter::transient("id"), OwnParameter::transient("of")];
+    const RULE_TARGET: Option<TargetKind> = if OF_USERS { None } else { Some(TargetKind::Session) };
     /// The store has a limit of its own and reports the number of tested rows.
     const MAX_TESTED: u64 = 0;
     const ORDER: &'static str = "recently active ones";
 
-    fn declaration() -> &'static ListDeclaration<GroupRow> {
-        match Self::KEY {
-            GroupKey::Session => &SESSION_ROWS,
-            GroupKey::User => &USER_ROWS,
-        }
+    fn apply(&mut self, own: &OwnParameters, _: &Filter, _: &mut Vec<Text>) {
+        [self.id, self.of] = ["id", "of"].map(|name| own.text(name).to_owned());
     }
 
-    fn new(
-        (app, viewer): (&App, &Viewer),
-        own: &OwnParameters,
-        _: &Filter,
-        _: &mut Vec<Text>,
-    ) -> Self {
-        let id = own.get("id").map_or("", |id| id.trim());
-        Self { app: app.clone(), viewer: viewer.clone(), id: id.to_owned() }
-    }
-
-    async fn read(
-        &self,
-        conditions: &ListConditions,
-        position: &ListPosition,
-        bounds: ListBounds,
-    ) -> Result<BidirectionalPage<TraceGroup>, Problem> {
-        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
-        let mut query = self.query(conditions, bounds.limit);
+    async fn read(&self, scope: &ListScope, page: ListQuery<'_>) -> PageResult<TraceGroup> {
+        let (telemetry, project) = scope.telemetry();
+        let ListQuery { conditions, position, limit, .. } = page;
+        let mut query = self.query(conditions, limit);
         query.after.clone_from(&position.cursor);
         query.is_backwards = position.is_backwards;
         let tested = match conditions.filter.conditions.is_empty() {
@@ -112,38 +104,59 @@ impl<const OF_USERS: bool> ListSource for Groups<OF_USERS> {
     }
 
     /// The sums of a row are of the time range and the environments of the focus.
-    async fn rows(&self, items: Vec<TraceGroup>) -> Result<Vec<GroupRow>, Problem> {
-        let focus = &self.viewer.focus;
+    async fn rows(
+        &self,
+        ListScope { app, viewer }: &ListScope,
+        items: Vec<TraceGroup>,
+    ) -> Result<Vec<GroupRow>, Problem> {
+        let focus = &viewer.focus;
         let conditions = ListConditions {
-            range: focus.range(read::start_of_minute(self.app.web.clock.now())),
+            range: focus.range(read::start_of_minute(app.web.clock.now())),
             environments: focus.environments.clone(),
             ..ListConditions::default()
         };
         let query = self.query(&conditions, 1);
-        group_rows(&self.app, &self.viewer, &query, items).await
+        group_rows(app, viewer, &query, items).await
     }
 
     fn time_of(item: &TraceGroup) -> Timestamp {
         item.last
     }
 
-    fn api(
-        &self,
-        conditions: &ListConditions,
-        _: &[TraceGroup],
-        (n, is_later): (u32, bool),
-    ) -> Vec<ApiRequest> {
-        let query = self.query(conditions, n);
-        let is_filtered = !conditions.filter.conditions.is_empty();
-        let request = match is_later {
+    fn api(&self, viewer: &Viewer, page: ShownPage<'_, TraceGroup>) -> Vec<ApiRequest> {
+        let query = self.query(page.conditions, page.n);
+        let is_filtered = !page.conditions.filter.conditions.is_empty();
+        let request = match page.is_later {
             true => None,
-            false => reference::equivalent_requests::groups(&self.viewer, &query, is_filtered),
+            false => reference::equivalent_requests::groups(viewer, &query, is_filtered),
         };
         request.into_iter().collect()
     }
 
+    async fn count_new(
+        &self,
+        scope: &ListScope,
+        conditions: &ListConditions,
+        since: (Timestamp, u32),
+    ) -> Result<(u64, bool), Problem> {
+        let (telemetry, project) = scope.telemetry();
+        let of = Some(self.of.as_str()).filter(|id| !id.is_empty());
+        let query = match (Self::KEY, of) {
+            // The page of a session has no time range.
+            (GroupKey::Session, Some(_)) => GroupQuery::new(Self::KEY, 1),
+            _ => self.query(conditions, 1),
+        };
+        Ok(telemetry.groups_since(project, &query, of, since).await?)
+    }
+
+    fn news_page(&self, viewer: &Viewer) -> Option<([&'static str; 2], String)> {
+        let path = href(&viewer.base(), Self::KEY, &self.of);
+        (!self.of.is_empty()).then(|| (TRACES, with_query(&path, &viewer.parameters())))
+    }
+
     async fn total(
         &self,
+        scope: &ListScope,
         conditions: &ListConditions,
         page: &BidirectionalPage<TraceGroup>,
         is_later: bool,
@@ -156,18 +169,20 @@ impl<const OF_USERS: bool> ListSource for Groups<OF_USERS> {
             return Ok(None);
         }
         let ever = (Timestamp::from_micros(i64::MIN), MAX_COUNTED);
-        let telemetry = &self.app.store.telemetry;
+        let (telemetry, project) = scope.telemetry();
         let query = self.query(conditions, 1);
-        let found = telemetry.groups_since(&self.viewer.project, &query, None, ever);
-        let (n, is_more) = found.await?;
+        let (n, is_more) = telemetry.groups_since(project, &query, None, ever).await?;
         Ok(counted(n).filter(|_| !is_more))
     }
 
-    async fn redirect(&self) -> Result<Option<String>, Problem> {
+    async fn redirect(
+        &self,
+        ListScope { app, viewer }: &ListScope,
+    ) -> Result<Option<String>, Problem> {
         if self.id.is_empty() {
             return Ok(None);
         }
-        let (app, viewer, id) = (&self.app, &self.viewer, self.id.as_str());
+        let id = self.id.as_str();
         let any = GroupQuery::new(Self::KEY, 1);
         let found = app.store.telemetry.trace_group(&viewer.project, &any, id).await?;
         let is_known = found.is_some()
@@ -175,7 +190,11 @@ impl<const OF_USERS: bool> ListSource for Groups<OF_USERS> {
         Ok(is_known.then(|| href(&viewer.base(), Self::KEY, id)))
     }
 
-    async fn complete(&self, mut view: ListView) -> Result<ListView, Problem> {
+    async fn complete(
+        &self,
+        ListScope { app, viewer }: &ListScope,
+        mut view: ListView,
+    ) -> Result<ListView, Problem> {
         let (label, row) = match Self::KEY {
             GroupKey::Session => ("Session id", "session"),
             GroupKey::User => ("User id", "user"),
@@ -185,12 +204,8 @@ impl<const OF_USERS: bool> ListSource for Groups<OF_USERS> {
             view.notices.insert(0, Text::from(format!("No {row} has the id {}.", self.id)));
         }
         if view.is_bare() {
-            let origin = self.viewer.origin.clone();
-            let setup = setup::guide_at(&self.app, &self.viewer.project, origin).await?;
+            let setup = setup::guide_at(app, &viewer.project, viewer.origin.clone()).await?;
             view.setup = GroupSetup { by: Self::KEY, setup }.html();
-        } else if !OF_USERS {
-            let q = view.filter.as_ref().map(|filter| filter.q.as_str()).unwrap_or_default();
-            view.score_href = new_rule_href(&self.viewer, TargetKind::Session, q);
         }
         Ok(view)
     }

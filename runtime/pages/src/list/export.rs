@@ -10,7 +10,7 @@ use crate::export::{
     ExportColumn, ExportFormat, ExportedList, ExportedPage, PAGE_ROWS, reject_faults, respond,
 };
 use crate::list::params::ListRequest;
-use crate::list::source::{ListBounds, ListSource};
+use crate::list::source::{ListQuery, ListScope, ListSource};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
@@ -21,12 +21,12 @@ pub(crate) async fn export_list<L: ListSource>(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let format = ExportFormat::from_query(raw.as_deref())?;
-    let request = ListRequest::<L>::new(&app, viewer, raw.as_deref())?;
+    let scope = ListScope { app: app.clone(), viewer };
+    let request = ListRequest::<L>::new(scope, raw.as_deref())?;
     reject_faults(&request.notices, &request.parsed)?;
     let columns = exported_columns(&request.columns);
-    let name = L::declaration().texts.name;
     let list = ListExport { request, position: ListPosition::default() };
-    respond(&app, (name, format), list, columns).await
+    respond(&app, (L::LIST.texts.name, format), list, columns).await
 }
 
 struct ListExport<L: ListSource> {
@@ -38,10 +38,15 @@ impl<L: ListSource> ExportedList for ListExport<L> {
     type Row = L::Row;
 
     async fn next_page(&mut self) -> Result<ExportedPage<L::Row>, Problem> {
-        let ListRequest { source, conditions, .. } = &self.request;
-        let bounds = ListBounds { limit: PAGE_ROWS, max_tested: L::MAX_TESTED };
-        let page = source.read(conditions, &self.position, bounds).await?;
-        let rows = source.rows(page.items).await?;
+        let ListRequest { scope, source, conditions, .. } = &self.request;
+        let query = ListQuery {
+            conditions,
+            position: &self.position,
+            limit: PAGE_ROWS,
+            max_tested: L::MAX_TESTED,
+        };
+        let page = source.read(scope, query).await?;
+        let rows = source.rows(scope, page.items).await?;
         let next = page.stopped.or(page.older);
         let is_last = next.is_none();
         self.position = next.map(ListPosition::after).unwrap_or_default();
@@ -52,16 +57,16 @@ impl<L: ListSource> ExportedList for ListExport<L> {
 /// The columns of a file. A column of the list with several values is several columns here; the id comes first.
 fn exported_columns<R: 'static>(chosen: &[&'static ListColumn<R>]) -> Vec<ExportColumn<R>> {
     let mut columns: Vec<ExportColumn<R>> = Vec::new();
-    let mut add = |id: &'static str, heading: String, value: fn(&R) -> serde_json::Value| {
-        if columns.iter().all(|other| other.id() != id) {
-            let at = if id == "id" { 0 } else { columns.len() };
-            columns.insert(at, ExportColumn::new(id, heading, value));
+    let mut add = |column: ExportColumn<R>| {
+        if columns.iter().all(|other| other.id() != column.id()) {
+            let at = if column.id() == "id" { 0 } else { columns.len() };
+            columns.insert(at, column);
         }
     };
-    for column in chosen {
-        add(column.id, column.heading(), column.value);
+    for &column in chosen {
+        add(ExportColumn::new(column.id, column.heading(), move |row: &R| column.value(row)));
         for &(id, heading, value) in column.further {
-            add(id, heading.to_owned(), value);
+            add(ExportColumn::new(id, heading, value));
         }
     }
     columns

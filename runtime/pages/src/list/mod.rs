@@ -1,10 +1,12 @@
 //! Lists: one engine from the query string to the page and the file.
 //!
 //! A list is a [`ListDeclaration`](perpend_views::ListDeclaration) of its columns and a [`ListSource`] that reads its rows.
-//! Everything else is here: parameters, filter, cursors, links, counts of an empty list, choice of columns, downloads.
+//! Everything else is here: parameters, filter, cursors, links, counts of an empty list and of new rows, choice of columns,
+//! downloads.
 
 pub(crate) mod empty;
 pub(crate) mod export;
+pub(crate) mod news;
 pub(crate) mod page;
 pub(crate) mod params;
 pub(crate) mod source;

@@ -6,18 +6,23 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use perpend_domain::list::BidirectionalPage;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    CellContext, EmptyListCounts, FilterView, Focus, FocusView, ListNote, ListView, PageLinks,
-    Pager, Parameter, StoppedSearch, Text, UrlCondition, with_query,
+    CellContext, EmptyListCounts, FilterView, FocusView, ListChoice, ListDeclaration, ListNote,
+    ListView, PageLinks, Pager, Parameter, StoppedSearch, Text, UrlCondition, encode, export_links,
+    with_query,
 };
 
 use crate::list::empty::empty_list_counts;
 use crate::list::params::ListRequest;
-use crate::list::source::{ListBounds, ListSource};
+use crate::list::source::{ListQuery, ListScope, ListSource, ShownPage};
 use crate::request::cursor::ListLinks;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
+use crate::rules::links::new_rule_href;
 use crate::state::App;
 use crate::traces::terms::terms;
+
+/// Bytes of the URL of a list that other pages repeat.
+const MAX_URL: usize = 4_000;
 
 /// `GET P/{list}`
 pub(crate) async fn list_page<L: ListSource>(
@@ -25,14 +30,15 @@ pub(crate) async fn list_page<L: ListSource>(
     viewer: Viewer,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let request = ListRequest::<L>::new(&app, viewer, raw.as_deref())?;
-    if let Some(address) = request.source.redirect().await? {
+    let request = ListRequest::<L>::new(ListScope { app, viewer }, raw.as_deref())?;
+    let ListRequest { source, scope, conditions, position, .. } = &request;
+    if let Some(address) = source.redirect(scope).await? {
         return Ok(Redirect::to(&address).into_response());
     }
-    let bounds = ListBounds { limit: request.n, max_tested: L::MAX_TESTED };
-    let part = request.source.read(&request.conditions, &request.position, bounds).await?;
+    let query = ListQuery { conditions, position, limit: request.n, max_tested: L::MAX_TESTED };
+    let part = source.read(scope, query).await?;
     let view = view(&request, part).await?;
-    page(StatusCode::OK, &request.source.complete(view).await?)
+    page(StatusCode::OK, &source.complete(scope, view).await?)
 }
 
 /// Links to other pages.
@@ -49,14 +55,20 @@ fn page_links<L: ListSource>(
     }
 }
 
-/// Labels and URLs of the list as a file.
-fn exports(base: &str, name: &str, parameters: &[Parameter]) -> [(&'static str, String); 2] {
-    [("Export CSV", "csv"), ("Export JSONL", "jsonl")].map(|(label, format)| {
-        let others = parameters.iter().filter(|(name, _)| name != "n").cloned();
-        let format: Parameter = ("format".into(), format.to_owned());
-        let pairs: Vec<Parameter> = std::iter::once(format).chain(others).collect();
-        (label, with_query(&format!("{base}/export/{name}"), &pairs))
-    })
+/// The form of selected rows, if the viewer has the permission and the URL of the list is not too long.
+fn row_choice<R: 'static>(
+    viewer: &Viewer,
+    list: &ListDeclaration<R>,
+    links: &ListLinks,
+) -> Option<ListChoice> {
+    let choice = list.choice.as_ref().filter(|choice| viewer.may(choice.needs))?;
+    let url = with_query(&format!("/{}", list.texts.name), &links.pairs);
+    let action = format!("{}{}", viewer.base(), choice.path);
+    let [label, all] = choice.labels;
+    let all = (all, format!("{action}?in={}", encode(&url)));
+    let fields = vec![("in", url)];
+    let is_short = fields.iter().all(|(_, url)| url.len() <= MAX_URL);
+    is_short.then_some(ListChoice { action, fields, label, all })
 }
 
 /// The text filter and the form for time range and environments, if the list has a text filter.
@@ -64,21 +76,20 @@ async fn filters<L: ListSource>(
     request: &ListRequest<L>,
     (path, is_empty): (&str, bool),
 ) -> Result<Option<(FilterView, FocusView)>, Problem> {
-    let Some(of) = L::declaration().filter else {
+    let Some(of) = L::LIST.filter else {
         return Ok(None);
     };
-    let viewer = &request.viewer;
+    let viewer = &request.scope.viewer;
     let mut chips = terms(&request.q, &request.parsed);
-    let own = request.source.parameters();
-    let is_whole = chips.is_empty() && own.is_empty() && viewer.focus == Focus::default();
-    let empty_counts = match is_empty && !is_whole {
-        true => empty_list_counts(request, &mut chips).await?,
+    let searched = (&request.parsed, &request.conditions);
+    let empty_counts = match is_empty && !request.is_whole() {
+        true => empty_list_counts(request, searched, &mut chips).await?,
         false => EmptyListCounts::default(),
     };
-    let own = [own, request.table_parameters.clone(), viewer.unknown_parameters()].concat();
-    let hidden_fields: Vec<Parameter> = request.filter_parameter().into_iter().chain(own).collect();
+    let others = request.unfiltered_parameters();
+    let hidden_fields = request.filter_parameter().into_iter().chain(others).collect();
     let focus = FocusView::new(&viewer.focus, (path.to_owned(), hidden_fields), ("All time", true));
-    let focus = match L::declaration().in_all_environments {
+    let focus = match L::LIST.in_all_environments {
         true => focus.in_all_environments(),
         false => focus,
     };
@@ -100,14 +111,15 @@ async fn notes<L: ListSource>(
     items: &[L::Item],
     links: &ListLinks,
 ) -> Result<Vec<ListNote>, Problem> {
-    let ListRequest { source, conditions, position, q, .. } = request;
-    let mut notes = source.notes(items, (links, position)).await?;
-    if source.hides_internal(conditions) {
+    let ListRequest { source, scope, conditions, position, q, .. } = request;
+    let list = L::LIST;
+    let mut notes = source.notes(scope, items, (links, position)).await?;
+    if list.filter.is_some() && !list.in_all_environments && conditions.hides_internal() {
         let all = format!("{q} environment:set");
         let q: Parameter = ("q".into(), all.trim().to_owned());
         let pairs: Vec<Parameter> = request.other_parameters().into_iter().chain([q]).collect();
         notes.push(ListNote {
-            text: format!("{} of evaluations and experiments hidden", L::declaration().texts.name),
+            text: format!("{} of evaluations and experiments hidden", list.texts.name),
             label: "show",
             href: with_query(&links.path, &pairs),
         });
@@ -129,24 +141,24 @@ async fn view<L: ListSource>(
     request: &ListRequest<L>,
     part: BidirectionalPage<L::Item>,
 ) -> Result<ListView, Problem> {
-    let ListRequest { viewer, source, conditions, position, .. } = request;
-    let list = L::declaration();
+    let ListRequest { scope, source, conditions, position, .. } = request;
+    let (list, viewer) = (L::LIST, &scope.viewer);
     let base = viewer.base();
-    let path = format!("{base}/{}", list.texts.name);
-    let pairs: Vec<Parameter> =
-        request.other_parameters().into_iter().chain(request.filter_parameter()).collect();
-    let links = ListLinks { path: path.clone(), pairs };
+    let links = request.links();
     let is_later = position.is_later();
     let n = part.items.len() as u64;
     let is_empty = n == 0 && !is_later && part.stopped.is_none();
-    let (filter, focus) = filters(request, (path.as_str(), is_empty)).await?.unzip();
-    let api = source.api(conditions, &part.items, (request.n, is_later));
+    let (filter, focus) = filters(request, (links.path.as_str(), is_empty)).await?.unzip();
+    let shown = ShownPage { conditions, items: &part.items, n: request.n, is_later };
+    let api = source.api(viewer, shown);
     let page_links = page_links(&links, request, &part);
     let notes = notes(request, &part.items, &links).await?;
-    let total = source.total(conditions, &part, is_later).await?;
-    let rows = source.rows(part.items).await?;
+    let total = source.total(scope, conditions, &part, is_later).await?;
+    let rows = source.rows(scope, part.items).await?;
     let forms = viewer.form_context();
     let context = CellContext { base: &base, focus: &viewer.focus, forms };
+    let table = list.table(&request.columns, &rows, &context);
+    let choice = row_choice(viewer, list, &links);
     Ok(ListView {
         shell: viewer.shell(list.texts.section).with_api(api),
         texts: &list.texts,
@@ -161,19 +173,22 @@ async fn view<L: ListSource>(
             next_href: Some(links.at(at, position.is_backwards)),
         }),
         action: None,
-        choice: None,
-        score_href: None,
-        table: list.table(&request.columns, &rows, &context),
-        picker: list.picker(&path, &links.pairs, (request.columns.as_slice(), request.n)),
+        score_href: L::RULE_TARGET.and_then(|kind| new_rule_href(viewer, kind, &request.q)),
+        table: match (&list.choice, &choice) {
+            (Some(declared), Some(_)) => table.with_choice(declared.name),
+            _ => table,
+        },
+        choice,
+        picker: list.picker(&links.path, &links.pairs, (request.columns.as_slice(), request.n)),
         page_links,
         position: Pager::of_page(!is_later, n, total).position(),
         is_later,
-        has_news: list.has_news,
+        has_news: list.news.is_some(),
         narrowed: narrowed(request, &links),
         notes,
         open_by_id: None,
         setup: None,
-        exports: exports(&base, list.texts.name, &links.pairs),
-        path,
+        exports: export_links(&base, list.texts.name, &links.pairs),
+        path: links.path,
     })
 }

@@ -1,17 +1,35 @@
 //! What a list provides: its declaration, and the rows that match.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
-use perpend_domain::filter::Filter;
+use perpend_domain::evaluation::TargetKind;
+use perpend_domain::filter::{Column, Condition, Filter, Order, Test, find};
+use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{BidirectionalPage, ListPosition};
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
+use perpend_telemetry::{EnvironmentFilter, Telemetry};
 use perpend_views::{ApiRequest, ListDeclaration, ListNote, ListView, Parameter, Text};
 
+use crate::read;
 use crate::request::cursor::ListLinks;
 use crate::request::viewer::Viewer;
 use crate::state::App;
+
+/// The project of a list and the user who requests it.
+pub(crate) struct ListScope {
+    pub(crate) app: App,
+    pub(crate) viewer: Viewer,
+}
+
+impl ListScope {
+    /// The store of telemetry, with the project.
+    pub(crate) fn telemetry(&self) -> (&Telemetry, &ProjectId) {
+        (&self.app.store.telemetry, &self.viewer.project)
+    }
+}
 
 /// Conditions that every list understands.
 #[derive(Clone, Debug, Default)]
@@ -26,68 +44,168 @@ pub(crate) struct ListConditions {
     pub(crate) with_own: bool,
 }
 
-/// Bounds of a read: rows of the page, and rows tested for conditions without an index.
+/// Whether a condition selects environments, which may be internal ones.
+fn selects_environments(condition: &Condition) -> bool {
+    let is_environment = condition.column.is_some_and(|own| own.id == "environment");
+    is_environment && !matches!(condition.test, Test::NoneOf(_))
+}
+
+impl ListConditions {
+    /// Whether internal environments are excluded, because no environments are selected.
+    pub(crate) fn hides_internal(&self) -> bool {
+        self.environments.is_empty() && !self.filter.conditions.iter().any(selects_environments)
+    }
+
+    /// All conditions. The time range applies to the column `time`.
+    pub(crate) fn whole(&self, columns: &'static [Column], time: &str) -> Filter {
+        let mut all = self.filter.conditions.clone();
+        let (from, to) = self.range;
+        for (order, at) in [(Order::AtLeast, from), (Order::Less, to)] {
+            let test = at.map(|at| Test::Time(order, at));
+            all.extend(test.map(|test| Condition { column: find(columns, time), test }));
+        }
+        if self.hides_internal() {
+            all.push(read::exclude_internal(columns));
+        } else if !self.environments.is_empty() {
+            let test = Test::AnyOf(self.environments.clone());
+            all.push(Condition { column: find(columns, "environment"), test });
+        }
+        Filter { conditions: all }
+    }
+
+    /// The environments of new rows.
+    pub(crate) fn environment_filter(&self) -> EnvironmentFilter<'_> {
+        match self.environments.as_slice() {
+            [] => EnvironmentFilter::Without(&read::INTERNAL_ENVIRONMENTS),
+            chosen => EnvironmentFilter::Only(chosen),
+        }
+    }
+}
+
+/// A page to read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ListBounds {
+pub(crate) struct ListQuery<'a> {
+    pub(crate) conditions: &'a ListConditions,
+    pub(crate) position: &'a ListPosition,
+    /// Rows of the page.
     pub(crate) limit: u32,
+    /// Rows tested for conditions without an index.
     pub(crate) max_tested: u64,
 }
 
-/// Parameters that only one list has, by name.
-pub(crate) type OwnParameters = BTreeMap<String, String>;
+/// A page of a list, or the error that is answered instead.
+pub(crate) type PageResult<T> = Result<BidirectionalPage<T>, Problem>;
 
-/// A list of a project.
-pub(crate) trait ListSource: Sized + Send + Sync + 'static {
+/// A page that is shown.
+pub(crate) struct ShownPage<'a, T> {
+    pub(crate) conditions: &'a ListConditions,
+    pub(crate) items: &'a [T],
+    /// Rows per page.
+    pub(crate) n: u32,
+    /// Whether it is not the first page.
+    pub(crate) is_later: bool,
+}
+
+/// A query parameter that only one list has. Empty values have no effect.
+pub(crate) struct OwnParameter {
+    pub(crate) name: &'static str,
+    /// The expected value, for notices; empty if an invalid value adds none.
+    pub(crate) expected: &'static str,
+    pub(crate) is_valid: fn(&str) -> bool,
+    /// Whether the links of the list have it too.
+    pub(crate) is_kept: bool,
+}
+
+impl OwnParameter {
+    pub(crate) const fn new(
+        name: &'static str,
+        expected: &'static str,
+        is_valid: fn(&str) -> bool,
+    ) -> Self {
+        Self { name, expected, is_valid, is_kept: true }
+    }
+
+    /// A parameter with any value that links of the list do not have.
+    pub(crate) const fn transient(name: &'static str) -> Self {
+        Self { name, expected: "", is_valid: |_| true, is_kept: false }
+    }
+}
+
+/// Whether a text is a value of this type.
+pub(crate) fn is<T: FromStr>(raw: &str) -> bool {
+    raw.parse::<T>().is_ok()
+}
+
+/// The valid values of a list's own parameters, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnParameters(pub(crate) BTreeMap<&'static str, String>);
+
+impl OwnParameters {
+    /// The value; empty without one.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    pub(crate) fn parsed<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.0.get(name)?.parse().ok()
+    }
+}
+
+/// A list of a project. The default is the list without parameters of its own.
+pub(crate) trait ListSource: Default + Send + Sync + 'static {
     /// A row as it is stored.
     type Item: Send + Sync + 'static;
     /// A row with the values of all columns.
     type Row: Send + Sync + 'static;
 
-    /// Names of query parameters in addition to those of all lists.
-    const PARAMETERS: &'static [&'static str] = &[];
+    const LIST: &'static ListDeclaration<Self::Row>;
+    /// Query parameters in addition to those of all lists.
+    const PARAMETERS: &'static [OwnParameter] = &[];
     /// Rows that are tested for one page.
-    const MAX_TESTED: u64;
+    const MAX_TESTED: u64 = read::MAX_TESTED;
+    /// The filter column of the time range.
+    const TIME_COLUMN: &'static str = "timestamp";
+    /// Targets of a rule that the page offers for its filter.
+    const RULE_TARGET: Option<TargetKind> = None;
     /// The rows that are shown first, for notices.
     const ORDER: &'static str = "the newest";
 
-    fn declaration() -> &'static ListDeclaration<Self::Row>;
-
-    /// The list that its own parameters select. Invalid ones add a notice and have no effect. `filter` is that of the text.
-    fn new(
-        context: (&App, &Viewer),
-        own: &OwnParameters,
-        filter: &Filter,
-        notices: &mut Vec<Text>,
-    ) -> Self;
+    /// Applies the values of its own parameters. `filter` is that of the text; conditions that the list ignores add a notice.
+    fn apply(&mut self, _own: &OwnParameters, _filter: &Filter, _notices: &mut Vec<Text>) {}
 
     /// A page of matching rows. `stopped` is set if it ended at the number of tested rows.
     fn read(
         &self,
-        conditions: &ListConditions,
-        position: &ListPosition,
-        bounds: ListBounds,
-    ) -> impl Future<Output = Result<BidirectionalPage<Self::Item>, Problem>> + Send;
+        scope: &ListScope,
+        query: ListQuery<'_>,
+    ) -> impl Future<Output = PageResult<Self::Item>> + Send;
 
     /// The rows with the values of all columns, in the same order.
     fn rows(
         &self,
+        scope: &ListScope,
         items: Vec<Self::Item>,
     ) -> impl Future<Output = Result<Vec<Self::Row>, Problem>> + Send;
 
     /// The time by which the list is ordered.
     fn time_of(item: &Self::Item) -> Timestamp;
 
-    /// The API requests that return the same rows. `page` is its number of rows and whether it is not the first one.
-    fn api(
-        &self,
-        conditions: &ListConditions,
-        items: &[Self::Item],
-        page: (u32, bool),
-    ) -> Vec<ApiRequest>;
+    /// The API requests that return the same rows.
+    fn api(&self, viewer: &Viewer, page: ShownPage<'_, Self::Item>) -> Vec<ApiRequest>;
 
-    /// The valid ones of its own parameters.
-    fn parameters(&self) -> Vec<Parameter> {
-        Vec::new()
+    /// The number of rows received after an instant, in the time range and environments, and whether it was cut at a limit.
+    fn count_new(
+        &self,
+        _scope: &ListScope,
+        _conditions: &ListConditions,
+        _since: (Timestamp, u32),
+    ) -> impl Future<Output = Result<(u64, bool), Problem>> + Send {
+        std::future::ready(Ok((0, false)))
+    }
+
+    /// Singular and plural of new rows and the URL that shows them, if these are not those of the list.
+    fn news_page(&self, _viewer: &Viewer) -> Option<([&'static str; 2], String)> {
+        None
     }
 
     /// Labels and values of conditions of its own parameters, with the parameter, if its page has no form for them.
@@ -98,6 +216,7 @@ pub(crate) trait ListSource: Sized + Send + Sync + 'static {
     /// Notes about hidden rows.
     fn notes(
         &self,
+        _scope: &ListScope,
         _items: &[Self::Item],
         _pages: (&ListLinks, &ListPosition),
     ) -> impl Future<Output = Result<Vec<ListNote>, Problem>> + Send {
@@ -107,6 +226,7 @@ pub(crate) trait ListSource: Sized + Send + Sync + 'static {
     /// The number of all matches, if known.
     fn total(
         &self,
+        _scope: &ListScope,
         _conditions: &ListConditions,
         page: &BidirectionalPage<Self::Item>,
         _is_later: bool,
@@ -114,18 +234,30 @@ pub(crate) trait ListSource: Sized + Send + Sync + 'static {
         std::future::ready(Ok(page.total))
     }
 
-    /// Whether internal environments are excluded by default.
-    fn hides_internal(&self, _conditions: &ListConditions) -> bool {
-        false
-    }
-
     /// The page of a row that a parameter names by its id.
-    fn redirect(&self) -> impl Future<Output = Result<Option<String>, Problem>> + Send {
+    fn redirect(
+        &self,
+        _scope: &ListScope,
+    ) -> impl Future<Output = Result<Option<String>, Problem>> + Send {
         std::future::ready(Ok(None))
     }
 
     /// Adds the parts of the page that only this list has.
-    fn complete(&self, view: ListView) -> impl Future<Output = Result<ListView, Problem>> + Send {
+    fn complete(
+        &self,
+        _scope: &ListScope,
+        view: ListView,
+    ) -> impl Future<Output = Result<ListView, Problem>> + Send {
         std::future::ready(Ok(view))
     }
+}
+
+/// The names and values as query parameters.
+pub(crate) fn kept_parameters(known: &[OwnParameter], own: &OwnParameters) -> Vec<Parameter> {
+    let kept = known.iter().filter(|parameter| parameter.is_kept);
+    let value = |parameter: &OwnParameter| {
+        let value = own.0.get(parameter.name)?;
+        Some((parameter.name.into(), value.clone()))
+    };
+    kept.filter_map(value).collect()
 }

@@ -26,7 +26,7 @@ use crate::request::viewer::Viewer;
 use crate::scores;
 use crate::state::App;
 use crate::traces::bars;
-use crate::traces::conditions::Conditions;
+use crate::traces::conditions::filter_of;
 
 /// Models with their own row; the others share one.
 const MAX_MODELS: usize = 11;
@@ -256,7 +256,7 @@ async fn slowest_of(
     rows: &TracesQuery,
 ) -> Result<Option<String>, Problem> {
     let query = TraceQuery {
-        filter: Conditions::new(rows, reader.app.web.clock.now()).filter(),
+        filter: filter_of(rows, reader.app.web.clock.now()),
         order: rows.sort.order.clone(),
         ascending: rows.sort.ascending,
         limit: 1,

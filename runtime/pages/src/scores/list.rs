@@ -2,21 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use perpend_domain::evaluation::Fingerprint;
 use perpend_domain::filter::Filter;
 use perpend_domain::ids::{TraceId, UserId};
-use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
+use perpend_domain::list::{BidirectionalPage, ListPosition};
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::scores::{ScorePage, ScoresFrom};
 use perpend_views::{
-    ApiRequest, ListDeclaration, ListNote, ListView, Parameter, SCORE_ROWS, ScoreLine, ScoreRow,
-    ScoreSetup, Text, count, run_href, segment,
+    ApiRequest, ListDeclaration, ListNote, ListView, SCORE_ROWS, ScoreLine, ScoreRow, ScoreSetup,
+    Text, count, run_href, segment,
 };
 
-use crate::list::source::{ListBounds, ListConditions, ListSource, OwnParameters};
+use crate::list::source::{
+    ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
+    ShownPage, is,
+};
 use crate::read;
 use crate::reference;
 use crate::request::cursor::ListLinks;
@@ -30,57 +33,26 @@ use crate::state::App;
 const MAX_COUNTED: u32 = 10_000;
 
 /// The scores of a project.
+#[derive(Default)]
 pub(crate) struct Scores {
-    app: App,
-    viewer: Viewer,
-    /// Conditions of the parameters of this list.
-    own: ScoreQuery,
+    own: OwnParameters,
+    /// Conditions of these parameters.
+    query: ScoreQuery,
     /// Whether each score is followed by those that it superseded.
     shows_older: bool,
-    /// Labels and values of these conditions, with their parameters.
-    narrowed: Vec<(&'static str, Text, &'static str)>,
-    /// The valid parameters.
-    parameters: Vec<Parameter>,
-}
-
-/// A position after the last score.
-fn from_end() -> ScoresFrom {
-    ScoresFrom::Before(Cursor { at: Timestamp::from_micros(i64::MIN), id: String::new() })
-}
-
-fn cursor_of(at: ScoresFrom) -> Cursor {
-    let (ScoresFrom::After(cursor) | ScoresFrom::Before(cursor)) = at;
-    cursor
 }
 
 impl Scores {
-    /// Adds a valid parameter, or a notice about an invalid one.
-    fn take(
-        &mut self,
-        (name, value): (&'static str, &str),
-        is_valid: bool,
-        (fault, notices): (&str, &mut Vec<Text>),
-    ) {
-        match (value.is_empty(), is_valid) {
-            (true, _) => {}
-            (false, true) => {
-                self.narrowed.push((name, Text::from(value), name));
-                self.parameters.push((name.into(), value.to_owned()));
-            }
-            (false, false) => notices.push(Text::from(fault)),
-        }
-    }
-
     /// The query of these conditions.
     fn query(&self, conditions: &ListConditions) -> ScoreQuery {
         let (from, to) = conditions.range;
         let own = match conditions.with_own {
-            true => self.own.clone(),
+            true => self.query.clone(),
             false => ScoreQuery::default(),
         };
         let mut query =
             ScoreQuery { from, to, environments: conditions.environments.clone(), ..own };
-        // `new` has added the notices.
+        // `apply` has added the notices.
         narrow(&mut query, conditions.filter.clone(), &mut Vec::new());
         query
     }
@@ -193,91 +165,45 @@ impl ListSource for Scores {
     type Item = Score;
     type Row = ScoreRow;
 
-    const PARAMETERS: &'static [&'static str] =
-        &["name", "fingerprint", "trace", "own", "superseded"];
+    const LIST: &'static ListDeclaration<ScoreRow> = &SCORE_ROWS;
+    const PARAMETERS: &'static [OwnParameter] = &[
+        OwnParameter::new("name", "", |_| true),
+        OwnParameter::new("fingerprint", "64 hexadecimal digits", is::<Fingerprint>),
+        OwnParameter::new("trace", "a trace id", is::<TraceId>),
+        OwnParameter::new("own", "", |own| own == "0"),
+        OwnParameter::new("superseded", "0 or 1", |raw| matches!(raw, "0" | "1")),
+    ];
     const MAX_TESTED: u64 = 10_000;
 
-    fn declaration() -> &'static ListDeclaration<ScoreRow> {
-        &SCORE_ROWS
-    }
-
-    fn new(
-        (app, viewer): (&App, &Viewer),
-        own: &OwnParameters,
-        filter: &Filter,
-        notices: &mut Vec<Text>,
-    ) -> Self {
-        let value = |name: &str| own.get(name).map_or("", |value| value.trim());
-        let mut source = Self {
-            app: app.clone(),
-            viewer: viewer.clone(),
-            own: ScoreQuery::default(),
-            shows_older: value("superseded") == "1",
-            narrowed: Vec::new(),
-            parameters: Vec::new(),
-        };
-        let [name, fingerprint, trace] = ["name", "fingerprint", "trace"].map(value);
-        source.own.names.extend((!name.is_empty()).then(|| name.to_owned()));
-        source.own.fingerprint = fingerprint.parse().ok();
-        source.own.trace_ids.extend(TraceId::new(trace).ok());
-        let is_print = source.own.fingerprint.is_some();
-        let is_trace = !source.own.trace_ids.is_empty();
-        source.take(("name", name), true, ("", &mut *notices));
-        let fault = "`fingerprint` must have 64 hexadecimal digits; ignored.";
-        source.take(("fingerprint", fingerprint), is_print, (fault, &mut *notices));
-        let fault = "`trace` must be a trace id; ignored.";
-        source.take(("trace", trace), is_trace, (fault, &mut *notices));
-        if value("own") == "0" {
-            source.own.other_than_environments =
+    fn apply(&mut self, own: &OwnParameters, filter: &Filter, notices: &mut Vec<Text>) {
+        self.shows_older = own.text("superseded") == "1";
+        self.query.names.extend(own.parsed::<String>("name"));
+        self.query.fingerprint = own.parsed("fingerprint");
+        self.query.trace_ids.extend(own.parsed::<TraceId>("trace"));
+        if own.text("own") == "0" {
+            self.query.other_than_environments =
                 read::INTERNAL_ENVIRONMENTS.map(str::to_owned).to_vec();
-            let excluded = Text::from("evaluations and experiments");
-            source.narrowed.push(("without", excluded, "own"));
-            source.parameters.push(("own".into(), "0".to_owned()));
         }
-        if source.shows_older {
-            source.parameters.push(("superseded".into(), "1".to_owned()));
-        } else if !matches!(value("superseded"), "" | "0") {
-            notices.push(Text::from("`superseded` must be 0 or 1; ignored."));
-        }
+        self.own = own.clone();
         narrow(&mut ScoreQuery::default(), filter.clone(), notices);
-        source
     }
 
-    async fn read(
-        &self,
-        conditions: &ListConditions,
-        position: &ListPosition,
-        bounds: ListBounds,
-    ) -> Result<BidirectionalPage<Score>, Problem> {
-        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
-        let query = self.query(conditions);
-        let from = match (position.cursor.clone(), position.is_backwards) {
-            (cursor, false) => cursor.map(ScoresFrom::After),
-            (cursor, true) => Some(cursor.map_or_else(from_end, ScoresFrom::Before)),
-        };
-        let bounds = (bounds.limit, bounds.max_tested);
-        let page = telemetry.scores_from(project, &query, from.as_ref(), bounds).await?;
-        let ScorePage { items, first, last, stopped } = page;
-        let is_last = position.is_backwards && position.cursor.is_none();
-        Ok(BidirectionalPage {
-            items,
-            newer: first,
-            older: last.filter(|_| !is_last),
-            stopped: stopped.map(cursor_of),
-            n_tested: None,
-            total: None,
-        })
+    async fn read(&self, scope: &ListScope, page: ListQuery<'_>) -> PageResult<Score> {
+        let (telemetry, project) = scope.telemetry();
+        let query = self.query(page.conditions);
+        let bounds = (page.limit, page.max_tested);
+        Ok(telemetry.scores_from(project, &query, page.position, bounds).await?)
     }
 
-    async fn rows(&self, items: Vec<Score>) -> Result<Vec<ScoreRow>, Problem> {
-        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+    async fn rows(&self, scope: &ListScope, items: Vec<Score>) -> Result<Vec<ScoreRow>, Problem> {
+        let (telemetry, project) = scope.telemetry();
         let older = match self.shows_older {
             true => telemetry.scores_superseded_by(project, &items).await?.of_each,
             false => Vec::new(),
         };
         let all: Vec<&Score> = items.iter().chain(older.iter().flatten()).collect();
-        let references = ScoreReferences::read(&self.app, &self.viewer, &all).await?;
-        let base = self.viewer.base();
+        let references = ScoreReferences::read(&scope.app, &scope.viewer, &all).await?;
+        let base = scope.viewer.base();
         let mut rows = Vec::with_capacity(all.len());
         for (at, score) in items.iter().enumerate() {
             let row = references.row(score, &base);
@@ -295,33 +221,46 @@ impl ListSource for Scores {
         item.written.timestamp
     }
 
-    fn api(
-        &self,
-        conditions: &ListConditions,
-        _: &[Score],
-        (n, is_later): (u32, bool),
-    ) -> Vec<ApiRequest> {
-        let query = self.query(conditions);
-        let page = (n, is_later, self.shows_older);
-        let request = reference::equivalent_requests::scores(&self.viewer, &query, page);
-        request.into_iter().collect()
+    fn api(&self, viewer: &Viewer, page: ShownPage<'_, Score>) -> Vec<ApiRequest> {
+        let query = self.query(page.conditions);
+        let page = (page.n, page.is_later, self.shows_older);
+        reference::equivalent_requests::scores(viewer, &query, page).into_iter().collect()
     }
 
-    fn parameters(&self) -> Vec<Parameter> {
-        self.parameters.clone()
+    async fn count_new(
+        &self,
+        scope: &ListScope,
+        conditions: &ListConditions,
+        since: (Timestamp, u32),
+    ) -> Result<(u64, bool), Problem> {
+        let (telemetry, project) = scope.telemetry();
+        let query = ScoreQuery {
+            names: Vec::new(),
+            trace_ids: Vec::new(),
+            fingerprint: None,
+            ..self.query(&ListConditions { filter: Filter::default(), ..conditions.clone() })
+        };
+        Ok(telemetry.scores_since(project, &query, since).await?)
     }
 
     fn narrowed(&self) -> Vec<(&'static str, Text, &'static str)> {
-        self.narrowed.clone()
+        let of = |name: &'static str| {
+            let value = self.own.text(name);
+            (!value.is_empty()).then(|| (name, Text::from(value), name))
+        };
+        let all = ["name", "fingerprint", "trace"].map(of).into_iter().flatten();
+        let excluded = || ("without", Text::from("evaluations and experiments"), "own");
+        all.chain((!self.own.text("own").is_empty()).then(excluded)).collect()
     }
 
     /// The number of superseded scores, with the link that shows or hides them.
     async fn notes(
         &self,
+        scope: &ListScope,
         items: &[Score],
         (links, position): (&ListLinks, &ListPosition),
     ) -> Result<Vec<ListNote>, Problem> {
-        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+        let (telemetry, project) = scope.telemetry();
         let older = telemetry.scores_superseded_by(project, items).await?;
         let n: usize = older.of_each.iter().map(Vec::len).sum();
         if n == 0 && !self.shows_older {
@@ -354,6 +293,7 @@ impl ListSource for Scores {
     /// Without a filter, scores are counted; with one, the number is known only if the page has all matches.
     async fn total(
         &self,
+        scope: &ListScope,
         conditions: &ListConditions,
         page: &BidirectionalPage<Score>,
         is_later: bool,
@@ -373,20 +313,22 @@ impl ListSource for Scores {
             return Ok(None);
         }
         let ever = (Timestamp::from_micros(i64::MIN), MAX_COUNTED);
-        let telemetry = &self.app.store.telemetry;
-        let found = telemetry.scores_since(&self.viewer.project, &query, ever);
-        let (n, is_more) = found.await?;
+        let (telemetry, project) = scope.telemetry();
+        let (n, is_more) = telemetry.scores_since(project, &query, ever).await?;
         // Beyond the limit, the count may include other times and environments.
         let is_exact = !is_more || in_focus == ScoreQuery::default();
         Ok(is_exact.then_some(BoundedCount { n, is_more }))
     }
 
-    async fn complete(&self, view: ListView) -> Result<ListView, Problem> {
+    async fn complete(
+        &self,
+        ListScope { app, viewer }: &ListScope,
+        view: ListView,
+    ) -> Result<ListView, Problem> {
         if !view.is_bare() {
             return Ok(view);
         }
-        let origin = self.viewer.origin.clone();
-        let setup = setup::guide_at(&self.app, &self.viewer.project, origin).await?;
+        let setup = setup::guide_at(app, &viewer.project, viewer.origin.clone()).await?;
         Ok(ListView { setup: ScoreSetup { setup }.html(), ..view })
     }
 }

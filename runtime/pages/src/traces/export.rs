@@ -14,7 +14,7 @@ use perpend_domain::usage::Side;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::{TraceSearchResult, TracesFrom};
 use perpend_views::urls::{Column, StandardColumn};
-use perpend_views::{Columns, score_value, total_tokens};
+use perpend_views::{Columns, score_value, side_tokens, total_tokens};
 use serde_json::{Value, json};
 
 use crate::export::{
@@ -24,8 +24,8 @@ use crate::export::{
 use crate::read;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::conditions::Conditions;
-use crate::traces::lines::{MAX_CONTENT, MAX_SCORES, tokens, trace_of};
+use crate::traces::conditions::{conditions, whole};
+use crate::traces::lines::{MAX_CONTENT, MAX_SCORES, trace_of};
 use crate::traces::params::TraceListParams;
 
 /// Rows that are read at a time if they have inputs, outputs or metadata.
@@ -46,14 +46,14 @@ pub(crate) async fn export_traces(
 ) -> Result<Response, Problem> {
     let format = ExportFormat::from_query(raw.as_deref())?;
     let TraceListParams { query, notices, .. } = TraceListParams::new(raw.as_deref());
-    let conditions = Conditions::new(&query, read::start_of_minute(app.web.clock.now()));
-    reject_faults(&[notices, viewer.faults].concat(), &conditions.parsed)?;
+    let (parsed, conditions) = conditions(&query, read::start_of_minute(app.web.clock.now()));
+    reject_faults(&[notices, viewer.faults].concat(), &parsed)?;
     let has_content = query.columns.iter().any(is_content);
     let list = TraceExport {
         app: app.clone(),
         project: viewer.project,
         query: TraceQuery {
-            filter: conditions.filter(),
+            filter: whole(&conditions),
             order: query.sort.order.clone(),
             ascending: query.sort.ascending,
             limit: if has_content { PAGE_ROWS_WITH_CONTENT } else { PAGE_ROWS },
@@ -182,8 +182,12 @@ fn standard_value(known: StandardColumn, row: &ExportedTrace) -> Value {
         StandardColumn::Scores => row.scores.iter().map(score_summary).collect(),
         StandardColumn::Latency => seconds(trace.latency_us),
         StandardColumn::Tokens => total_tokens(&trace.usage).into(),
-        StandardColumn::InputTokens => tokens(trace, Side::Input).into(),
-        StandardColumn::OutputTokens => tokens(trace, Side::Output).into(),
+        StandardColumn::InputTokens => {
+            side_tokens(&trace.usage, Side::Input).unwrap_or_default().into()
+        }
+        StandardColumn::OutputTokens => {
+            side_tokens(&trace.usage, Side::Output).unwrap_or_default().into()
+        }
         StandardColumn::Cost => trace.cost().known().into(),
         StandardColumn::Observations => trace.n_observations.into(),
         StandardColumn::Errors => n_errors.into(),

@@ -10,7 +10,7 @@ use perpend_views::{FacetsPage, FacetsView, TracesQuery};
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::conditions::Conditions;
+use crate::traces::conditions::{conditions, whole};
 use crate::traces::params::TraceListParams;
 
 /// Traces that are counted.
@@ -22,12 +22,14 @@ pub(crate) async fn facets(
     viewer: &Viewer,
     query: &TracesQuery,
 ) -> Result<FacetsView, Problem> {
-    let listed = Conditions::new(query, app.web.clock.now());
+    let (parsed, listed) = conditions(query, app.web.clock.now());
     let is_range =
         |condition: &Condition| condition.column.is_some_and(|own| own.id == "timestamp");
-    let mut conditions = listed.parsed.filter.conditions;
-    conditions.retain(is_range);
-    conditions.extend(listed.others);
+    let n_typed = parsed.filter.conditions.len();
+    let all = whole(&listed).conditions.into_iter().enumerate();
+    // The conditions after those of the text are the time range and the environments.
+    let kept = all.filter(|(at, condition)| n_typed <= *at || is_range(condition));
+    let conditions = kept.map(|(_, condition)| condition).collect();
     let telemetry = &app.store.telemetry;
     let filter = Filter { conditions };
     let found = telemetry.trace_facets(&viewer.project, &filter, MAX_TRACES);

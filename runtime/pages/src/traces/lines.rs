@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use perpend_domain::filter::member_at;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::payload::Payload;
-use perpend_domain::quantity::Quantity;
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::trace::Trace;
-use perpend_domain::usage::{Side, side_of};
+use perpend_domain::usage::Side;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Columns, Preview, Text, TraceLine, aggregate, score_chips};
+use perpend_views::{
+    Columns, Preview, Text, TraceLine, aggregate, score_chips, side_tokens, total_tokens,
+};
 
 use crate::state::App;
 
@@ -88,12 +89,6 @@ fn metadata_columns(trace: &Trace, columns: &Columns) -> HashMap<String, Text> {
     columns.metadata().filter_map(column).collect()
 }
 
-/// Tokens of all usage keys of this side, as the filter columns count them.
-pub(crate) fn tokens(trace: &Trace, side: Side) -> u64 {
-    let own = trace.usage.iter().filter(|(key, _)| side_of(key) == Some(side));
-    own.map(|(_, n)| *n).sum::<Quantity>().to_u64()
-}
-
 pub(crate) fn trace_of(score: &Score) -> Option<&TraceId> {
     match &score.written.subject {
         Subject::Trace(trace) | Subject::Observation(trace, _) => Some(trace),
@@ -117,7 +112,7 @@ fn line(trace: &Trace, scores: &[&Score], options: LineOptions<'_>) -> TraceLine
         tags: trace.tags.iter().map(|tag| Text::from(tag.as_str())).collect(),
         observation_names: trace.observation_names.clone(),
         latency_us: trace.latency_us,
-        tokens: perpend_views::total_tokens(&trace.usage),
+        tokens: total_tokens(&trace.usage),
         cost: trace.cost(),
         n_observations: trace.n_observations,
         n_errors,
@@ -127,7 +122,8 @@ fn line(trace: &Trace, scores: &[&Score], options: LineOptions<'_>) -> TraceLine
         output: preview(trace.output.as_ref()),
         release: text(&trace.release),
         version: text(&trace.version),
-        parts: [Side::Input, Side::Output].map(|side| tokens(trace, side)),
+        parts: [Side::Input, Side::Output]
+            .map(|side| side_tokens(&trace.usage, side).unwrap_or_default()),
         metadata: options
             .columns
             .map(|columns| metadata_columns(trace, columns))

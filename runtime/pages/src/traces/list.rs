@@ -7,15 +7,18 @@ use perpend_domain::access::Permission::{DatasetWrite, TraceMark};
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::TraceId;
+use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::{Bounds, PagePosition, TraceCursor, TraceSearchResult, TracesFrom};
 use perpend_views::{
-    Focus, FocusView, ListPage, PageLinks, Pager, RejectedForm, SearchProgress, Section,
-    StoppedSearch, TracesPage, TracesQuery,
+    FocusView, ListPage, PageLinks, Pager, RejectedForm, SearchProgress, Section, StoppedSearch,
+    TracesPage, TracesQuery,
 };
 
+use crate::list::empty::{ConditionCounts, empty_list_counts};
+use crate::list::source::ListConditions;
 use crate::read;
 use crate::reference;
 use crate::request::reply::page;
@@ -24,16 +27,14 @@ use crate::rules::links::new_rule_href;
 use crate::setup;
 use crate::state::App;
 use crate::traces::bars;
-use crate::traces::conditions::Conditions;
+use crate::traces::conditions::{conditions, whole};
 use crate::traces::facets;
 use crate::traces::lines;
 use crate::traces::params::TraceListParams;
 use crate::traces::peek;
 use crate::traces::terms::terms;
 
-/// Terms whose matches are counted individually.
-const MAX_COUNTED_TERMS: usize = 10;
-/// Limits of such a count: matches, and traces tested without an index.
+/// Limits of the count of a condition: matches, and traces tested without an index.
 const TERM_COUNT_LIMITS: (Option<u64>, u64) = (Some(MAX_COUNTED), 2_000);
 /// Matches that are counted if there is a filter.
 const MAX_COUNTED: u64 = 10_000;
@@ -90,12 +91,13 @@ async fn load_page(
         searched,
         notices,
     } = params;
-    let conditions = Conditions::new(&query, read::start_of_minute(app.web.clock.now()));
-    let parsed = &conditions.parsed;
+    let now = read::start_of_minute(app.web.clock.now());
+    let (parsed, conditions) = conditions(&query, now);
+    let filter = whole(&conditions);
     let notices = notices.into_iter().chain(viewer.faults.clone());
     let mut view = TracesPage {
         shell: viewer.shell(Section::Traces),
-        terms: terms(&query.q, parsed),
+        terms: terms(&query.q, &parsed),
         focus: FocusView::new(
             &query.focus,
             (format!("{}/traces", viewer.base()), query.hidden_fields(&["from", "to", "env"])),
@@ -107,7 +109,7 @@ async fn load_page(
         notices: notices.collect(),
         ..TracesPage::default()
     };
-    if conditions.hides_own {
+    if conditions.hides_internal() {
         let all = format!("{} environment:set", view.query.q);
         let all = view.query.with(all.trim());
         view.with_evaluations = Some(all.first(view.shell.base()));
@@ -115,19 +117,20 @@ async fn load_page(
     let request = reference::equivalent_requests::traces(
         viewer,
         (&view.query, &view.page),
-        filter_json(&conditions),
+        filter_json(&filter),
     );
     view.shell = view.shell.with_api([request]);
     let bounds =
         Bounds { max_tested: read::MAX_TESTED, max_counted: (!counts_all).then_some(MAX_COUNTED) };
-    fill(app, viewer, (conditions.filter(), bounds), from, &mut view).await?;
+    fill(app, viewer, (filter, bounds), from, &mut view).await?;
     let is_without_any = match view.searched {
         Some(all) => all.n_found == 0,
         None => view.pager.is_first() && view.lines.is_empty(),
     };
     if is_without_any && view.stopped.is_none() {
-        count_conditions(app, viewer, &conditions, &mut view).await?;
-        view.other_times = elsewhere(app, viewer, &view.query).await?;
+        let list = TraceCounts { app, viewer };
+        let searched = (&parsed, &conditions);
+        view.empty_counts = empty_list_counts(&list, searched, &mut view.terms).await?;
     }
     let is_bare = view.lines.is_empty() && view.terms.is_empty();
     if is_bare && read::newest_traces(app, &viewer.project, Filter::default(), 1).await?.is_empty()
@@ -147,61 +150,37 @@ async fn load_page(
     Ok(view)
 }
 
-/// Start times of the first and the last match outside of the selected time range, if that has no match.
-async fn elsewhere(
-    app: &App,
-    viewer: &Viewer,
-    query: &TracesQuery,
-) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
-    if !query.focus.has_time() {
-        return Ok(None);
-    }
-    let anytime = TracesQuery { focus: query.focus.without_time(), ..query.clone() };
-    let filter = Conditions::new(&anytime, app.web.clock.now()).filter();
-    let end = async |ascending| {
-        let query =
-            TraceQuery { filter: filter.clone(), ascending, limit: 1, ..TraceQuery::default() };
-        let found = read::first_traces(app, &viewer.project, query).await?;
-        Ok::<_, Problem>(found.first().map(|trace| trace.timestamp))
-    };
-    Ok(end(true).await?.zip(end(false).await?))
+/// Reads for the counts of an empty list of traces.
+struct TraceCounts<'a> {
+    app: &'a App,
+    viewer: &'a Viewer,
 }
 
-/// Counts the matches of each of the first terms, of the time range and of the environments individually. A term is counted
-/// for all times and environments.
-async fn count_conditions(
-    app: &App,
-    viewer: &Viewer,
-    conditions: &Conditions,
-    view: &mut TracesPage,
-) -> Result<(), Problem> {
-    let now = app.web.clock.now();
-    let count = async |query: TracesQuery| {
-        let filter = Conditions::new(&query, now).filter();
-        let telemetry = &app.store.telemetry;
-        let counted = telemetry.count_traces(&viewer.project, &filter, TERM_COUNT_LIMITS);
-        Ok::<_, Problem>(counted.await?)
-    };
-    let terms = view.terms.iter_mut().zip(&conditions.parsed.terms);
-    for (chip, term) in terms.take(MAX_COUNTED_TERMS) {
-        if term.outcome.is_ok() {
-            chip.alone = Some(count(TracesQuery::of(term.text.as_str())).await?);
-        }
+impl ConditionCounts for TraceCounts<'_> {
+    async fn count(&self, conditions: &ListConditions) -> Result<BoundedCount, Problem> {
+        let telemetry = &self.app.store.telemetry;
+        let filter = whole(conditions);
+        Ok(telemetry.count_traces(&self.viewer.project, &filter, TERM_COUNT_LIMITS).await?)
     }
-    let focus = &view.query.focus;
-    let parts = [focus.without_environments(), focus.without_time()];
-    for (alone, focus) in view.counts_by_focus.iter_mut().zip(parts) {
-        if focus != Focus::default() {
-            let query = TracesQuery { focus, ..TracesQuery::default() };
-            *alone = Some(count(query).await?);
+
+    async fn ends(
+        &self,
+        conditions: &ListConditions,
+    ) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
+        let mut ends = [None, None];
+        for (end, ascending) in ends.iter_mut().zip([true, false]) {
+            let filter = whole(conditions);
+            let query = TraceQuery { filter, ascending, limit: 1, ..TraceQuery::default() };
+            let found = read::first_traces(self.app, &self.viewer.project, query).await?;
+            *end = found.first().map(|trace| trace.timestamp);
         }
+        let [first, last] = ends;
+        Ok(first.zip(last))
     }
-    Ok(())
 }
 
 /// The filter in the format of the API.
-fn filter_json(conditions: &Conditions) -> String {
-    let filter = conditions.filter();
+fn filter_json(filter: &Filter) -> String {
     let conditions: Vec<String> = filter
         .conditions
         .iter()

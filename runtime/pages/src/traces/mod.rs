@@ -8,7 +8,6 @@ pub(crate) mod export;
 pub(crate) mod facets;
 pub(crate) mod lines;
 pub(crate) mod list;
-pub(crate) mod list_news;
 pub(crate) mod marks;
 pub(crate) mod neighbors;
 pub(crate) mod news;

@@ -7,7 +7,7 @@ use perpend_views::{MAX_LIST, Neighbours, encode, segment};
 
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::conditions::Conditions;
+use crate::traces::conditions::filter_of;
 use crate::traces::params::TraceListParams;
 
 /// Traces tested on either side for conditions without an index.
@@ -30,7 +30,7 @@ pub(crate) async fn neighbors(
     let query = list.split_once('?').map(|(_, query)| query);
     let params = TraceListParams::new(query);
     let query = TraceQuery {
-        filter: Conditions::new(&params.query, app.web.clock.now()).filter(),
+        filter: filter_of(&params.query, app.web.clock.now()),
         order: params.query.sort.order,
         ascending: params.query.sort.ascending,
         ..TraceQuery::default()

@@ -54,11 +54,6 @@ fn texts<'a>(plain: impl Iterator<Item = &'a str>, content: [&'a Option<Payload>
     Cell::Texts(all.filter(|text| !text.as_str().is_empty()).collect())
 }
 
-/// The value of the observation, or else of its trace; empty is absent.
-fn own_or<'a>(own: Option<&'a str>, of_trace: Option<&'a str>) -> Cell<'a> {
-    Cell::text(own.filter(|text| !text.is_empty()).or(of_trace))
-}
-
 /// Averages, categories and booleans by name (evaluation.md 2.1), and all names.
 fn scores_cell(column: &str, scores: &[Score]) -> Cell<'static> {
     if column == SCORE_NAMES {
@@ -107,7 +102,7 @@ impl Row for ObservationCells<'_> {
         let o = &self.stored.observation;
         let of_trace = &self.stored.trace_attributes;
         let cost = o.effective_cost();
-        let latency = o.end.map(|end| seconds(end.micros_since(o.start)));
+        let latency = o.latency_us().map(seconds);
         match column {
             "id" => Cell::text(Some(o.id.as_str())),
             "type" => Cell::text(Some(o.kind.as_str())),
@@ -119,9 +114,9 @@ impl Row for ObservationCells<'_> {
             "level" => Cell::text(Some(o.level.as_str())),
             "statusMessage" => Cell::text(o.status_message.as_deref()),
             "version" => Cell::text(o.version.as_deref()),
-            "release" => own_or(o.release.as_deref(), of_trace.release.as_deref()),
-            "userId" => own_or(o.user_id.as_deref(), of_trace.user_id.as_deref()),
-            "sessionId" => own_or(o.session_id.as_deref(), of_trace.session_id.as_deref()),
+            "release" => Cell::text(self.stored.release()),
+            "userId" => Cell::text(self.stored.user_id()),
+            "sessionId" => Cell::text(self.stored.session_id()),
             "isRootObservation" => Cell::Bool(o.is_root()),
             "parentObservationId" => Cell::text(o.parent_id.as_ref().map(|id| id.as_str())),
             "hasParentObservation" => Cell::Bool(o.parent_id.is_some()),
@@ -129,9 +124,7 @@ impl Row for ObservationCells<'_> {
             "tags" if o.tags.is_empty() => Cell::List(Cow::Borrowed(&of_trace.tags)),
             "tags" => Cell::List(Cow::Borrowed(&o.tags)),
             "latency" => number(latency),
-            "timeToFirstToken" => {
-                number(o.completion_start.map(|at| seconds(at.micros_since(o.start))))
-            }
+            "timeToFirstToken" => number(o.time_to_first_token_us().map(seconds)),
             "tokensPerSecond" => number(match (tokens(&o.usage, "output"), latency) {
                 (Some(n), Some(latency)) if latency > 0.0 => Some(n / latency),
                 _ => None,

@@ -22,7 +22,6 @@ use crate::Error;
 use perpend_db::to_json;
 
 pub use newest::ScoredSubject;
-pub use page::{ScorePage, ScoresFrom};
 pub(crate) use read::score_value;
 pub use superseded::SupersededScores;
 pub use write::{delete_surplus, put, supersede};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::Cursor;
+use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
@@ -12,28 +12,6 @@ use super::query::{ScoreStatement, leaves_few};
 use super::read::COLUMNS;
 use crate::{Error, Telemetry};
 use perpend_db::{Pool, query};
-
-/// Start or end of a page of the list of scores.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ScoresFrom {
-    /// The page starts after this score.
-    After(Cursor),
-    /// The page ends directly before this score.
-    Before(Cursor),
-}
-
-/// A page of the list of scores.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ScorePage {
-    /// Newest first.
-    pub items: Vec<Score>,
-    /// The cursor of the first score, if others come before it.
-    pub first: Option<Cursor>,
-    /// The cursor of the last score, if others follow.
-    pub last: Option<Cursor>,
-    /// The position at which the search continues, if it stopped before the page was full.
-    pub stopped: Option<ScoresFrom>,
-}
 
 /// One end of a range of the list. A range has one such condition: an index uses only one of two, and would
 /// read all rows that only the other one excludes.
@@ -54,21 +32,17 @@ struct ScoreRange<'c> {
 }
 
 impl<'c> ScoreRange<'c> {
-    fn new(query: &ScoreQuery, from: Option<&'c ScoresFrom>) -> Self {
+    fn new(query: &ScoreQuery, position: &'c ListPosition) -> Self {
         let at = |time: Option<Timestamp>| time.map_or(ScoreRangeEnd::Open, ScoreRangeEnd::At);
-        let mut stretch =
-            Self { newest: at(query.to), oldest: at(query.from), is_backwards: false };
-        match from {
-            Some(ScoresFrom::After(cursor)) if query.to.is_none_or(|to| cursor.at < to) => {
-                stretch.newest = ScoreRangeEnd::Beyond(cursor);
+        let is_backwards = position.is_backwards;
+        let mut stretch = Self { newest: at(query.to), oldest: at(query.from), is_backwards };
+        if let Some(cursor) = &position.cursor {
+            let beyond = ScoreRangeEnd::Beyond(cursor);
+            match is_backwards {
+                false if query.to.is_none_or(|to| cursor.at < to) => stretch.newest = beyond,
+                true if query.from.is_none_or(|from| from <= cursor.at) => stretch.oldest = beyond,
+                _ => {}
             }
-            Some(ScoresFrom::Before(cursor)) => {
-                stretch.is_backwards = true;
-                if query.from.is_none_or(|from| from <= cursor.at) {
-                    stretch.oldest = ScoreRangeEnd::Beyond(cursor);
-                }
-            }
-            Some(ScoresFrom::After(_)) | None => {}
         }
         stretch
     }
@@ -141,9 +115,8 @@ fn list(
 }
 
 impl Telemetry {
-    /// A page of the matching scores: the first one, or the one after or before a position. If no index has
-    /// the conditions, at most `max_tested` scores are read, and the result contains the position at which to
-    /// continue.
+    /// A page of the matching scores. If no index has the conditions, at most `max_tested` scores are read, and
+    /// the result contains the cursor at which to continue.
     ///
     /// # Errors
     /// When the database fails.
@@ -151,45 +124,27 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         query: &ScoreQuery,
-        from: Option<&ScoresFrom>,
+        position: &ListPosition,
         (limit, max_tested): (u32, u64),
-    ) -> Result<ScorePage, Error> {
-        let stretch = ScoreRange::new(query, from);
+    ) -> Result<BidirectionalPage<Score>, Error> {
+        let stretch = ScoreRange::new(query, position);
         let (indexed, _) = by_index(query);
         let stop = match indexed == *query || leaves_few(query) {
             true => None,
             false => self.stop(project, &indexed, &stretch, max_tested).await?,
         };
-        let is_backwards = stretch.is_backwards;
         let stretch = stop.as_ref().map_or(stretch, |stop| stretch.until(stop));
         let mut statement = list(&self.pool, (COLUMNS, project), query, &stretch);
         statement.push(&format!(" LIMIT {}", u64::from(limit) + 1));
         let mut items = self.fetch_scores(statement).await?;
         let has_more = (limit as usize) < items.len();
         items.truncate(limit as usize);
-        if is_backwards {
-            items.reverse();
-        }
-        let place = |score: Option<&Score>| {
-            score.map(|score| Cursor {
-                at: score.written.timestamp,
-                id: score.written.id.to_string(),
-            })
+        let cursor = |score: &Score| Cursor {
+            at: score.written.timestamp,
+            id: score.written.id.to_string(),
         };
-        let [mut has_newer, mut has_older] = [from.is_some(), true];
-        match is_backwards {
-            false => has_older = has_more,
-            true => has_newer = has_more,
-        }
-        Ok(ScorePage {
-            first: place(items.first()).filter(|_| has_newer),
-            last: place(items.last()).filter(|_| has_older),
-            stopped: stop.filter(|_| !has_more).map(|at| match is_backwards {
-                false => ScoresFrom::After(at),
-                true => ScoresFrom::Before(at),
-            }),
-            items,
-        })
+        let page = BidirectionalPage::read(items, position, has_more, cursor);
+        Ok(BidirectionalPage { stopped: stop.filter(|_| !has_more), ..page })
     }
 
     /// The last score to be read, if more of the range follow; from the index alone.
@@ -246,8 +201,9 @@ mod tests {
             (&two, "scores_newest"),
             (&printed, "scores_by_fingerprint"),
         ] {
-            for from in [ScoresFrom::After(cursor(9)), ScoresFrom::Before(cursor(2))] {
-                let (stop, begin) = (cursor(5), ScoreRange::new(query, Some(&from)));
+            let before = ListPosition { cursor: Some(cursor(2)), is_backwards: true };
+            for position in [ListPosition::after(cursor(9)), before] {
+                let (stop, begin) = (cursor(5), ScoreRange::new(query, &position));
                 let statement = list(&store.pool, (COLUMNS, &project), query, &begin.until(&stop));
                 let sql = format!("EXPLAIN QUERY PLAN {} LIMIT 50", statement.sql);
                 let plan: Vec<(i64, i64, i64, String)> =

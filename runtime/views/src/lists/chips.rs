@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::markup::{encode, segment, with_query};
+use askama::Template;
 use perpend_domain::score::{Score, ScoreSource, ScoreValue, Subject};
+use serde_json::Value;
 
 use crate::Text;
 use crate::format::count;
-use crate::scores::score::{Tone, aggregate, anchor, shown};
+use crate::lists::column::{Cell, CellContext};
+use crate::scores::score::{Tone, aggregate, anchor, score_value, shown};
 
 /// Symbol and label of each score source.
 const SOURCES: [(ScoreSource, &str, &str); 3] = [
@@ -52,6 +55,33 @@ pub fn score_chips(scores: &[&Score]) -> Vec<ScoreChip> {
         by_subject.then_with(|| a.worth.total_cmp(&b.worth))
     });
     chips
+}
+
+/// The scores of an observation.
+#[derive(Template)]
+#[template(path = "observation_scores.html")]
+struct ScoresCell<'a> {
+    chips: Vec<ScoreChip>,
+    trace: &'a str,
+    base: &'a str,
+}
+
+/// The cell with the scores of an observation of this trace.
+pub(crate) fn scores_cell(scores: &[Score], trace: &str, context: &CellContext<'_>) -> Cell {
+    if scores.is_empty() {
+        return Cell::Empty;
+    }
+    let chips = score_chips(&scores.iter().collect::<Vec<_>>());
+    Cell::html(&ScoresCell { chips, trace, base: context.base })
+}
+
+/// The newest value of each score name. `scores` are newest first.
+pub(crate) fn newest_values(scores: &[Score]) -> Value {
+    let mut newest: BTreeMap<&str, &ScoreValue> = BTreeMap::new();
+    for score in scores.iter().rev() {
+        newest.insert(&score.written.name, &score.written.value);
+    }
+    newest.into_iter().map(|(name, of)| (name.to_owned(), score_value(of))).collect()
 }
 
 impl ScoreChip {

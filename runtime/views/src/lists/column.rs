@@ -3,12 +3,15 @@
 //! A column has a name, a heading, the content of its cells on pages, and the values of its rows in files.
 
 use askama::Template;
+use perpend_domain::cost::CostSum;
 use perpend_domain::query;
+use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::format::count;
+use crate::format::{cost, count, duration};
 use crate::layout::forms::FormContext;
+use crate::layout::shell::href;
 use crate::urls::Focus;
 use crate::{Html, Text, with_query};
 
@@ -30,71 +33,96 @@ pub struct ListColumn<R: 'static> {
     pub is_optional: bool,
     /// Whether the list is ordered by it, latest first.
     pub is_order: bool,
-    /// Content of its cells.
+    /// Content of its cells, and value in files.
     pub content: CellContent<R>,
-    /// Value of a row in files.
-    pub value: fn(&R) -> Value,
     /// Unit of the value; empty without one.
     pub unit: &'static str,
     /// Further values in files.
     pub further: &'static [ExportedValue<R>],
 }
 
-/// Content of the cells of a column.
+/// Content of the cells of a column, with the value of a row.
 #[derive(Debug)]
 pub enum CellContent<R: 'static> {
     /// The value as text.
-    Value,
+    Value(fn(&R) -> Value),
     /// The value as a link to the list filtered by it.
-    FilterLink,
-    /// Other content.
-    Cell(fn(&R, &CellContext<'_>) -> Cell),
+    FilterLink(fn(&R) -> Value),
+    /// The value as a link to the session or user with this id.
+    GroupLink(GroupKey, fn(&R) -> Value),
+    /// A time with its distance from now.
+    Time(fn(&R) -> Option<Timestamp>),
+    /// A duration in microseconds; in files, seconds.
+    Duration(fn(&R) -> Option<i64>),
+    /// A cost; in files, absent unless it is complete.
+    Cost(fn(&R) -> CostSum),
+    /// The cell that the list declares for the name of the column.
+    Declared(fn(&R) -> Value),
 }
 
 /// A further value of a column in files: name of the member in JSON, heading in CSV, and the value of a row.
 pub type ExportedValue<R> = (&'static str, &'static str, fn(&R) -> Value);
 
+/// The cell of a row in the column with this name.
+pub type DeclaredCell<R> = fn(&'static str, &R, &CellContext<'_>) -> Cell;
+
+/// URL name and heading of a column.
+type ColumnNames = (&'static str, &'static str);
+
 impl<R: 'static> ListColumn<R> {
-    pub(crate) const fn new(
-        names: (&'static str, &'static str),
+    /// A column with cells that the list declares.
+    pub(crate) const fn declared(
+        names: ColumnNames,
         layout: CellLayout,
-        cell: fn(&R, &CellContext<'_>) -> Cell,
         value: fn(&R) -> Value,
     ) -> Self {
-        Self::of(names, layout, CellContent::Cell(cell), value)
+        Self::of(names, layout, CellContent::Declared(value))
     }
 
     /// A column with the value as text.
-    pub(crate) const fn plain(names: (&'static str, &'static str), value: fn(&R) -> Value) -> Self {
-        Self::of(names, CellLayout::Plain, CellContent::Value, value)
+    pub(crate) const fn plain(names: ColumnNames, value: fn(&R) -> Value) -> Self {
+        Self::of(names, CellLayout::Plain, CellContent::Value(value))
     }
 
     /// A column of integers.
-    pub(crate) const fn figure(
-        names: (&'static str, &'static str),
-        value: fn(&R) -> Value,
-    ) -> Self {
-        Self::of(names, CellLayout::Figure, CellContent::Value, value)
+    pub(crate) const fn figure(names: ColumnNames, value: fn(&R) -> Value) -> Self {
+        Self::of(names, CellLayout::Figure, CellContent::Value(value))
+    }
+
+    /// A column of times.
+    pub(crate) const fn time(names: ColumnNames, time: fn(&R) -> Option<Timestamp>) -> Self {
+        Self::of(names, CellLayout::Time, CellContent::Time(time))
+    }
+
+    /// A column of durations in microseconds.
+    pub(crate) const fn duration(names: ColumnNames, micros: fn(&R) -> Option<i64>) -> Self {
+        Self::of(names, CellLayout::Figure, CellContent::Duration(micros)).in_unit("s")
+    }
+
+    /// A column of costs.
+    pub(crate) const fn cost(names: ColumnNames, sum: fn(&R) -> CostSum) -> Self {
+        Self::of(names, CellLayout::Figure, CellContent::Cost(sum)).in_unit("USD")
     }
 
     /// A column with links to the list filtered by the value. The name is that of a filter column.
-    pub(crate) const fn filter_link(
-        names: (&'static str, &'static str),
-        value: fn(&R) -> Value,
-    ) -> Self {
-        Self::of(names, CellLayout::Plain, CellContent::FilterLink, value)
+    pub(crate) const fn filter_link(names: ColumnNames, value: fn(&R) -> Value) -> Self {
+        Self::of(names, CellLayout::Plain, CellContent::FilterLink(value))
     }
 
-    const fn of(
-        (id, label): (&'static str, &'static str),
-        layout: CellLayout,
-        content: CellContent<R>,
+    /// A column with links to sessions or users.
+    pub(crate) const fn group_link(
+        names: ColumnNames,
+        by: GroupKey,
         value: fn(&R) -> Value,
     ) -> Self {
+        Self::of(names, CellLayout::Plain, CellContent::GroupLink(by, value))
+    }
+
+    const fn of((id, label): ColumnNames, layout: CellLayout, content: CellContent<R>) -> Self {
         let further: &'static [ExportedValue<R>] = &[];
         let unit = "";
         let (is_default, is_optional, is_order) = (false, false, false);
-        Self { id, label, layout, is_default, is_optional, is_order, content, value, unit, further }
+        Self { id, label, layout, is_default, is_optional, is_order, content, unit, further }
     }
 
     /// Shows it by default.
@@ -120,19 +148,42 @@ impl<R: 'static> ListColumn<R> {
         Self { further, ..self }
     }
 
-    /// The cell of a row of this list.
-    fn cell(&self, list: &str, row: &R, context: &CellContext<'_>) -> Cell {
+    /// The value of a row in files.
+    #[must_use]
+    pub fn value(&self, row: &R) -> Value {
         match self.content {
-            CellContent::Cell(cell) => cell(row, context),
-            CellContent::Value => Cell::text(value_text(&(self.value)(row))),
-            CellContent::FilterLink => {
-                let (value, path) = ((self.value)(row), format!("{}/{list}", context.base));
-                Cell::link(value.as_str(), |text| {
-                    let q = ("q", format!("{}:{}", self.id, query::printed(text)));
-                    let pairs = std::iter::once(q).chain(context.focus.pairs());
-                    with_query(&path, &pairs.collect::<Vec<_>>())
-                })
+            CellContent::Value(value)
+            | CellContent::FilterLink(value)
+            | CellContent::GroupLink(_, value)
+            | CellContent::Declared(value) => value(row),
+            CellContent::Time(time) => time(row).map(|at| at.to_iso_micros()).into(),
+            CellContent::Duration(micros) => micros(row).map(|micros| micros as f64 / 1e6).into(),
+            CellContent::Cost(sum) => sum(row).exact().into(),
+        }
+    }
+
+    /// The cell of a row of this list.
+    fn cell(&self, list: &TableStyle<R>, row: &R, context: &CellContext<'_>) -> Cell {
+        let CellContext { base, focus, .. } = context;
+        match self.content {
+            CellContent::Value(value) => Cell::text(value_text(&value(row))),
+            CellContent::FilterLink(value) => Cell::link(value(row).as_str(), |text| {
+                let q = ("q", format!("{}:{}", self.id, query::printed(text)));
+                let pairs = std::iter::once(q).chain(focus.pairs());
+                with_query(&format!("{base}/{}", list.name), &pairs.collect::<Vec<_>>())
+            }),
+            CellContent::GroupLink(by, value) => Cell::link(value(row).as_str(), |id| {
+                format!("{}{}", href(base, by, id), focus.query())
+            }),
+            CellContent::Time(time) => time(row).map_or(Cell::Empty, |at| Cell::Time(at, true)),
+            CellContent::Duration(micros) => {
+                Cell::text(micros(row).map(duration).unwrap_or_default())
             }
+            CellContent::Cost(sum) => match sum(row) {
+                sum if sum.is_empty() => Cell::Empty,
+                sum => Cell::text(cost(sum)),
+            },
+            CellContent::Declared(_) => (list.cell)(self.id, row, context),
         }
     }
 
@@ -255,11 +306,13 @@ impl Cell {
     }
 }
 
-/// Names and CSS classes of a table.
+/// Names, CSS classes and declared cells of a table.
 #[derive(Debug)]
 pub struct TableStyle<R: 'static> {
     /// URL name of the list.
     pub name: &'static str,
+    /// Cells of the columns with declared content.
+    pub cell: DeclaredCell<R>,
     /// CSS class of the table; empty without one.
     pub class: &'static str,
     /// CSS class of a row, if rows differ.
@@ -320,25 +373,25 @@ impl ListTable {
     /// The cells of these columns.
     #[must_use]
     pub fn new<R: 'static>(
-        TableStyle { name, class, row_class, choice_value }: TableStyle<R>,
+        list: &TableStyle<R>,
         columns: &[&'static ListColumn<R>],
         rows: &[R],
         context: &CellContext<'_>,
     ) -> Self {
         let cells = |column: &&'static ListColumn<R>| -> Vec<Cell> {
-            rows.iter().map(|row| column.cell(name, row, context)).collect()
+            rows.iter().map(|row| column.cell(list, row, context)).collect()
         };
         let mut table = Self {
-            name,
-            class,
+            name: list.name,
+            class: list.class,
             heads: Vec::new(),
             choice: None,
             rows: rows
                 .iter()
                 .map(|row| TableRow {
-                    class: row_class.map_or("", |class| class(row)),
+                    class: list.row_class.map_or("", |class| class(row)),
                     cells: Vec::new(),
-                    choice: choice_value.map(|value| value(row)),
+                    choice: list.choice_value.map(|value| value(row)),
                 })
                 .collect(),
         };

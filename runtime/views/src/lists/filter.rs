@@ -26,6 +26,21 @@ pub(crate) const EXAMPLES: [(&str, &str); 8] = [
 /// Maximum number of rows of an exported list.
 pub const MAX_EXPORTED: usize = 100_000;
 
+/// Labels and URLs of a list as a file. `parameters` are its query parameters without the position.
+#[must_use]
+pub fn export_links(
+    base: &str,
+    list: &str,
+    parameters: &[Parameter],
+) -> [(&'static str, String); 2] {
+    [("Export CSV", "csv"), ("Export JSONL", "jsonl")].map(|(label, format)| {
+        let format: Parameter = ("format".into(), format.to_owned());
+        let others = parameters.iter().filter(|(name, _)| name != "n").cloned();
+        let pairs: Vec<Parameter> = std::iter::once(format).chain(others).collect();
+        (label, with_query(&format!("{base}/export/{list}"), &pairs))
+    })
+}
+
 /// Rows of a file with a list, in words.
 pub(crate) fn exported_rows(row: &str) -> String {
     format!("all matching {row}s, at most {}", count(MAX_EXPORTED as u64))
@@ -170,16 +185,12 @@ impl FilterView {
         with_query(&format!("{}/_/{}/news", self.base, self.of.list), &pairs)
     }
 
-    /// Downloads of the whole list: label and URL.
+    /// Labels and URLs of the list as a file.
     pub(crate) fn exports(&self) -> [(&'static str, String); 2] {
-        [("Export CSV", "csv"), ("Export JSONL", "jsonl")].map(|(label, format)| {
-            let own = [("format", format.to_owned()), ("q", self.q.clone())];
-            let own = own.into_iter().filter(|(_, value)| !value.is_empty());
-            let own = own.map(|(name, value)| (Cow::Borrowed(name), value));
-            let others = self.other_parameters.iter().filter(|(name, _)| *name != "n").cloned();
-            let pairs: Vec<Parameter> = own.chain(others).collect();
-            (label, with_query(&format!("{}/export/{}", self.base, self.of.list), &pairs))
-        })
+        let q = (!self.q.is_empty()).then(|| ("q".into(), self.q.clone()));
+        let parameters: Vec<Parameter> =
+            q.into_iter().chain(self.other_parameters.clone()).collect();
+        export_links(&self.base, self.of.list, &parameters)
     }
 
     /// Rows of such a download, in words.

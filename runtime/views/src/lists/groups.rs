@@ -7,7 +7,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::facts::{Fact, fact};
-use crate::format::{count, decimal_blanks, duration};
+use crate::format::{count, decimal_blanks};
 use crate::layout::setup::Setup;
 use crate::layout::shell::href;
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn, ListTable};
@@ -91,10 +91,6 @@ impl GroupLine {
             GroupKey::User => GroupKey::Session,
         };
         href(base, by, other)
-    }
-
-    pub(crate) fn duration_text(&self) -> String {
-        duration(self.group.end.micros_since(self.group.first))
     }
 
     pub(crate) fn traces(&self) -> String {
@@ -181,47 +177,50 @@ pub fn session_table(rows: &[GroupRow], context: &CellContext<'_>) -> ListTable 
 /// The list of sessions.
 pub static SESSION_ROWS: ListDeclaration<GroupRow> = ListDeclaration {
     texts: ListTexts {
-        name: "sessions",
-        row: "session",
-        title: "Sessions",
-        section: Section::Sessions,
-        order: "sorted by last activity",
         footnote: "Scores: of the session itself, then of its newest 10 traces; scores of observations are not included. n is the \
                    number of scores in a mean.",
-        empty: "A session groups the traces of one conversation. Set its id on a span with any SDK:",
-        empty_label: "",
-        empty_path: "",
+        ..texts(
+            ("sessions", "session"),
+            "Sessions",
+            Section::Sessions,
+            "A session groups the traces of one conversation. Set its id on a span with any SDK:",
+        )
     },
-    columns: &SESSION_COLUMNS,
     filter: Some(&SESSION_LIST),
-    has_news: true,
-    in_all_environments: true,
-    table_class: "groups",
-    row_class: None,
-    choice_value: None,
+    news: Some(["session with new traces", "sessions with new traces"]),
+    ..declaration(&SESSION_COLUMNS)
 };
 
 /// The list of users.
 pub static USER_ROWS: ListDeclaration<GroupRow> = ListDeclaration {
     texts: ListTexts {
-        name: "users",
-        row: "user",
-        title: "Users",
-        section: Section::Users,
-        order: "sorted by last activity",
         footnote: "Scores: of its newest 10 traces; scores of observations are not included. n is the number of scores in a mean.",
-        empty: "A user is an end user of your application. Set the id on a span with any SDK:",
-        empty_label: "",
-        empty_path: "",
+        ..texts(
+            ("users", "user"),
+            "Users",
+            Section::Users,
+            "A user is an end user of your application. Set the id on a span with any SDK:",
+        )
     },
-    columns: &USER_COLUMNS,
     filter: Some(&USER_LIST),
-    has_news: true,
-    in_all_environments: true,
-    table_class: "groups",
-    row_class: None,
-    choice_value: None,
+    news: Some(["user with new traces", "users with new traces"]),
+    ..declaration(&USER_COLUMNS)
 };
+
+const fn texts(
+    names: (&'static str, &'static str),
+    title: &'static str,
+    section: Section,
+    empty: &'static str,
+) -> ListTexts {
+    let texts = ListTexts::new(names, title, section, empty, ("", ""));
+    ListTexts { order: "sorted by last activity", ..texts }
+}
+
+const fn declaration(columns: &'static [Column]) -> ListDeclaration<GroupRow> {
+    let list = ListDeclaration::new(texts(("", ""), "", Section::Other, ""), columns, cell);
+    ListDeclaration { in_all_environments: true, table_class: "groups", ..list }
+}
 
 /// Code that sets the id of a session or user, for a project without any.
 #[derive(Debug, Template)]
@@ -245,21 +244,11 @@ impl GroupSetup {
     }
 }
 
-/// The part of a session or user in a cell.
-enum GroupCellPart {
-    Id,
-    Other,
-    Errors,
-    Cost,
-    Scores,
-    Days,
-}
-
 /// A cell with several elements.
 #[derive(Template)]
 #[template(path = "group_cell.html")]
 struct GroupCell<'a> {
-    part: GroupCellPart,
+    column: &'static str,
     line: &'a GroupLine,
     padding: &'a str,
     base: &'a str,
@@ -267,118 +256,69 @@ struct GroupCell<'a> {
     focus: String,
 }
 
-fn cell(part: GroupCellPart, row: &GroupRow, context: &CellContext<'_>) -> Cell {
-    Cell::html(&GroupCell {
-        part,
-        line: &row.line,
-        padding: &row.padding,
-        base: context.base,
-        focus: context.focus.query(),
-    })
+fn cell(column: &'static str, row: &GroupRow, context: &CellContext<'_>) -> Cell {
+    if column == "totalTokens" {
+        return Cell::text(row.line.tokens());
+    }
+    let (line, padding, focus) = (&row.line, row.padding.as_str(), context.focus.query());
+    Cell::html(&GroupCell { column, line, padding, base: context.base, focus })
 }
 
 type Column = ListColumn<GroupRow>;
 
 const fn id(label: &'static str) -> Column {
-    Column::new(
-        ("id", label),
-        CellLayout::Name,
-        |row, context| cell(GroupCellPart::Id, row, context),
-        |row| row.line.group.id.as_str().into(),
-    )
-    .usual()
+    Column::declared(("id", label), CellLayout::Name, |row| row.line.group.id.as_str().into())
+        .usual()
 }
 
 const fn last_seen(label: &'static str) -> Column {
-    Column::new(
-        ("lastSeen", label),
-        CellLayout::Time,
-        |row, _| Cell::Time(row.line.group.last, true),
-        |row| row.line.group.last.to_iso_micros().into(),
-    )
-    .usual()
-    .ordering()
+    Column::time(("lastSeen", label), |row| Some(row.line.group.last)).usual().ordering()
 }
 
 const fn first_seen(label: &'static str) -> Column {
-    Column::new(
-        ("firstSeen", label),
-        CellLayout::Time,
-        |row, _| Cell::Time(row.line.group.first, true),
-        |row| row.line.group.first.to_iso_micros().into(),
-    )
-    .usual()
+    Column::time(("firstSeen", label), |row| Some(row.line.group.first)).usual()
 }
 
 fn duration_us(row: &GroupRow) -> i64 {
     row.line.group.end.micros_since(row.line.group.first)
 }
 
-const DURATION: Column = Column::new(
-    ("duration", "Duration"),
-    CellLayout::Figure,
-    |row, _| Cell::text(row.line.duration_text()),
-    |row| (duration_us(row) as f64 / 1e6).into(),
-)
-.in_unit("s");
+const DURATION: Column =
+    Column::duration(("duration", "Duration"), |row| Some(duration_us(row))).usual();
 
-const fn other((id, label): (&'static str, &'static str)) -> Column {
-    Column::new(
-        (id, label),
-        CellLayout::People,
-        |row, context| cell(GroupCellPart::Other, row, context),
-        |row| row.line.group.other.clone().into(),
-    )
-    .usual()
+const fn other(names: (&'static str, &'static str)) -> Column {
+    Column::declared(names, CellLayout::People, |row| row.line.group.other.clone().into()).usual()
 }
 
-const TRACES: Column = Column::new(
-    ("traceCount", "Traces"),
-    CellLayout::Figure,
-    |row, _| Cell::text(row.line.traces()),
-    |row| row.line.group.n_traces.into(),
-)
-.usual()
-.with(&[("observationCount", "Observations", |row| row.line.group.n_observations.into())]);
+const TRACES: Column =
+    Column::figure(("traceCount", "Traces"), |row| row.line.group.n_traces.into())
+        .usual()
+        .with(&[("observationCount", "Observations", |row| row.line.group.n_observations.into())]);
 
-const ERRORS: Column = Column::new(
-    ("errorCount", "Errors"),
-    CellLayout::Figure,
-    |row, context| cell(GroupCellPart::Errors, row, context),
-    |row| row.line.group.n_errors.into(),
-)
+const ERRORS: Column = Column::declared(("errorCount", "Errors"), CellLayout::Figure, |row| {
+    row.line.group.n_errors.into()
+})
 .usual();
 
-const TOKENS: Column = Column::new(
-    ("totalTokens", "Tokens"),
-    CellLayout::Figure,
-    |row, _| Cell::text(row.line.tokens()),
-    |row| row.line.group.total_tokens.into(),
-)
+const TOKENS: Column = Column::declared(("totalTokens", "Tokens"), CellLayout::Figure, |row| {
+    row.line.group.total_tokens.into()
+})
 .usual();
 
-const COST: Column = Column::new(
-    ("totalCost", "Cost"),
-    CellLayout::Figure,
-    |row, context| cell(GroupCellPart::Cost, row, context),
-    |row| row.line.group.cost.known().into(),
-)
+const COST: Column = Column::declared(("totalCost", "Cost"), CellLayout::Figure, |row| {
+    row.line.group.cost.known().into()
+})
 .in_unit("USD")
 .usual();
 
-const SCORES: Column = Column::new(
-    ("scores", "Scores"),
-    CellLayout::Chips,
-    |row, context| cell(GroupCellPart::Scores, row, context),
-    |row| row.scores.clone(),
-)
-.usual();
+const SCORES: Column =
+    Column::declared(("scores", "Scores"), CellLayout::Chips, |row| row.scores.clone()).usual();
 
 static SESSION_COLUMNS: [Column; 10] = [
     id("Session"),
     last_seen("Last trace"),
     first_seen("Started"),
-    DURATION.usual(),
+    DURATION,
     other(("userId", "User")).with(&[("userCount", "Users", |row| row.line.group.n_others.into())]),
     TRACES,
     ERRORS,
@@ -399,12 +339,9 @@ static USER_COLUMNS: [Column; 10] = [
     TOKENS,
     COST,
     SCORES,
-    Column::new(
-        ("recentTraceCount", "Traces in 30 days"),
-        CellLayout::Figure,
-        |row, context| cell(GroupCellPart::Days, row, context),
-        |row| row.n_recent.into(),
-    )
+    Column::declared(("recentTraceCount", "Traces in 30 days"), CellLayout::Figure, |row| {
+        row.n_recent.into()
+    })
     .usual(),
 ];
 

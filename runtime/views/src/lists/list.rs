@@ -1,8 +1,9 @@
 //! A list as it is declared, and its page.
 
 use askama::Template;
+use perpend_domain::access::Permission;
 
-use crate::lists::column::{CellContext, ListColumn, ListTable, TableStyle};
+use crate::lists::column::{CellContext, DeclaredCell, ListColumn, ListTable, TableStyle};
 use crate::lists::filter::{FilterView, StoppedSearch};
 use crate::lists::focus::FocusView;
 use crate::lists::page_links::PageLinks;
@@ -20,16 +21,33 @@ pub struct ListDeclaration<R: 'static> {
     pub columns: &'static [ListColumn<R>],
     /// The text filter, if it has one.
     pub filter: Option<&'static FilterableList>,
-    /// Whether the open page polls the number of new rows.
-    pub has_news: bool,
+    /// Cells of the columns with declared content.
+    pub cell: DeclaredCell<R>,
+    /// Singular and plural of new rows, whose number the open page polls.
+    pub news: Option<[&'static str; 2]>,
     /// Whether internal environments are shown by default.
     pub in_all_environments: bool,
     /// CSS class of the table; empty without one.
     pub table_class: &'static str,
     /// CSS class of a row, if rows differ.
     pub row_class: Option<fn(&R) -> &'static str>,
-    /// Value and label of the checkbox of a row, if rows can be selected.
-    pub choice_value: Option<fn(&R) -> (String, Text)>,
+    /// Selection of rows for another page.
+    pub choice: Option<RowChoice<R>>,
+}
+
+/// Selection of rows for another page.
+#[derive(Debug)]
+pub struct RowChoice<R: 'static> {
+    /// Name of the checkboxes.
+    pub name: &'static str,
+    /// Value and label of the checkbox of a row.
+    pub value: fn(&R) -> (String, Text),
+    /// Path of the page below the project.
+    pub path: &'static str,
+    /// Labels of the button for selected rows and of the link for all matches.
+    pub labels: [&'static str; 2],
+    /// Permission for the page.
+    pub needs: Permission,
 }
 
 /// Names and texts of a list.
@@ -49,16 +67,49 @@ pub struct ListTexts {
     pub footnote: &'static str,
     /// Explanation while the project has no rows.
     pub empty: &'static str,
-    /// Label of a link below the explanation; empty without one.
-    pub empty_label: &'static str,
-    /// Its path below the project.
-    pub empty_path: &'static str,
+    /// Label of a link below the explanation, and its path below the project; empty without one.
+    pub empty_link: (&'static str, &'static str),
+}
+
+impl ListTexts {
+    /// Texts of a list with the newest rows first.
+    #[must_use]
+    pub const fn new(
+        (name, row): (&'static str, &'static str),
+        title: &'static str,
+        section: Section,
+        empty: &'static str,
+        empty_link: (&'static str, &'static str),
+    ) -> Self {
+        let (order, footnote) = ("newest first", "");
+        Self { name, row, title, section, order, footnote, empty, empty_link }
+    }
 }
 
 /// The chosen columns of a list.
 pub type ChosenColumns<R> = Vec<&'static ListColumn<R>>;
 
 impl<R: 'static> ListDeclaration<R> {
+    /// A list without a text filter and news.
+    #[must_use]
+    pub const fn new(
+        texts: ListTexts,
+        columns: &'static [ListColumn<R>],
+        cell: DeclaredCell<R>,
+    ) -> Self {
+        Self {
+            texts,
+            columns,
+            filter: None,
+            cell,
+            news: None,
+            in_all_environments: false,
+            table_class: "",
+            row_class: None,
+            choice: None,
+        }
+    }
+
     /// The table of these columns.
     #[must_use]
     pub fn table(
@@ -69,11 +120,12 @@ impl<R: 'static> ListDeclaration<R> {
     ) -> ListTable {
         let style = TableStyle {
             name: self.texts.name,
+            cell: self.cell,
             class: self.table_class,
             row_class: self.row_class,
-            choice_value: self.choice_value,
+            choice_value: self.choice.as_ref().map(|choice| choice.value),
         };
-        ListTable::new(style, columns, rows, context)
+        ListTable::new(&style, columns, rows, context)
     }
 
     /// The columns with these names, and unknown names. Without names it is the default; the first column is always included.
@@ -233,6 +285,24 @@ pub struct SelectFilter {
 }
 
 impl SelectFilter {
+    /// A filter with these values and labels. A selected value that is not among them is added.
+    #[must_use]
+    pub fn new(
+        (name, label): (&'static str, &'static str),
+        options: impl IntoIterator<Item = (String, Text)>,
+        selected: &str,
+    ) -> Self {
+        let option = |(value, label): (String, Text)| {
+            let is_selected = value == selected;
+            (value, label, is_selected)
+        };
+        let mut options: Vec<_> = options.into_iter().map(option).collect();
+        if !selected.is_empty() && !options.iter().any(|(.., is_selected)| *is_selected) {
+            options.push((selected.to_owned(), Text::from(selected), true));
+        }
+        Self { name, label, options }
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.options.iter().any(|(.., is_selected)| *is_selected)
     }
@@ -369,6 +439,7 @@ mod tests {
             stopped: None,
             action: None,
             score_href: Some(typed()),
+            choice: None,
             table: list.table(&columns, lines, &context),
             picker: list.picker("/p/observations", &parameters, (columns.as_slice(), 50)),
             page_links: PageLinks::default(),

@@ -301,8 +301,8 @@ fn an_empty_list_has_setup_instructions_and_a_filtered_one_removable_conditions(
         ..TracesQuery::of("userId:x")
     };
     let two = BoundedCount { n: 2, is_more: false };
-    let narrowed =
-        checked(&TracesPage { setup: None, counts_by_focus: [Some(two), None], ..page(focused) });
+    let narrowed = EmptyListCounts { by_focus: [Some(two), None], ..EmptyListCounts::default() };
+    let narrowed = checked(&TracesPage { setup: None, empty_counts: narrowed, ..page(focused) });
     let list = format!("{}/traces", shell().base());
     for expected in [
         format!(

@@ -6,9 +6,7 @@ use askama::Template;
 use perpend_domain::filter::OBSERVATIONS;
 use perpend_domain::query::parse;
 use perpend_domain::text_search::BoundedCount;
-use perpend_domain::time::Timestamp;
 
-use crate::facts::utc_time;
 use crate::format::{count, plural};
 use crate::layout::setup::Setup;
 use crate::lists::facets::FacetsView;
@@ -21,7 +19,7 @@ use crate::lists::table::{ColumnHeading, Table};
 use crate::lists::trace_line::TraceLine;
 use crate::overview::trends::Trend;
 use crate::trace::peek::Peek;
-use crate::{Html, Shell, Text};
+use crate::{Shell, Text};
 
 /// With a longer filter rows have no preview link, which would repeat it.
 const MAX_PEEKED: usize = 2 * MAX_LIST;
@@ -34,14 +32,12 @@ pub struct TracesPage {
     pub shell: Shell,
     /// Time range and environments.
     pub focus: FocusView,
-    /// First and last match outside the time range, if no trace matches inside it.
-    pub other_times: Option<(Timestamp, Timestamp)>,
     /// Query parameters.
     pub query: TracesQuery,
     /// Terms of the filter.
     pub terms: Vec<TermChip>,
-    /// Matches of the time range alone and of the environments alone, if no trace matches.
-    pub counts_by_focus: [Option<BoundedCount>; 2],
+    /// Matches of single conditions, if no trace matches.
+    pub empty_counts: EmptyListCounts,
     /// The page.
     pub page: ListPage,
     /// Rows of this page.
@@ -92,10 +88,7 @@ impl TracesPage {
             terms: self.terms.clone(),
             other_parameters: self.query.hidden_fields(&["q"]),
             sorts: self.sorts(),
-            empty_counts: EmptyListCounts {
-                by_focus: self.counts_by_focus,
-                other_times: self.other_times,
-            },
+            empty_counts: self.empty_counts,
         }
     }
 
@@ -215,13 +208,6 @@ impl TracesPage {
             default_href: default.first(base),
             has_named_columns: true,
         }
-    }
-
-    /// First and last match at other times, and the URL of these matches.
-    fn matches_at_other_times(&self) -> Option<(Html, Html, String)> {
-        let (first, last) = self.other_times?;
-        let query = TracesQuery { focus: self.query.focus.without_time(), ..self.query.clone() };
-        Some((utc_time(first), utc_time(last), query.first(self.shell.base())))
     }
 }
 

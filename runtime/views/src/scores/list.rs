@@ -199,25 +199,20 @@ pub struct ScoreRow {
 
 /// The list of scores.
 pub static SCORE_ROWS: ListDeclaration<ScoreRow> = ListDeclaration {
-    texts: ListTexts {
-        name: "scores",
-        row: "score",
-        title: "Scores",
-        section: Section::Scores,
-        order: "newest first",
-        footnote: "",
-        empty: "Scores are sent by an application, created by a rule when traces arrive, or given by a person.",
-        empty_label: "Rules and evaluators",
-        empty_path: "/rules",
-    },
-    columns: &COLUMNS,
     filter: Some(&SCORE_LIST),
-    has_news: true,
+    news: Some(["new score", "new scores"]),
     in_all_environments: true,
-    table_class: "",
     row_class: Some(|row| if row.line.superseded.is_some() { "older" } else { "" }),
-    choice_value: None,
+    ..ListDeclaration::new(TEXTS, &COLUMNS, cell)
 };
+
+const TEXTS: ListTexts = ListTexts::new(
+    ("scores", "score"),
+    "Scores",
+    Section::Scores,
+    "Scores are sent by an application, created by a rule when traces arrive, or given by a person.",
+    ("Rules and evaluators", "/rules"),
+);
 
 /// Commands that create a score, for a project without scores.
 #[derive(Debug, Template)]
@@ -235,40 +230,27 @@ impl ScoreSetup {
     }
 }
 
-/// The part of a score in a cell.
-enum ScoreCellPart {
-    Name,
-    Value,
-    Target,
-    Source,
-    Comment,
-    Author,
-    Config,
-}
-
 /// A cell with several elements.
 #[derive(Template)]
 #[template(path = "score_cell.html")]
 struct ScoreCell<'a> {
-    part: ScoreCellPart,
+    column: &'static str,
     line: &'a ScoreLine,
     base: &'a str,
 }
 
-fn cell(part: ScoreCellPart, row: &ScoreRow, context: &CellContext<'_>) -> Cell {
+fn cell(column: &'static str, row: &ScoreRow, context: &CellContext<'_>) -> Cell {
     let line = &row.line;
-    let is_empty = match part {
-        ScoreCellPart::Comment => line.comment.is_none(),
-        ScoreCellPart::Author => line.author.is_none(),
-        ScoreCellPart::Config => line.config.is_none(),
-        ScoreCellPart::Name
-        | ScoreCellPart::Value
-        | ScoreCellPart::Target
-        | ScoreCellPart::Source => false,
+    let is_empty = match column {
+        "comment" => line.comment.is_none(),
+        "author" => line.author.is_none(),
+        "config" => line.config.is_none(),
+        _ => false,
     };
-    match is_empty {
-        true => Cell::Empty,
-        false => Cell::html(&ScoreCell { part, line, base: context.base }),
+    match column {
+        _ if is_empty => Cell::Empty,
+        "environment" => Cell::Text(line.environment.clone()),
+        _ => Cell::html(&ScoreCell { column, line, base: context.base }),
     }
 }
 
@@ -313,41 +295,27 @@ fn run_id(row: &ScoreRow) -> Value {
 type Column = ListColumn<ScoreRow>;
 
 static COLUMNS: [Column; 9] = [
-    Column::new(
-        ("name", "Score"),
-        CellLayout::Name,
-        |row, context| cell(ScoreCellPart::Name, row, context),
-        |row| row.score.written.name.as_str().into(),
-    )
+    Column::declared(("name", "Score"), CellLayout::Name, |row| {
+        row.score.written.name.as_str().into()
+    })
     .usual()
     .with(&[("id", "Id", |row| row.score.written.id.as_str().into())]),
-    Column::new(
-        ("value", "Value"),
-        CellLayout::Mixed,
-        |row, context| cell(ScoreCellPart::Value, row, context),
-        |row| score_value(&row.score.written.value),
-    )
+    Column::declared(("value", "Value"), CellLayout::Mixed, |row| {
+        score_value(&row.score.written.value)
+    })
     .usual()
     .with(&[("dataType", "Data type", |row| row.score.written.value.data_type().as_str().into())]),
-    Column::new(
-        ("target", "Target"),
-        CellLayout::Plain,
-        |row, context| cell(ScoreCellPart::Target, row, context),
-        |row| row.line.subject.kind.into(),
-    )
-    .usual()
-    .with(&[
-        ("traceId", "Trace id", trace_id),
-        ("observationId", "Observation id", observation_id),
-        ("sessionId", "Session id", session_id),
-        ("datasetRunId", "Run id", run_id),
-    ]),
-    Column::new(
-        ("source", "Source"),
-        CellLayout::Mixed,
-        |row, context| cell(ScoreCellPart::Source, row, context),
-        |row| row.score.written.source.as_str().into(),
-    )
+    Column::declared(("target", "Target"), CellLayout::Plain, |row| row.line.subject.kind.into())
+        .usual()
+        .with(&[
+            ("traceId", "Trace id", trace_id),
+            ("observationId", "Observation id", observation_id),
+            ("sessionId", "Session id", session_id),
+            ("datasetRunId", "Run id", run_id),
+        ]),
+    Column::declared(("source", "Source"), CellLayout::Mixed, |row| {
+        row.score.written.source.as_str().into()
+    })
     .usual()
     .with(&[
         ("evaluator", "Evaluator", |row| origin_name(row, |origin| &origin.evaluator)),
@@ -366,45 +334,28 @@ static COLUMNS: [Column; 9] = [
             of_origin(row, |origin| origin.fingerprint.to_string().into())
         }),
     ]),
-    Column::new(
-        ("comment", "Comment"),
-        CellLayout::Comment,
-        |row, context| cell(ScoreCellPart::Comment, row, context),
-        |row| row.score.written.comment.clone().into(),
-    )
+    Column::declared(("comment", "Comment"), CellLayout::Comment, |row| {
+        row.score.written.comment.clone().into()
+    })
     .usual()
     .optional(),
-    Column::new(
-        ("author", "Author"),
-        CellLayout::Mixed,
-        |row, context| cell(ScoreCellPart::Author, row, context),
-        |row| row.author.clone().into(),
-    )
-    .usual()
-    .optional()
-    .with(&[("authorUserId", "Author id", |row| row.score.written.author_user_id.clone().into())]),
-    Column::new(
-        ("config", "Config"),
-        CellLayout::Mixed,
-        |row, context| cell(ScoreCellPart::Config, row, context),
-        |row| row.config.clone().into(),
-    )
-    .usual()
-    .optional()
-    .with(&[("configId", "Config id", |row| row.score.written.config_id.clone().into())]),
-    Column::new(
-        ("environment", "Environment"),
-        CellLayout::Mixed,
-        |row, _| Cell::Text(row.line.environment.clone()),
-        |row| row.score.written.environment.as_str().into(),
-    )
+    Column::declared(("author", "Author"), CellLayout::Mixed, |row| row.author.clone().into())
+        .usual()
+        .optional()
+        .with(&[("authorUserId", "Author id", |row| {
+            row.score.written.author_user_id.clone().into()
+        })]),
+    Column::declared(("config", "Config"), CellLayout::Mixed, |row| row.config.clone().into())
+        .usual()
+        .optional()
+        .with(&[("configId", "Config id", |row| row.score.written.config_id.clone().into())]),
+    Column::declared(("environment", "Environment"), CellLayout::Mixed, |row| {
+        row.score.written.environment.as_str().into()
+    })
     .usual(),
-    Column::new(
-        ("timestamp", "Time"),
-        CellLayout::Time,
-        |row, _| Cell::Time(row.line.at, true),
-        |row| row.score.written.timestamp.to_iso_micros().into(),
-    )
-    .usual()
-    .with(&[("superseded", "Superseded", |row| row.line.superseded.is_some().into())]),
+    Column::time(("timestamp", "Time"), |row| Some(row.line.at)).usual().with(&[(
+        "superseded",
+        "Superseded",
+        |row| row.line.superseded.is_some().into(),
+    )]),
 ];

@@ -1,9 +1,10 @@
 //! Pages of the list in both directions, and superseded scores.
 
 use perpend_domain::filter::{Condition, Filter, SCORES, find};
+use perpend_domain::list::{BidirectionalPage, ListPosition};
 
 use super::*;
-use crate::scores::{ScorePage, ScoresFrom, supersede};
+use crate::scores::supersede;
 
 /// More than the number of scores.
 const ALL: u64 = 1_000;
@@ -11,11 +12,11 @@ const ALL: u64 = 1_000;
 async fn part(
     store: &Store,
     query: &ScoreQuery,
-    from: Option<&ScoresFrom>,
+    position: &ListPosition,
     bounds: (u32, u64),
-) -> ScorePage {
+) -> BidirectionalPage<Score> {
     let home = project("home");
-    let part = store.telemetry.scores_from(&home, query, from, bounds);
+    let part = store.telemetry.scores_from(&home, query, position, bounds);
     part.await.unwrap()
 }
 
@@ -28,24 +29,20 @@ fn tested(column: &'static str, test: Test) -> ScoreQuery {
 /// The whole list in small pages, forwards and backwards.
 async fn walked(store: &Store, query: &ScoreQuery, bounds: (u32, u64)) -> [Vec<String>; 2] {
     let (mut forth, mut back) = (Vec::new(), Vec::new());
-    let mut from = None;
-    loop {
-        let found = part(store, query, from.as_ref(), bounds).await;
+    let mut position = Some(ListPosition::default());
+    while let Some(from) = position {
+        let found = part(store, query, &from, bounds).await;
         forth.extend(ids(&found.items).into_iter().map(str::to_owned));
-        from = found.last.map(ScoresFrom::After).or(found.stopped);
-        if from.is_none() {
-            break;
-        }
+        position = found.older.or(found.stopped).map(ListPosition::after);
     }
-    // From after the last score.
-    let end = perpend_domain::list::Cursor { at: at(-1_000), id: String::new() };
-    let mut on = Some(ScoresFrom::Before(end));
-    while let Some(place) = on {
-        let found = part(store, query, Some(&place), bounds).await;
+    let before = |cursor| ListPosition { cursor: Some(cursor), is_backwards: true };
+    let mut position = Some(ListPosition::end());
+    while let Some(from) = position {
+        let found = part(store, query, &from, bounds).await;
         let mut some: Vec<String> = ids(&found.items).into_iter().map(str::to_owned).collect();
         some.append(&mut back);
         back = some;
-        on = found.first.map(ScoresFrom::Before).or(found.stopped);
+        position = found.newer.or(found.stopped).map(before);
     }
     [forth, back]
 }
@@ -103,17 +100,16 @@ async fn a_search_for_scores_stops_at_its_limit_and_returns_the_position() {
         store.telemetry.put_scores(&home, &all, at(1)).await.unwrap();
         let contains = Test::Text(TextOp::Contains, "here".to_owned());
         let query = tested("comment", contains);
-        let first = part(&store, &query, None, (10, 20)).await;
-        assert!(first.items.is_empty() && first.last.is_none());
-        let Some(ScoresFrom::After(place)) = &first.stopped else {
-            unreachable!("{first:?}");
-        };
+        let newest = ListPosition::default();
+        let first = part(&store, &query, &newest, (10, 20)).await;
+        assert!(first.items.is_empty() && first.older.is_none());
+        let place = first.stopped.unwrap();
         assert_eq!((place.at, place.id.as_str()), (at(10), "10"));
-        let second = part(&store, &query, first.stopped.as_ref(), (10, 20)).await;
+        let second = part(&store, &query, &ListPosition::after(place), (10, 20)).await;
         assert_eq!(ids(&second.items), ["05"]);
-        assert_eq!((second.stopped, second.last), (None, None));
+        assert_eq!((second.stopped, second.older), (None, None));
         // Reading exactly as many as the limit does not stop the search.
-        let whole = part(&store, &query, None, (10, 30)).await;
+        let whole = part(&store, &query, &newest, (10, 30)).await;
         assert_eq!((ids(&whole.items), whole.stopped), (vec!["05"], None));
     })
     .await;
@@ -159,7 +155,7 @@ async fn each_column_of_a_filter_is_tested() {
             let query = tested(column, test);
             let found = found(&store, &home, query.clone()).await;
             assert_eq!(found.concat(), expected, "{query:?}");
-            let part = part(&store, &query, None, (10, ALL)).await;
+            let part = part(&store, &query, &ListPosition::default(), (10, ALL)).await;
             assert_eq!(ids(&part.items).concat(), expected, "{query:?}");
         }
     })
@@ -205,7 +201,7 @@ async fn superseded_scores_are_listed_under_their_successors() {
             Ok(())
         };
         aside().await.unwrap();
-        let page = part(&store, &ScoreQuery::default(), None, (10, ALL)).await;
+        let page = part(&store, &ScoreQuery::default(), &ListPosition::default(), (10, ALL)).await;
         assert_eq!(ids(&page.items), ["other", "3b", "3a", "given"]);
         let older = store.telemetry.scores_superseded_by(&home, &page.items);
         let older = older.await.unwrap();
