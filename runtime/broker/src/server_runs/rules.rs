@@ -10,8 +10,16 @@ use super::engine::RunEngine;
 const LINGER_MS: i64 = 600_000;
 
 impl RunEngine {
-    /// Disables each rule whose runs ended a while ago, when all their results are scored.
-    pub(super) async fn disable_rules(&self) -> Result<(), Error> {
+    /// Disables each rule whose runs ended a while ago, when all their results are scored. Runs do not depend on it: a failure is
+    /// logged.
+    pub(super) async fn disable_rules(&self) {
+        if let Err(error) = self.disable_unused_rules().await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "rules of ended runs cannot be disabled");
+        }
+    }
+
+    async fn disable_unused_rules(&self) -> Result<(), Error> {
         let before = self.clock.now().plus_millis(-LINGER_MS);
         let rules = self.store.rules_of_ended_runs(before).await?;
         if rules.is_empty() {
@@ -32,7 +40,10 @@ impl RunEngine {
             match self.store.catalog.patch_rule(&project, &rule, &patch, &*self.clock).await {
                 // A user has deleted it.
                 Ok(_) | Err(Error::NotFound) => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::warn!(error, %rule, "the rule of ended runs cannot be disabled");
+                }
             }
         }
         Ok(())

@@ -24,11 +24,11 @@ impl RunEngine {
         let mut drivers = JoinSet::new();
         let mut n_results = 0;
         let mut rules_at = Instant::now();
-        self.disable_rules().await?;
+        self.disable_rules().await;
         loop {
             if RULES <= rules_at.elapsed() {
                 rules_at = Instant::now();
-                self.disable_rules().await?;
+                self.disable_rules().await;
             }
             if !shutdown.is_cancelled() {
                 self.start(&mut drivers, shutdown).await?;
