@@ -168,6 +168,19 @@ pub(super) async fn send_runs(
         let start = now.saturating_sub((runs.len() - at) as u64 * 3_600 * SECOND);
         send_run(client, ids, run, start).await?;
     }
+    set_baseline(client, runs[0].name).await
+}
+
+/// Makes a run the one that the other runs of the dataset are compared with.
+async fn set_baseline(client: &Client, run: &str) -> anyhow::Result<()> {
+    let dataset = DATASET.replace('/', "%2F");
+    let path = format!("/api/public/datasets/{dataset}/runs/{run}");
+    let found = client.get(&path).await?;
+    anyhow::ensure!(found.status.is_success(), "{path}: {}", found.text());
+    let (path, body) =
+        (format!("/api/v1/datasets/{dataset}"), json!({ "baselineRunId": found.json()["id"] }));
+    let response = client.json(Method::PATCH, &path, &body).await?;
+    anyhow::ensure!(response.status.is_success(), "{path}: {}", response.text());
     Ok(())
 }
 
