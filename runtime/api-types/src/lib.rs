@@ -25,6 +25,7 @@ pub mod plugin;
 pub mod preset;
 pub mod preview;
 pub mod rule;
+pub mod rule_run;
 pub mod score;
 pub mod server_run;
 pub mod session;

@@ -7,7 +7,7 @@ use perpend_api_types::backfill::{
 use perpend_api_types::filter::Conditions;
 use perpend_api_types::list::CursorList;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
-use perpend_domain::backfill::{Backfill, BackfillMode, BackfillPlan};
+use perpend_domain::backfill::{Backfill, BackfillPlan};
 use perpend_domain::budget::{Budget, BudgetWindow, MAX_USD, OnReached};
 use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
 use perpend_domain::filter::WrittenFilter;
@@ -17,7 +17,7 @@ use perpend_executions::BackfillChange;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::cursor;
-use perpend_http_kit::extract::{Body, Params, must_be_one_of};
+use perpend_http_kit::extract::{Body, Params};
 use perpend_http_kit::filters::filter_problem;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
@@ -26,7 +26,7 @@ use perpend_scheduler::{BACKFILL_JOB, BackfillEstimate};
 
 use super::evaluators::PAGE;
 use super::rule_preview::AssignmentPreview;
-use super::{budgets, rules};
+use super::{budgets, rule_runs, rules};
 use crate::state::{App, Routes};
 
 const ALL: &str = "/api/v1/backfills";
@@ -126,13 +126,7 @@ async fn checked(app: &App, project: &ProjectId, input: &NewBackfill) -> Result<
         let message = "must be a rule of observations, experiment items, traces or sessions, got a rule of runs";
         return Err(Problem::body("ruleId", message));
     }
-    let mode = match input.mode.as_deref() {
-        None => BackfillMode::Fill,
-        Some(raw) => raw.parse().map_err(|_| {
-            let names: Vec<&str> = BackfillMode::ALL.iter().map(|mode| mode.as_str()).collect();
-            Problem::body("mode", must_be_one_of(&names, raw))
-        })?,
-    };
+    let mode = rule_runs::mode(input.mode.as_deref())?;
     let now = app.web.clock.now();
     let to = input.to.unwrap_or(now).min(now);
     if to <= input.from {

@@ -30,6 +30,7 @@ mod plugins;
 mod prompts;
 pub mod records;
 mod rule_preview;
+mod rule_runs;
 mod rules;
 mod score_configs;
 mod server_runs;
@@ -61,6 +62,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     rules::routes(all);
     rule_preview::routes(all);
     backfills::routes(all);
+    rule_runs::routes(all);
     budgets::routes(all);
     plugins::routes(all);
     executions::routes(all);

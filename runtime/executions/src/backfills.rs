@@ -320,15 +320,24 @@ async fn make(tx: &mut Tx, step: &BackfillStep, now: Timestamp) -> Result<(), Er
     let n_made = made.len() as u64;
     let args = [next.project.as_str().into(), next.id.as_str().into(), Arg::from(stored(n_made))];
     tx.execute(ADD_EXECUTIONS, &args).await?;
-    let targets = step.executions.iter().map(|each| &each.execution.target);
+    count_made(tx, (&next.project, &next.plan.rule), (&step.executions, n_made), now).await
+}
+
+/// Counts new executions of a rule and their targets.
+async fn count_made(
+    tx: &mut Tx,
+    (project, rule): (&ProjectId, &RuleId),
+    (executions, n_made): (&[PlannedExecution], u64),
+    now: Timestamp,
+) -> Result<(), Error> {
+    let targets = executions.iter().map(|each| &each.execution.target);
     let targets: HashSet<&Target> = targets.collect();
-    let n_existing = (step.executions.len() as u64).saturating_sub(n_made);
+    let n_existing = (executions.len() as u64).saturating_sub(n_made);
     let of_rule =
         [(RuleCount::SAMPLED, targets.len() as u64), ("made", n_made), ("duplicate", n_existing)];
     let of_rule = of_rule.into_iter().filter(|(_, n)| 0 < *n);
-    let of_rule = of_rule
-        .map(|(reason, n)| (next.project.clone(), next.plan.rule.clone(), reason, n))
-        .collect::<Vec<_>>();
+    let of_rule =
+        of_rule.map(|(reason, n)| (project.clone(), rule.clone(), reason, n)).collect::<Vec<_>>();
     counts::add(tx, &of_rule, now).await
 }
 
@@ -491,6 +500,35 @@ impl Ledger {
             tx.reach("backfill: made")?;
         });
         Ok(true)
+    }
+
+    /// Makes executions of a rule over chosen targets; existing ones are left unchanged.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn make_chosen(
+        &self,
+        project: &ProjectId,
+        rule: &RuleId,
+        executions: &[PlannedExecution],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        despite_collisions!(self.make_chosen_once((project, rule), executions, now).await)
+    }
+
+    async fn make_chosen_once(
+        &self,
+        of_rule: (&ProjectId, &RuleId),
+        executions: &[PlannedExecution],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            let lease = Lease { fence: 0, until: now };
+            let made = insert(&mut tx, executions, lease, now).await?;
+            let n_made = made.iter().flatten().count() as u64;
+            count_made(&mut tx, of_rule, (executions, n_made), now).await?;
+        });
+        Ok(())
     }
 
     /// Changes the state of a backfill, and returns it; `None` if it does not exist. A change that its state does not

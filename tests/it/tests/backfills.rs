@@ -376,6 +376,38 @@ async fn whole_traces_and_sessions_are_backfilled_in_a_range_with_a_filter() {
 }
 
 #[tokio::test]
+async fn chosen_targets_are_scored_whether_or_not_the_rule_matches_them() {
+    let app = TestApp::new().await.unwrap();
+    let evaluator = contains(&app).await;
+    for n in 1..=2 {
+        send(&app, n).await;
+    }
+    let none = json!([{ "type": "stringOptions", "column": "name", "operator": "any of", "value": ["none"] }]);
+    let more = json!({ "filter": none, "sampling": 0.000_001 });
+    let rule = disabled_rule(&app, &evaluator, more, 4).await;
+    enable(&app, &rule).await;
+    let chosen = |n: u64| json!({ "traceId": trace_id(n), "observationId": Trace::span_id(2) });
+    let path = format!("/api/v1/evaluation-rules/{rule}/run");
+    let body = json!({ "targets": [chosen(1), chosen(1), chosen(2), chosen(9)] });
+    let (status, run) = call(&app, Method::POST, &path, body.clone()).await;
+    assert_eq!((status, &run["itemCount"], &run["missingCount"]), (200, &json!(2), &json!(1)));
+    let scored = scored_by(&app, 2).await;
+    let ids: Vec<&str> =
+        run["executionIds"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(scored.iter().all(|(_, execution)| ids.contains(&execution.as_str())), "{run}");
+    let (_, again) = call(&app, Method::POST, &path, body).await;
+    assert_eq!((&again["itemCount"], &again["presentCount"]), (&json!(0), &json!(2)), "{again}");
+    let body = json!({ "targets": [chosen(1)], "mode": "rescore" });
+    let (_, rescored) = call(&app, Method::POST, &path, body).await;
+    let execution = rescored["executionIds"][0].as_str().unwrap();
+    let one = format!("/api/v1/executions/{execution}");
+    app.wait_for(&one, |found| found["state"] == "completed").await.unwrap();
+    let scored = scored_by(&app, 2).await;
+    assert!(scored.iter().any(|(_, by)| by == execution), "{scored:?}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_command_estimates_runs_and_reports_a_backfill() {
     let app = TestApp::new().await.unwrap();
     let evaluator = contains(&app).await;

@@ -7,6 +7,7 @@
 //!   backfill that was read before. A process that is killed, and another node with the same page, change nothing.
 //! - **Behind live scoring.** The executions have the class `backfill`, which gets the fewest turns.
 
+mod chosen;
 mod estimate;
 mod pages;
 mod steps;
@@ -14,13 +15,14 @@ mod steps;
 use std::sync::Arc;
 
 use perpend_domain::backfill::{BackfillPlan, BackfillReason};
-use perpend_domain::evaluation::Rule;
+use perpend_domain::evaluation::{ExecutionClass, Rule};
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::ProjectId;
 
 use crate::catalog::{PreparedRule, prepare_alone};
 use crate::deps::Inner;
 
+pub use chosen::ChosenTargets;
 pub use estimate::BackfillEstimate;
 pub use steps::BackfillAdvance;
 
@@ -34,6 +36,8 @@ struct BackfillScan<'p> {
     plan: &'p BackfillPlan,
     /// With the conditions of both, and without shadow versions.
     rule: Arc<PreparedRule>,
+    /// Of the executions.
+    class: ExecutionClass,
 }
 
 /// Whether a backfill can continue.
@@ -82,6 +86,7 @@ impl Inner {
         let rule = Rule { filter, ..rule };
         let mut rule = prepare_alone(&self.deps.store, project, rule).await?;
         rule.assignments.retain(|each| each.shadow.is_none());
-        Ok(BackfillScan { project, plan, rule: Arc::new(rule) })
+        let class = ExecutionClass::Backfill;
+        Ok(BackfillScan { project, plan, rule: Arc::new(rule), class })
     }
 }

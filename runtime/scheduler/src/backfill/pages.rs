@@ -4,12 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use perpend_domain::backfill::{BackfillCounts, BackfillMode, BackfillPlan};
 use perpend_domain::evaluation::{
-    Execution, ExecutionClass, ExecutionState, Lane, NewExecution, QueueKind, Target, TargetKind,
+    Execution, ExecutionState, Lane, NewExecution, QueueKind, Target, TargetKind,
 };
 use perpend_domain::filter::{Column, Condition, Filter, OBSERVATIONS, Order, TRACES, Test, find};
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{ObservationId, SessionId, TraceId};
 use perpend_domain::list::Cursor;
+use perpend_domain::observation::Observation;
 use perpend_domain::telemetry::{
     GroupKey, GroupQuery, ObservationCursor, ObservationQuery, Progress, StoredObservation,
 };
@@ -123,7 +124,7 @@ impl BackfillScan<'_> {
 }
 
 impl BackfillPage {
-    fn new(now: Timestamp) -> Self {
+    pub(super) fn new(now: Timestamp) -> Self {
         Self {
             now,
             executions: Vec::new(),
@@ -141,18 +142,18 @@ impl BackfillPage {
         self.reached_at = Some(at);
     }
 
-    fn take_observation(
+    /// Decides about an observation that was last changed at a time.
+    pub(super) fn take_observation(
         &mut self,
         scan: &BackfillScan<'_>,
-        stored: &StoredObservation,
+        (own, changed_at): (&Observation, Timestamp),
         of_trace: Option<&TraceData>,
         existing: &[&Execution],
     ) {
-        let own = &stored.observation;
         let progress = of_trace.and_then(|of_trace| of_trace.progress.as_ref());
         let progress = progress.filter(|_| scan.rule.waits_for_trace(own));
         let timing = &scan.rule.rule.timing;
-        let completion = observation_completion(own, stored.updated_at, timing, progress);
+        let completion = observation_completion(own, changed_at, timing, progress);
         if own.end.is_none() || self.now < completion.at {
             self.counts.n_left_out += 1;
             return;
@@ -171,13 +172,13 @@ impl BackfillPage {
             row: &row,
             completion,
             n_observations: 1,
-            last_seen: stored.updated_at,
+            last_seen: changed_at,
             now: self.now,
         };
         self.take(scan, &complete, existing);
     }
 
-    fn take_whole(
+    pub(super) fn take_whole(
         &mut self,
         scan: &BackfillScan<'_>,
         (target, whole, progress): (&Target, &WholeTarget, &Progress),
@@ -219,7 +220,7 @@ impl BackfillPage {
                         project: scan.project.clone(),
                         kind: QueueKind {
                             lane: used.map_or(Lane::Code, |each| each.evaluator.lane()),
-                            class: ExecutionClass::Backfill,
+                            class: scan.class,
                         },
                         is_leased: false,
                         execution,
@@ -241,7 +242,7 @@ impl BackfillPage {
 }
 
 /// Executions by target.
-fn by_target(executions: &[Execution]) -> HashMap<&Target, Vec<&Execution>> {
+pub(super) fn by_target(executions: &[Execution]) -> HashMap<&Target, Vec<&Execution>> {
     let mut by_target: HashMap<&Target, Vec<&Execution>> = HashMap::new();
     for each in executions {
         by_target.entry(&each.made.target).or_default().push(each);
@@ -314,7 +315,8 @@ impl Inner {
             let target = Target::Observation(own.trace_id.clone(), own.id.clone());
             let existing = executions.get(&target).map(Vec::as_slice).unwrap_or_default();
             page.reach(observation_cursor(stored), own.start);
-            page.take_observation(scan, stored, traces.get(&own.trace_id), existing);
+            let of_trace = traces.get(&own.trace_id);
+            page.take_observation(scan, (own, stored.updated_at), of_trace, existing);
         }
         page.is_end = !found.has_more;
         Ok(())
