@@ -393,6 +393,8 @@ pub struct AttemptRef {
     pub fence: i64,
     /// A user requested it and waits: its model calls have priority over those of rules.
     pub is_manual: bool,
+    /// It belongs to a backfill: its model calls take turns with those of live scoring, also with those of its own rule.
+    pub is_backfill: bool,
     /// The item of a run for which the call is made; `execution` is the id of its trace and `rule` the id of the
     /// experiment then. Absent for evaluations.
     pub run: Option<RunCall>,

@@ -571,6 +571,7 @@ impl Inner {
             attempt: execution.attempts,
             fence: work.lease.fence,
             is_manual: work.seats.class() == ExecutionClass::Manual,
+            is_backfill: work.seats.class() == ExecutionClass::Backfill,
             run: None,
         };
         // The same for every attempt.

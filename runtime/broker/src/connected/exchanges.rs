@@ -595,7 +595,10 @@ impl CallObserver for Exchanges {
                     true => Priority::Interactive,
                     false => Priority::Background,
                 },
-                group: attempt.rule.to_string(),
+                group: match attempt.is_backfill {
+                    true => format!("{}/backfill", attempt.rule),
+                    false => attempt.rule.to_string(),
+                },
             },
             None => QueueKey {
                 priority: Priority::Interactive,

@@ -175,6 +175,7 @@ impl Driver {
             attempt: item.attempt,
             fence: self.run.fence,
             is_manual: false,
+            is_backfill: false,
             run: Some(RunCall {
                 run: self.run.id.clone(),
                 max_usd: self.run.max_usd,
