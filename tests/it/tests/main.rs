@@ -52,6 +52,7 @@ mod own_spans;
 mod owners;
 mod pages;
 mod pages_api;
+mod pages_backfills;
 mod pages_compare;
 mod pages_connections;
 mod pages_costs;
