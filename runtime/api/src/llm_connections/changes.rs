@@ -68,7 +68,8 @@ pub(super) async fn change(
     let catalog = &app.store.catalog;
     catalog.replace_connection(project, &changed, found.updated_at).await?;
     // Header values are not part of the keys of cached replies, but a gateway may depend on them.
-    if !is_same && !(stored.headers.is_empty() && secret.headers.is_empty()) {
+    let has_headers = !stored.headers.is_empty() || !secret.headers.is_empty();
+    if !is_same && has_headers {
         app.store.ledger.delete_replies(project, &found.id).await?;
     }
     app.scheduler.wake();

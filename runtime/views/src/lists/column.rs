@@ -306,6 +306,9 @@ impl Cell {
     }
 }
 
+/// Returns value and label of the checkbox of a row.
+pub type ChoiceValue<R> = fn(&R) -> (String, Text);
+
 /// Names, CSS classes and declared cells of a table.
 #[derive(Debug)]
 pub struct TableStyle<R: 'static> {
@@ -318,7 +321,7 @@ pub struct TableStyle<R: 'static> {
     /// CSS class of a row, if rows differ.
     pub row_class: Option<fn(&R) -> &'static str>,
     /// Value and label of the checkbox of a row, if rows can be selected.
-    pub choice_value: Option<fn(&R) -> (String, Text)>,
+    pub choice_value: Option<ChoiceValue<R>>,
 }
 
 /// The table of a page.

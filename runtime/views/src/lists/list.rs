@@ -3,7 +3,9 @@
 use askama::Template;
 use perpend_domain::access::Permission;
 
-use crate::lists::column::{CellContext, DeclaredCell, ListColumn, ListTable, TableStyle};
+use crate::lists::column::{
+    CellContext, ChoiceValue, DeclaredCell, ListColumn, ListTable, TableStyle,
+};
 use crate::lists::filter::{FilterView, StoppedSearch};
 use crate::lists::focus::FocusView;
 use crate::lists::page_links::PageLinks;
@@ -41,7 +43,7 @@ pub struct RowChoice<R: 'static> {
     /// Name of the checkboxes.
     pub name: &'static str,
     /// Value and label of the checkbox of a row.
-    pub value: fn(&R) -> (String, Text),
+    pub value: ChoiceValue<R>,
     /// Path of the page below the project.
     pub path: &'static str,
     /// Labels of the button for selected rows and of the link for all matches.
