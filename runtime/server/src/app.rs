@@ -189,7 +189,7 @@ fn jobs(
         }),
         Box::new(KeyUses(web.clone())),
         Box::new(Exports(exports.clone())),
-        Box::new(Backfills(runs.scheduler.clone())),
+        Box::new(Backfills::new(runs.scheduler.clone())),
         Box::new(ServerRuns(runs)),
         Box::new(imports),
     ];
