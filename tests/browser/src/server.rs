@@ -63,8 +63,9 @@ impl Server {
 
     fn start(mut command: Command, is_ready: fn(&str) -> bool) -> Result<Self> {
         let data = tempfile::tempdir()?;
-        // Longer than any read takes on a slow machine.
+        // Longer than any read or wait takes on a slow machine.
         command.env("PERPEND_ANSWERS_TIMEOUT_SECONDS", "600");
+        command.env("PERPEND_DATABASE_WAIT_SECONDS", "60");
         command.arg("--data-dir").arg(data.path());
         let process = Process::start(&mut command, is_ready)?;
         let words = || process.said.split_whitespace();

@@ -145,8 +145,8 @@ impl Child {
             .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"])
             .arg("--data-dir")
             .arg(data)
-            // Far longer than any read takes on a slow machine.
-            .args(["--answers-timeout-seconds", "600"])
+            // Far longer than any read or wait takes on a slow machine.
+            .args(["--answers-timeout-seconds", "600", "--database-wait-seconds", "60"])
             .args(more)
             .env("PERPEND_INIT_PUBLIC_KEY", KEYS.0)
             .env("PERPEND_INIT_SECRET_KEY", KEYS.1)

@@ -65,8 +65,12 @@ pub(super) struct DemoArgs {
 
 /// Settings that the demo reads from the environment. It ignores all others, so that it never writes to the database of a real
 /// server.
-const DEMO_VARIABLES: [&str; 3] =
-    ["PERPEND_LISTEN", "PERPEND_DATA_PLUGIN_CACHE", "PERPEND_ANSWERS_TIMEOUT_SECONDS"];
+const DEMO_VARIABLES: [&str; 4] = [
+    "PERPEND_LISTEN",
+    "PERPEND_DATA_PLUGIN_CACHE",
+    "PERPEND_ANSWERS_TIMEOUT_SECONDS",
+    "PERPEND_DATABASE_WAIT_SECONDS",
+];
 
 fn config(dir: &Path, pair: &KeyPair, listen: Option<&str>) -> anyhow::Result<Config> {
     let mut env = environment()?;
