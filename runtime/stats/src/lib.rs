@@ -28,10 +28,12 @@ pub mod proportion;
 pub mod random;
 pub mod reducers;
 pub mod summary;
+pub mod weighted;
 pub mod welch;
 
 pub use check::Error;
 pub use clusters::Clusters;
+pub use welch::Welch;
 
 /// Both ends of an interval, in the unit of what it is around.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -55,7 +55,7 @@ pub struct Comparison {
     /// The sign test over wins and losses, exact; 1 where all items are tied.
     pub sign_p: f64,
     /// The sign-flip permutation test of the sum of the differences: exact for up to 12 items that are
-    /// not tied.
+    /// not tied, and where all that are not tied differ by the same amount.
     pub permutation_p: f64,
     /// Wilcoxon's test: needs one item that is not tied.
     pub wilcoxon: Option<Wilcoxon>,
@@ -220,6 +220,11 @@ fn permutation_p(differences: &[f64], options: Options) -> f64 {
         let is_as_far = |pattern: &u32| bar <= signed_sum(&moved, *pattern).abs();
         let n_as_far = (0..n_patterns).filter(is_as_far).count();
         return n_as_far as f64 / f64::from(n_patterns);
+    }
+    if moved.windows(2).all(|pair| pair[0].abs() == pair[1].abs()) {
+        // Only their number with each sign counts.
+        let n_up = count(&moved, |each| 0.0 < each);
+        return even_odds_p(n_up, moved.len() as u64 - n_up);
     }
     let sums = SignedSums::of(&moved);
     let mut random = SplitMix64::new(options.seed);
