@@ -206,7 +206,7 @@ pub struct RunTotals {
     pub n_items: u64,
     /// Results with an error.
     pub n_errors: u64,
-    /// Mean over the results that have ended; absent if none has.
+    /// Mean over the results that have ended without an error; absent if none has.
     pub mean_latency_ms: Option<f64>,
     /// Cost of the traces in US dollars; absent if no cost is known.
     pub cost_usd: Option<f64>,

@@ -216,7 +216,13 @@ async fn failed_pending_deleted_and_foreign_items_are_accounted_for() {
     on_each_database(|store| async move {
         let dataset = dataset(&store, &["failed", "pending", "deleted", "missing"]).await;
         let run = run_id(&home(), "d", "run");
-        let mut failed = root(11);
+        let mut failed = Observation::ended(
+            trace(11),
+            span_id(11),
+            ObservationKind::Span,
+            (at(11), at(111)),
+        );
+        failed.environment = "default".to_owned();
         failed.level = Level::Error;
         write(&store, vec![failed, root(12), root(13)]).await;
         link(&store, &dataset, "failed", 11, None).await;
@@ -232,6 +238,9 @@ async fn failed_pending_deleted_and_foreign_items_are_accounted_for() {
         assert_eq!((account.n_expected, account.n_seen, account.n_failed), (Some(4), 3, 1));
         assert_eq!(account.missing_items, ["missing", "pending"]);
         assert_eq!(account.unexpected_items, ["foreign"]);
+        // A result that failed after 100 seconds has no latency.
+        let totals = store.telemetry.run_totals(&home(), &[&run]).await.unwrap();
+        assert_eq!((totals[&run].n_errors, totals[&run].mean_latency_ms), (1, Some(2_000.0)));
         assert_eq!((account.n_results, account.n_pending_results), (3, 1));
         // The deletion of the dataset deletes its linked runs, and leaves those of spans without a dataset.
         write(&store, vec![item_span("spans", 21, "failed")]).await;

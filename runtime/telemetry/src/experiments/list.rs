@@ -261,8 +261,9 @@ impl Telemetry {
             spans.push(
                 "SELECT o.experiment_id AS id, COUNT(*) AS n_items,
                         SUM(CASE WHEN o.level = 'ERROR' THEN 1 ELSE 0 END) AS n_errors,
-                        COUNT(o.ended_at) AS n_ended,
-                        SUM(CAST(o.ended_at - o.started_at AS DOUBLE PRECISION)) AS latency_us,
+                        COUNT(CASE WHEN o.level <> 'ERROR' THEN o.ended_at END) AS n_ended,
+                        SUM(CAST(CASE WHEN o.level <> 'ERROR' THEN o.ended_at - o.started_at END
+                                 AS DOUBLE PRECISION)) AS latency_us,
                         MAX(CASE WHEN 0 < t.n_priced THEN t.total_cost END) AS cost
                    FROM observations o JOIN traces t ON t.number = o.trace
                   WHERE o.tenant = $2 AND o.experiment_id",
@@ -274,9 +275,11 @@ impl Telemetry {
             links.push(
                 "SELECT l.run_id AS id, COUNT(*) AS n_items,
                         SUM(CASE WHEN COALESCE(o.level, t.level) = 'ERROR' THEN 1 ELSE 0 END) AS n_errors,
-                        COUNT(CASE WHEN o.id IS NOT NULL THEN o.ended_at
+                        COUNT(CASE WHEN COALESCE(o.level, t.level) = 'ERROR' THEN NULL
+                                   WHEN o.id IS NOT NULL THEN o.ended_at
                                    WHEN t.n_open = 0 THEN t.latency_us END) AS n_ended,
-                        SUM(CAST(CASE WHEN o.id IS NOT NULL THEN o.ended_at - o.started_at
+                        SUM(CAST(CASE WHEN COALESCE(o.level, t.level) = 'ERROR' THEN NULL
+                                      WHEN o.id IS NOT NULL THEN o.ended_at - o.started_at
                                       WHEN t.n_open = 0 THEN t.latency_us END AS DOUBLE PRECISION))
                             AS latency_us,
                         MAX(CASE WHEN 0 < t.n_priced THEN t.total_cost END) AS cost
