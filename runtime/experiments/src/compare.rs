@@ -14,8 +14,10 @@ use crate::context::{Context, MAX_SEGMENTS, unknown_direction};
 use crate::grid::Grid;
 use crate::items;
 use crate::matching::{ItemMatch, Matching};
+use crate::names;
 use crate::noise;
 use crate::options::{CompareError, CompareOptions, MARGIN, MAX_RUNS};
+use crate::sample::{Sample, summarize as summary_of};
 use crate::tested::{self, TestParams, Tested, ends};
 use crate::verdict::Judged;
 use crate::warnings;
@@ -29,10 +31,13 @@ pub fn compare(runs: &[RunResults], options: &CompareOptions) -> Result<Comparis
     if runs.len() < 2 {
         return Err(CompareError::NumberOfRuns { n: runs.len() });
     }
+    if let Some(run) = runs.iter().find(|run| run.items.is_empty()) {
+        return Err(CompareError::EmptyRun { id: run.run.id.clone() });
+    }
     summarize(runs, options)
 }
 
-/// As [`compare`], also of a single run, which has no differences.
+/// As [`compare`], also of runs without results and of a single run, which has no differences.
 ///
 /// # Errors
 /// As [`compare`].
@@ -81,9 +86,6 @@ fn check(runs: &[RunResults], options: &CompareOptions) -> Result<usize, Compare
     for run in runs {
         if !ids.insert(&run.run.id) {
             return Err(CompareError::SameRun { id: run.run.id.clone() });
-        }
-        if run.items.is_empty() {
-            return Err(CompareError::EmptyRun { id: run.run.id.clone() });
         }
     }
     let base = match &options.base {
@@ -175,7 +177,9 @@ struct SegmentTest<'m> {
 impl Context<'_> {
     /// The smallest difference that counts, in the unit of the metric.
     fn margin(&self, metric: &Metric) -> f64 {
-        let set = self.options.margins.get(&metric.name).copied().or(self.options.margin);
+        let mut margins = self.options.margins.iter();
+        let own = margins.find(|(name, _)| names::metric(name) == metric.name.as_str());
+        let set = own.map(|(_, margin)| *margin).or(self.options.margin);
         match metric.kind {
             MetricKind::Score if !metric.is_unit => set.unwrap_or(0.0),
             MetricKind::Score | MetricKind::Errors => set.unwrap_or(MARGIN),
@@ -203,30 +207,30 @@ impl Context<'_> {
         }
         let matching = &self.matchings[run];
         let is_disjoint = matching.is_disjoint();
-        let (mut before, mut after): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+        let (mut before, mut after) = (Sample::default(), Sample::default());
         let mut items = Vec::new();
-        let values = (&metric.columns[self.base].values, &metric.columns[run].values);
-        for (item, (left, right)) in values.0.iter().zip(values.1).enumerate() {
-            if !is_in(mask, item) {
-                continue;
-            }
+        let columns = (&metric.columns[self.base], &metric.columns[run]);
+        for item in (0..self.grid.items.len()).filter(|item| is_in(mask, *item)) {
+            let (left, right) = (columns.0.values[item], columns.1.values[item]);
+            let rates = (columns.0.probabilities[item], columns.1.probabilities[item]);
             if is_disjoint {
-                before.extend(left);
-                after.extend(right);
+                before.extend(left, rates.0);
+                after.extend(right, rates.1);
             } else if let (ItemMatch::Matched, Some(left), Some(right)) =
                 (matching.items[item], left, right)
             {
-                before.push(*left);
-                after.push(if is_rounding(*left, *right) { *left } else { *right });
+                let right = if is_rounding(left, right) { left } else { right };
+                before.extend(Some(left), rates.0);
+                after.extend(Some(right), rates.1);
                 items.push(item);
             }
         }
         let params = TestParams {
             alpha: self.options.alpha,
-            seed: random::seed(self.runs()[run].id(), &metric.name),
+            seed: self.seed(self.runs()[run].id(), metric),
         };
-        let name = &metric.name;
-        let tested = if before.is_empty() || after.is_empty() {
+        let name = &metric.subject;
+        let tested = if before.values.is_empty() || after.values.is_empty() {
             let reason = match is_disjoint {
                 true => format!("one of the runs has no values of `{name}`"),
                 false => format!("no item has `{name}` in both runs with the same expected output"),
@@ -241,7 +245,7 @@ impl Context<'_> {
         let range = match metric.is_unit {
             true => 1.0,
             false => {
-                let values = || before.iter().chain(&after).copied();
+                let values = || before.values.iter().chain(&after.values).copied();
                 values().fold(0.0, f64::max) - values().fold(0.0, f64::min)
             }
         };
@@ -254,6 +258,13 @@ impl Context<'_> {
             )),
             Err(error) => RunTest::NotComparable(format!("`{name}`: {error}")),
         }
+    }
+
+    /// The seed of the random procedures, the same if the baseline and the run change places.
+    fn seed(&self, run: &str, metric: &Metric) -> u64 {
+        let mut ids = [self.runs()[self.base].id(), run];
+        ids.sort_unstable();
+        random::seed(&ids.join("\n"), &metric.name)
     }
 
     fn segments<'m>(&self, metrics: &'m [Metric], margins: &[f64]) -> Vec<SegmentTest<'m>> {
@@ -368,6 +379,7 @@ impl MetricTest<'_> {
             name: metric.name.clone(),
             kind: metric.kind,
             data_type: metric.data_type,
+            obstacle: metric.obstacle.clone(),
             direction: metric.direction.map(|(direction, _)| direction),
             direction_source: metric.direction.map(|(_, source)| source),
             margin: self.margin,
@@ -397,15 +409,19 @@ fn summary(
 ) -> crate::comparison::MetricSummary {
     let run = &context.runs()[number];
     let column = &metric.columns[number];
-    let present: Vec<usize> = run.present().filter(|item| is_in(mask, *item)).collect();
-    let items: Vec<usize> =
-        present.iter().copied().filter(|item| column.values[*item].is_some()).collect();
-    let values: Vec<f64> = items.iter().filter_map(|item| column.values[*item]).collect();
-    let n_missing = (present.len() - items.len()) as u64;
-    let is_number = metric.obstacle.is_none();
-    let values: &[f64] = if is_number { &values } else { &[] };
-    let clusters = context.clusters(&items).filter(|_| is_number);
-    tested::summarize(values, clusters.as_ref(), n_missing, context.options.alpha)
+    let present = run.present().filter(|item| is_in(mask, *item));
+    let (items, missing): (Vec<usize>, Vec<usize>) =
+        present.partition(|item| column.values[*item].is_some());
+    let n_missing = missing.iter().filter(|item| metric.is_expected(run, **item)).count() as u64;
+    let mut sample = Sample::default();
+    if metric.obstacle.is_some() {
+        return summary_of(&sample, None, n_missing, context.options.alpha);
+    }
+    for item in &items {
+        sample.extend(column.values[*item], column.probabilities[*item]);
+    }
+    let clusters = context.clusters(&items);
+    summary_of(&sample, clusters.as_ref(), n_missing, context.options.alpha)
 }
 
 fn difference(metric: &Metric, judged: &Judged<'_>, p_adjusted: Option<f64>) -> Difference {
@@ -432,7 +448,7 @@ fn difference(metric: &Metric, judged: &Judged<'_>, p_adjusted: Option<f64>) -> 
         effect_size: tested.effect_size,
         smallest_effect: judged.smallest_effect(),
         n_items_needed: judged.n_needed(),
-        ..not_comparable(unknown_direction(&metric.name))
+        ..not_comparable(unknown_direction(&metric.subject))
     };
     if metric.direction.is_some() {
         let decision = judged.decide();

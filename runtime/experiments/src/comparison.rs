@@ -6,6 +6,8 @@ use perpend_domain::score_config::ScoreDirection;
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::names;
+
 /// The comparison of 2 to 6 runs with a baseline. Lists with an entry per run are in the order of `runs`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,9 +50,10 @@ impl Comparison {
         }
     }
 
-    /// The metric with this name.
+    /// The metric with this name, or the score `NAME` for `score:NAME`.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&MetricComparison> {
+        let name = names::metric(name);
         self.metrics.iter().find(|metric| metric.name == name)
     }
 }
@@ -128,6 +131,8 @@ pub enum WarningKind {
     SeveralScores,
     /// The direction of a score is unknown.
     Direction,
+    /// A requested metric has no value in any run.
+    UnknownMetric,
     /// Groups of items are left out.
     Segments,
 }
@@ -169,12 +174,16 @@ pub enum DirectionSource {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MetricComparison {
-    /// The name of the score, or `errors`, `latency_ms`, `cost_usd`, `tokens`.
+    /// `errors`, `latency_ms`, `cost_usd`, `tokens`, or the name of the score; `score:NAME` for a score with the name of
+    /// one of these measures.
     pub name: String,
     /// Its kind.
     pub kind: MetricKind,
     /// The type of the score; `null` for other metrics and for scores of several types.
     pub data_type: Option<ScoreDataType>,
+    /// The reason why its values cannot be read as numbers of one type; `null` if they can.
+    #[serde(default)]
+    pub obstacle: Option<String>,
     /// The better direction; `null` if unknown.
     pub direction: Option<ScoreDirection>,
     /// The source of the direction; `null` if unknown.
@@ -185,6 +194,14 @@ pub struct MetricComparison {
     pub noise: Option<NoiseFloor>,
     /// The runs.
     pub runs: Vec<RunMetric>,
+}
+
+impl MetricComparison {
+    /// The name of the score; absent for a measure.
+    #[must_use]
+    pub fn score(&self) -> Option<&str> {
+        names::score_of_metric(&self.name).filter(|_| self.kind == MetricKind::Score)
+    }
 }
 
 /// A metric of one run.
@@ -200,7 +217,8 @@ pub struct RunMetric {
     pub difference: Option<Difference>,
 }
 
-/// The values of a metric: one per item, repetitions reduced.
+/// The values of a metric: one per item, repetitions reduced. If items were sampled with different probabilities, mean,
+/// standard error, interval and quantiles weight them with the reciprocals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -323,6 +341,8 @@ pub enum InconclusiveCause {
     Margin,
     /// The difference is not larger than that between identical runs.
     Noise,
+    /// No item differs, and the margin is 0: no number of items would show equivalence.
+    NoMargin,
 }
 
 /// The test behind a p-value.

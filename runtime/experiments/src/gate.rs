@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::summarize;
 use crate::comparison::{
-    ComparedRun, Comparison, DirectionSource, ItemComparison, MetricComparison, MetricKind,
-    Verdict, WarningKind,
+    ComparedRun, Comparison, DirectionSource, ItemComparison, MetricComparison, Verdict,
+    WarningKind,
 };
 use crate::gate_config::{Confidence, Effect, GateConfig, GateCorrection, Requirement};
-use crate::number::{number, signed};
+use crate::gate_items::{GateItemCheck, item_checks};
+use crate::names;
+use crate::number::{distinct, items, number, signed};
 use crate::options::{CompareError, CompareOptions};
 
 /// The largest number of items in a report.
@@ -76,6 +78,9 @@ pub struct GateReport {
     pub warnings: Vec<String>,
     /// The ten items that became worse by most.
     pub worst_items: Vec<ItemComparison>,
+    /// Each item with each metric of the requirements; absent unless requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<GateItemCheck>,
 }
 
 /// A requirement with its result.
@@ -123,6 +128,21 @@ pub struct GateRuns {
     pub baseline: Option<RunResults>,
 }
 
+/// Checks a run, and lists its items.
+///
+/// # Errors
+/// As [`gate`].
+pub fn gate_with_items(
+    config: &GateConfig,
+    runs: GateRuns,
+    options: &CompareOptions,
+) -> Result<GateReport, CompareError> {
+    let expected = runs.run.expected_items.clone().unwrap_or_default();
+    let (mut report, comparison) = checked(config, runs, options)?;
+    report.items = item_checks(config, &comparison, &expected);
+    Ok(report)
+}
+
 /// Checks a run. `options` supply definitions of scores, clusters and further runs of the baseline; the file of the gate
 /// decides the rest.
 ///
@@ -133,6 +153,14 @@ pub fn gate(
     runs: GateRuns,
     options: &CompareOptions,
 ) -> Result<GateReport, CompareError> {
+    Ok(checked(config, runs, options)?.0)
+}
+
+fn checked(
+    config: &GateConfig,
+    runs: GateRuns,
+    options: &CompareOptions,
+) -> Result<(GateReport, Comparison), CompareError> {
     let GateRuns { run, baseline } = runs;
     let has_baseline = baseline.is_some();
     let total_cost = run.items.iter().filter_map(|item| item.cost_usd).reduce(|a, b| a + b);
@@ -140,23 +168,17 @@ pub fn gate(
     let comparison = summarize(&compared, &compare_options(config, options))?;
     let at = compared.len() - 1;
     let mut checks = limits(config, &comparison.runs[at], total_cost);
-    let run = &comparison.runs[at];
     let metrics = comparison.metrics.iter();
-    checks.extend(metrics.filter_map(|metric| missing_scores(config, metric, run)));
+    checks.extend(metrics.filter_map(|metric| missing_scores(config, metric)));
     for requirement in &config.require {
         checks.extend(requirement_checks(config, requirement, &comparison, has_baseline));
     }
-    let failures: Vec<GateCheck> =
-        checks.iter().filter(|check| check.status != CheckStatus::Passed).cloned().collect();
-    Ok(report(comparison, has_baseline, checks, failures))
+    Ok((report(&comparison, has_baseline, checks), comparison))
 }
 
-fn report(
-    comparison: Comparison,
-    has_baseline: bool,
-    checks: Vec<GateCheck>,
-    failures: Vec<GateCheck>,
-) -> GateReport {
+fn report(comparison: &Comparison, has_baseline: bool, checks: Vec<GateCheck>) -> GateReport {
+    let failures: Vec<GateCheck> =
+        checks.iter().filter(|check| check.status != CheckStatus::Passed).cloned().collect();
     let has = |status| failures.iter().any(|check| check.status == status);
     let outcome = if has(CheckStatus::OverBudget) {
         GateOutcome::OverBudget
@@ -167,21 +189,22 @@ fn report(
     } else {
         GateOutcome::Passed
     };
-    let mut runs = comparison.runs;
-    let is_worse = |item: &ItemComparison| item.is_regressed && item.change < 0.0;
-    let worst = comparison.items.into_iter().filter(is_worse).take(MAX_ITEMS);
-    let warnings = comparison.warnings.into_iter();
-    // Requirements report them.
-    let warnings = warnings.filter(|warning| warning.kind != WarningKind::Direction);
+    let mut runs = comparison.runs.clone();
+    let is_worse = |item: &&ItemComparison| item.is_regressed && item.change < 0.0;
+    let worst = comparison.items.iter().filter(is_worse).take(MAX_ITEMS);
+    // Requirements report the others.
+    let is_shown = |kind| !matches!(kind, WarningKind::Direction | WarningKind::UnknownMetric);
+    let warnings = comparison.warnings.iter().filter(|warning| is_shown(warning.kind));
     GateReport {
         outcome,
         baseline: has_baseline.then(|| runs.remove(0)),
         run: runs.remove(0),
         checks,
         failures,
-        metrics: comparison.metrics,
-        warnings: warnings.map(|warning| warning.message).collect(),
-        worst_items: if has_baseline { worst.collect() } else { Vec::new() },
+        metrics: comparison.metrics.clone(),
+        warnings: warnings.map(|warning| warning.message.clone()).collect(),
+        worst_items: if has_baseline { worst.cloned().collect() } else { Vec::new() },
+        items: Vec::new(),
     }
 }
 
@@ -201,8 +224,9 @@ fn compare_options(config: &GateConfig, options: &CompareOptions) -> CompareOpti
             options.margins.insert(requirement.metric.clone(), margin);
         }
     }
-    for (score, direction) in &config.directions {
-        let definition = options.scores.entry(score.clone()).or_default();
+    for (metric, direction) in &config.directions {
+        let Some(score) = names::score_of_metric(metric) else { continue };
+        let definition = options.scores.entry(score.to_owned()).or_default();
         definition.direction = Some((*direction, DirectionSource::Request));
     }
     options
@@ -213,13 +237,8 @@ fn limits(config: &GateConfig, run: &ComparedRun, total_cost: Option<f64>) -> Ve
     let few = run.n_items < limits.min_items;
     let at_most = |rule: &str, n: u64, most: u64, what: &str| {
         let status = if n <= most { CheckStatus::Passed } else { CheckStatus::Failed };
-        check(
-            rule,
-            status,
-            Some(n as f64),
-            most as f64,
-            format!("{n} {what}, at most {most} allowed"),
-        )
+        let message = format!("{} {what}, at most {most} allowed", items(n));
+        check(rule, status, Some(n as f64), most as f64, message)
     };
     let mut checks = vec![
         check(
@@ -227,20 +246,25 @@ fn limits(config: &GateConfig, run: &ComparedRun, total_cost: Option<f64>) -> Ve
             if few { CheckStatus::Undecided } else { CheckStatus::Passed },
             Some(run.n_items as f64),
             limits.min_items as f64,
-            format!("{} items, at least {} required", run.n_items, limits.min_items),
+            format!("{}, at least {} required", items(run.n_items), limits.min_items),
         ),
-        at_most("max_failed_items", run.n_failed_items, limits.max_failed_items, "failed items"),
+        at_most(
+            "max_failed_items",
+            run.n_failed_items,
+            limits.max_failed_items,
+            "with a failed result",
+        ),
         at_most(
             "max_missing_items",
             run.n_missing_items.unwrap_or_default(),
             limits.max_missing_items,
-            "missing items",
+            "without a result",
         ),
         at_most(
             "max_duplicate_items",
             run.n_duplicate_items,
             limits.max_duplicate_items,
-            "duplicate items",
+            "with more results than the others",
         ),
     ];
     if let Some(most) = limits.max_usd {
@@ -277,9 +301,11 @@ fn requirement_checks(
     let mut checks = Vec::new();
     match comparison.metric(name) {
         None => {
+            let is_empty = comparison.runs.last().is_none_or(|run| run.n_items == 0);
+            let status = if is_empty { CheckStatus::Undecided } else { CheckStatus::Failed };
             for (rule, threshold) in requirement.conditions() {
                 let message = format!("the run has no values of `{name}`");
-                checks.push(check(rule, CheckStatus::Failed, None, threshold, message));
+                checks.push(check(rule, status, None, threshold, message));
             }
         }
         Some(metric) => {
@@ -299,23 +325,16 @@ fn requirement_checks(
     checks
 }
 
-/// Failed results have no latency; they are counted as failed.
-fn missing_scores(
-    config: &GateConfig,
-    metric: &MetricComparison,
-    run: &ComparedRun,
-) -> Option<GateCheck> {
+fn missing_scores(config: &GateConfig, metric: &MetricComparison) -> Option<GateCheck> {
     let summary = &metric.runs.last()?.summary;
-    let n_missing = match metric.kind {
-        MetricKind::Latency => summary.n_missing.saturating_sub(run.n_failed_items),
-        _ => summary.n_missing,
-    };
-    let n = summary.n + summary.n_missing;
+    let n_missing = summary.n_missing;
+    let n = summary.n + n_missing;
     let share = n_missing as f64 / n.max(1) as f64;
     let most = config.limits.max_missing_scores;
     let status = if share <= most { CheckStatus::Passed } else { CheckStatus::Failed };
     let message = format!(
-        "{n_missing} of {n} items have no value ({} %), at most {} % allowed",
+        "{n_missing} of {} without a value ({} %), at most {} % allowed",
+        items(n),
         number(share * 100.0),
         number(most * 100.0)
     );
@@ -345,21 +364,30 @@ fn threshold_check(
         "mean_at_least" | "mean_at_most" => (summary.mean, "mean"),
         "min_at_least" => (summary.min, "smallest value"),
         "max_at_most" => (summary.max, "largest value"),
-        _ => (summary.p95, "quantile 0.95"),
+        _ => (summary.p95, "95th percentile"),
     };
     let is_least = rule.ends_with("at_least");
     let relation = if is_least { "at least" } else { "at most" };
     let Some(value) = value else {
-        let message = match summary.n {
-            0 => "the values cannot be read as numbers of one type".to_owned(),
-            n => format!("{n} values are too few for an interval"),
+        let message = match (&metric.obstacle, summary.n) {
+            (Some(obstacle), _) => obstacle.clone(),
+            (None, 0) => "the run has no values".to_owned(),
+            (None, 1) => "one value has no interval".to_owned(),
+            (None, n) => format!("{n} values have no interval"),
         };
         return check(rule, CheckStatus::Undecided, None, threshold, message);
     };
-    let holds = if is_least { threshold <= value } else { value <= threshold };
-    let status = if holds { CheckStatus::Passed } else { CheckStatus::Failed };
-    let message = format!("{what} {}, {relation} {} required", number(value), number(threshold));
+    let status =
+        if holds(value, threshold, is_least) { CheckStatus::Passed } else { CheckStatus::Failed };
+    let (shown, required) = distinct(value, threshold);
+    let message = format!("{what} {shown}, {relation} {required} required");
     check(rule, status, Some(value), threshold, message)
+}
+
+/// Whether a value reaches a threshold, or does not exceed it; sums differ from it by rounding.
+pub(crate) fn holds(value: f64, threshold: f64, is_least: bool) -> bool {
+    let rounding = 1e-12 * value.abs().max(threshold.abs());
+    if is_least { threshold - rounding <= value } else { value <= threshold + rounding }
 }
 
 fn against_baseline(

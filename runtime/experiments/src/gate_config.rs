@@ -1,10 +1,12 @@
 //! The file of a gate.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use perpend_domain::score_config::ScoreDirection;
 use serde::{Deserialize, Serialize};
 
+use crate::names;
 use crate::options::ALPHA;
 
 /// Requirements on a run. As TOML, a file `gate.toml`; unknown keys are errors.
@@ -20,7 +22,7 @@ pub struct GateConfig {
     /// How values are compared.
     #[serde(default)]
     pub stats: GateStats,
-    /// Directions of scores, which replace those of score configs and evaluators.
+    /// Directions of scores by the names of their metrics, which replace those of score configs and evaluators.
     #[serde(default)]
     pub directions: BTreeMap<String, ScoreDirection>,
 }
@@ -30,7 +32,7 @@ pub struct GateConfig {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Requirement {
-    /// The name of a score, or `errors`, `latency_ms`, `cost_usd`, `tokens`.
+    /// `errors`, `latency_ms`, `cost_usd`, `tokens`, or the name of a score; `score:NAME` is always the score.
     pub metric: String,
     /// The lowest allowed mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -241,6 +243,11 @@ impl GateConfig {
             }
         }
         self.check_margins()?;
+        for metric in self.directions.keys() {
+            if names::score_of_metric(metric).is_none() {
+                return wrong(format!("`directions.{metric}` {}", names::not_a_score(metric)));
+            }
+        }
         let share = self.limits.max_missing_scores;
         if !(0.0..=1.0).contains(&share) {
             return wrong(format!(
@@ -261,14 +268,14 @@ impl GateConfig {
 
     /// A metric is compared with the baseline once, by one margin.
     fn check_margins(&self) -> Result<(), GateConfigError> {
-        let mut margins: BTreeMap<&str, f64> = BTreeMap::new();
+        let mut margins: BTreeMap<Cow<'_, str>, f64> = BTreeMap::new();
         for (at, requirement) in self.require.iter().enumerate() {
             for (name, margin) in requirement.conditions() {
                 if !name.ends_with("baseline") {
                     continue;
                 }
-                let metric = requirement.metric.as_str();
-                let known = *margins.entry(metric).or_insert(margin);
+                let metric = names::metric(&requirement.metric);
+                let known = *margins.entry(metric.clone()).or_insert(margin);
                 if known != margin {
                     return Err(GateConfigError(format!(
                         "`require[{at}].{name}` must be the margin of the other requirement on `{metric}`, {known}; got {margin}"

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use perpend_domain::experiment::{ItemResult, RunResults};
 
-/// The items of all compared runs, numbered in the order of their first result, and the results of each run.
+/// The items of all compared runs, numbered in the order of their ids, and the results of each run.
 pub(crate) struct Grid<'a> {
     /// Item ids by number.
     pub(crate) items: Vec<&'a str>,
@@ -28,14 +28,12 @@ pub(crate) struct GridRun<'a> {
 impl<'a> Grid<'a> {
     /// Further runs are read for items of the compared runs only.
     pub(crate) fn new(compared: &'a [RunResults], further: &'a [RunResults]) -> Self {
-        let mut numbers: HashMap<&str, usize> = HashMap::new();
-        let mut items = Vec::new();
-        for result in compared.iter().flat_map(|run| &run.items) {
-            numbers.entry(&result.item_id).or_insert_with(|| {
-                items.push(result.item_id.as_str());
-                items.len() - 1
-            });
-        }
+        let results = compared.iter().flat_map(|run| &run.items);
+        let items: HashSet<&str> = results.map(|result| result.item_id.as_str()).collect();
+        let mut items: Vec<&str> = items.into_iter().collect();
+        // Random procedures must not depend on the order of the results.
+        items.sort_unstable();
+        let numbers: HashMap<&str, usize> = items.iter().copied().zip(0..).collect();
         let runs = compared.iter().chain(further);
         let runs = runs.map(|run| GridRun::new(run, &numbers, items.len())).collect();
         Self { items, runs, n_compared: compared.len() }

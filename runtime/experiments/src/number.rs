@@ -23,6 +23,18 @@ pub fn signed(value: f64) -> String {
     if 0.0 < value && text != "0" { format!("+{text}") } else { text }
 }
 
+/// `1 item`, `2 items`.
+pub(crate) fn items(n: u64) -> String {
+    if n == 1 { "1 item".to_owned() } else { format!("{n} items") }
+}
+
+/// Two numbers as [`number`], with all digits if they would look equal and are not.
+pub(crate) fn distinct(left: f64, right: f64) -> (String, String) {
+    let short = (number(left), number(right));
+    let is_same = short.0 == short.1 && left != right;
+    if is_same { (left.to_string(), right.to_string()) } else { short }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,5 +49,7 @@ mod tests {
         assert_eq!(number(1e-12), "0");
         assert_eq!(signed(0.25), "+0.25");
         assert_eq!(signed(-3.0), "-3");
+        assert_eq!(distinct(0.849_96, 0.85), ("0.84996".to_owned(), "0.85".to_owned()));
+        assert_eq!(distinct(0.5, 0.75), ("0.5".to_owned(), "0.75".to_owned()));
     }
 }

@@ -13,6 +13,8 @@ use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::columns::probability;
+
 /// The only value of [`RunFile::format`].
 pub const FORMAT: &str = "perpend-run/1";
 /// The prefix of ids of traces that a file does not name.
@@ -103,7 +105,7 @@ pub struct RunFileScore {
     /// The digest of everything that determines the score.
     #[serde(default)]
     pub fingerprint: Option<Digest>,
-    /// The sampling rate, 0 to 1.
+    /// The sampling rate, greater than 0 and at most 1; 1 if absent. Read only with `evaluatorVersionId` and `fingerprint`.
     #[serde(default)]
     pub inclusion_probability: Option<f64>,
 }
@@ -162,11 +164,12 @@ impl RunFile {
     /// The results.
     ///
     /// # Errors
-    /// For ids that are not valid.
+    /// For ids and numbers that are not valid.
     pub fn results(&self) -> Result<RunResults, RunFileError> {
         let items = self.items.iter().enumerate();
         let items: Result<Vec<ItemResult>, RunFileError> = items
             .map(|(at, item)| {
+                item.check().map_err(|error| RunFileError(format!("`items[{at}].{error}")))?;
                 item.result(at).map_err(|error| RunFileError(format!("`items[{at}]`: {error}")))
             })
             .collect();
@@ -202,6 +205,29 @@ impl RunFileItem {
             tokens: item.n_tokens,
             scores: item.scores.iter().map(RunFileScore::of).collect(),
         }
+    }
+
+    /// The rest of a sentence that starts with the path of the item.
+    fn check(&self) -> Result<(), String> {
+        if let Some(ms) = self.latency_ms.filter(|ms| !(0.0..f64::INFINITY).contains(ms)) {
+            return Err(format!("latencyMs` must be at least 0 and finite, got {ms}"));
+        }
+        if let Some(usd) = self.cost_usd.filter(|usd| !usd.is_finite()) {
+            return Err(format!("costUsd` must be finite, got {usd}"));
+        }
+        for (at, score) in self.scores.iter().enumerate() {
+            if let RunFileValue::Number(value) = &score.value
+                && !value.is_finite()
+            {
+                return Err(format!("scores[{at}].value` must be finite, got {value}"));
+            }
+            let rate = score.inclusion_probability;
+            if let Some(rate) = rate.filter(|rate| !(0.0 < *rate && *rate <= 1.0)) {
+                let rule = "must be greater than 0 and at most 1";
+                return Err(format!("scores[{at}].inclusionProbability` {rule}, got {rate}"));
+            }
+        }
+        Ok(())
     }
 
     fn result(&self, at: usize) -> Result<ItemResult, InvalidId> {
@@ -245,7 +271,7 @@ impl RunFileScore {
             comment: score.comment.clone(),
             evaluator_version_id: origin.map(|origin| origin.evaluator_version_id.to_string()),
             fingerprint: origin.map(|origin| origin.fingerprint),
-            inclusion_probability: origin.map(|origin| origin.inclusion_probability),
+            inclusion_probability: origin.map(|_| probability(score)),
         }
     }
 

@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use perpend_domain::experiment::{ItemResult, RunResults};
 use perpend_domain::score::{ScoreDataType, ScoreValue};
-use perpend_stats::proportion::wilson;
-use perpend_stats::summary::summarize;
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::{ConfidenceInterval, MetricSummary};
-
-/// The level of intervals.
-const LEVEL: f64 = 0.95;
+use crate::columns::{Mean, completed_latency, probability};
+use crate::comparison::MetricSummary;
+use crate::options::ALPHA;
+use crate::sample::{Sample, summarize};
 
 /// The values of a score in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +43,7 @@ pub struct CategoryCount {
 pub struct RunFigures {
     /// The share of failed results.
     pub errors: MetricSummary,
-    /// The duration in milliseconds.
+    /// The duration of the results that did not fail, in milliseconds. Items whose results all failed are not missing.
     pub latency_ms: MetricSummary,
     /// The cost in US dollars.
     pub cost_usd: MetricSummary,
@@ -68,45 +66,26 @@ fn n_items(results: &RunResults) -> u64 {
     items.len() as u64
 }
 
-/// Values by item.
+/// Values by item, with the probabilities of their selection.
 #[derive(Default)]
-struct ItemValues<'r>(BTreeMap<&'r str, (f64, u32)>);
+struct ItemValues<'r>(BTreeMap<&'r str, (Mean, Mean)>);
 
 impl<'r> ItemValues<'r> {
-    fn add(&mut self, item: &'r str, value: f64) {
+    fn add(&mut self, item: &'r str, value: f64, probability: f64) {
         if value.is_finite() {
-            let (sum, n) = self.0.entry(item).or_default();
-            *sum += value;
-            *n += 1;
+            let (values, probabilities) = self.0.entry(item).or_default();
+            values.add(value);
+            probabilities.add(probability);
         }
     }
 
     fn summary(&self, n_items: u64) -> MetricSummary {
-        let values: Vec<f64> = self.0.values().map(|(sum, n)| sum / f64::from(*n)).collect();
-        let n = values.len() as u64;
-        let mut summary =
-            MetricSummary { n, n_missing: n_items.saturating_sub(n), ..MetricSummary::default() };
-        // Values that are too large for a sum have no statistics.
-        let Ok(found) = summarize(&values, None, LEVEL) else {
-            return summary;
-        };
-        summary.mean = found.mean;
-        summary.stderr = found.stderr;
-        summary.median = found.median;
-        summary.p95 = found.p95;
-        summary.min = found.min;
-        summary.max = found.max;
-        let is_binary = values.iter().all(|value| *value == 0.0 || *value == 1.0);
-        let interval = match is_binary && 1 < n {
-            true => {
-                let n_ones = values.iter().filter(|value| **value == 1.0).count() as u64;
-                wilson(n_ones, n, LEVEL).ok()
-            }
-            false => found.interval,
-        };
-        summary.interval = interval
-            .map(|interval| ConfidenceInterval { lower: interval.lower, upper: interval.upper });
-        summary
+        let mut sample = Sample::default();
+        for (values, probabilities) in self.0.values() {
+            sample.extend(Some(values.value()), probabilities.value());
+        }
+        let n_missing = n_items.saturating_sub(sample.values.len() as u64);
+        summarize(&sample, None, n_missing, ALPHA)
     }
 }
 
@@ -117,26 +96,30 @@ pub fn run_figures(results: &RunResults) -> RunFigures {
     let mut latency = ItemValues::default();
     let mut cost = ItemValues::default();
     let mut tokens = ItemValues::default();
+    let mut completed: HashSet<&str> = HashSet::new();
     let (mut total_cost_usd, mut total_tokens) = (None, None);
     for result in arrived(results) {
         let item = result.item_id.as_str();
-        errors.add(item, f64::from(u8::from(result.is_error)));
-        if let Some(ms) = result.latency_ms {
-            latency.add(item, ms);
+        errors.add(item, f64::from(u8::from(result.is_error)), 1.0);
+        if !result.is_error {
+            completed.insert(item);
+        }
+        if let Some(ms) = completed_latency(result) {
+            latency.add(item, ms, 1.0);
         }
         if let Some(usd) = result.cost_usd {
-            cost.add(item, usd);
+            cost.add(item, usd, 1.0);
             total_cost_usd = Some(total_cost_usd.unwrap_or(0.0) + usd);
         }
         if let Some(n) = result.n_tokens {
-            tokens.add(item, n as f64);
+            tokens.add(item, n as f64, 1.0);
             total_tokens = Some(total_tokens.unwrap_or(0_u64).saturating_add(n));
         }
     }
     let n_items = n_items(results);
     RunFigures {
         errors: errors.summary(n_items),
-        latency_ms: latency.summary(n_items),
+        latency_ms: latency.summary(completed.len() as u64),
         cost_usd: cost.summary(n_items),
         tokens: tokens.summary(n_items),
         total_cost_usd,
@@ -165,9 +148,12 @@ pub fn score_summaries(results: &RunResults) -> Vec<ScoreSummary> {
             let (_, values) = by_name.entry(key).or_insert_with(|| (data_type, Values::default()));
             values.items.insert(item);
             match &score.value {
-                ScoreValue::Numeric(number) => values.numbers.add(item, *number),
+                ScoreValue::Numeric(number) => {
+                    values.numbers.add(item, *number, probability(score));
+                }
                 ScoreValue::Boolean(truth) => {
-                    values.numbers.add(item, f64::from(u8::from(*truth)));
+                    let number = f64::from(u8::from(*truth));
+                    values.numbers.add(item, number, probability(score));
                 }
                 ScoreValue::Categorical(category) => {
                     *values.categories.entry(category).or_default() += 1;
@@ -287,6 +273,17 @@ mod tests {
         let run = run(vec![result("a", 0, vec![("s", ScoreValue::Numeric(f64::NAN))])]);
         let found = score_summaries(&run);
         assert_eq!((found[0].values.n, found[0].values.mean), (0, None));
+    }
+
+    #[test]
+    fn the_latency_of_failed_results_is_left_out() {
+        let mut results = vec![result("a", 0, Vec::new()), result("b", 1, Vec::new())];
+        results[1].is_error = true;
+        results[1].latency_ms = Some(60_000.0);
+        let figures = run_figures(&run(results));
+        let latency = figures.latency_ms;
+        assert_eq!((latency.n, latency.n_missing, latency.max), (1, 0, Some(100.0)));
+        assert_eq!(figures.errors.mean, Some(0.5));
     }
 
     #[test]

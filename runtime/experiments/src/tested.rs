@@ -2,9 +2,10 @@
 
 use perpend_stats::fisher::{self, Successes};
 use perpend_stats::paired::{self, McNemar};
-use perpend_stats::{Clusters, Error, Interval, bootstrap, power, proportion, summary, welch};
+use perpend_stats::{Clusters, Error, Interval, bootstrap, power, weighted, welch};
 
-use crate::comparison::{ConfidenceInterval, Method, MetricSummary};
+use crate::comparison::{ConfidenceInterval, Method};
+use crate::sample::{Sample, weights};
 
 /// The number of random sign flips.
 const FLIPS: usize = 10_000;
@@ -23,6 +24,10 @@ pub(crate) struct TestParams {
 impl TestParams {
     fn level(self) -> f64 {
         1.0 - self.alpha
+    }
+
+    fn options(self) -> paired::Options {
+        paired::Options { level: self.level(), seed: self.seed, flips: FLIPS }
     }
 }
 
@@ -73,26 +78,31 @@ impl Tested {
     }
 }
 
-/// Compares values of the same items.
+/// Compares values of the same items. If items were selected with different probabilities, each counts with the reciprocal
+/// of the probability that both runs have it.
 ///
 /// # Errors
 /// For no values and values that are not finite.
 pub(crate) fn paired(
-    base: &[f64],
-    run: &[f64],
+    base: &Sample,
+    run: &Sample,
     clusters: Option<&Clusters>,
     params: TestParams,
 ) -> Result<Tested, Error> {
-    let options = paired::Options { level: params.level(), seed: params.seed, flips: FLIPS };
-    let found = paired::compare(base, run, clusters, options)?;
-    let differences: Vec<f64> = base.iter().zip(run).map(|(base, run)| run - base).collect();
+    let options = params.options();
+    let found = paired::compare(&base.values, &run.values, clusters, options)?;
+    let pairs = base.values.iter().zip(&run.values);
+    let differences: Vec<f64> = pairs.map(|(base, run)| run - base).collect();
+    let rates = base.probabilities.iter().zip(&run.probabilities);
+    let rates: Vec<f64> = rates.map(|(base, run)| base * run).collect();
+    let weights = weights(&rates);
     let n = found.n as u64;
     let mut tested = Tested {
         n,
         mean: found.mean_difference,
         interval: found.interval,
-        bootstrap: resampled(&differences, clusters, params),
-        method: permutation(found.wins + found.losses),
+        bootstrap: resampled(&differences, weights.as_deref(), clusters, params),
+        method: permutation(&differences),
         p: found.permutation_p,
         t_p: found.t.map(|t| t.p),
         wilcoxon_p: found.wilcoxon.map(|wilcoxon| wilcoxon.p),
@@ -107,36 +117,79 @@ pub(crate) fn paired(
         n_units: n,
         has_wide_interval: false,
     };
-    if let Some(mcnemar) = found.mcnemar {
-        tested.effect_size = Some(found.mean_difference);
-        if clusters.is_none() {
+    if let Some(weights) = &weights {
+        weighted_difference(&mut tested, (&differences, weights), clusters, params)?;
+    }
+    match (found.mcnemar, clusters) {
+        (Some(mcnemar), None) if weights.is_none() => {
             pass_fail(&mut tested, mcnemar, params)?;
         }
+        (Some(_), _) => tested.effect_size = Some(tested.mean),
+        (None, _) => {}
     }
     if let (Some(clusters), Some(clustered)) = (clusters, found.clustered) {
-        let members = clusters.members();
-        let sum = |members: &Vec<usize>| members.iter().map(|at| differences[*at]).sum::<f64>();
-        let sums: Vec<f64> = members.iter().map(sum).collect();
-        let zeros = vec![0.0; sums.len()];
-        tested.method = Method::ClusterPermutation;
-        tested.p = paired::compare(&zeros, &sums, None, options)?.permutation_p;
-        tested.interval = clustered.interval;
-        tested.stderr = (1 < clustered.n_clusters).then_some(clustered.stderr);
-        tested.n_moved = sums.iter().filter(|sum| **sum != 0.0).count() as u64;
-        tested.n_units = sums.len() as u64;
-        // Tests that take items as independent.
-        (tested.t_p, tested.wilcoxon_p, tested.sign_p) = (None, None, None);
+        if weights.is_none() {
+            tested.interval = clustered.interval;
+            tested.stderr = (1 < clustered.n_clusters).then_some(clustered.stderr);
+        }
+        let weight = |at: usize| weights.as_ref().map_or(1.0, |weights| weights[at]);
+        by_cluster(&mut tested, clusters, |at| weight(at) * differences[at], options)?;
     }
     Ok(tested)
 }
 
-fn permutation(n_moved: u64) -> Method {
-    // As many as `paired::compare` tries all patterns of.
-    if n_moved <= 12 { Method::PermutationExact } else { Method::Permutation }
+/// Replaces the numbers that depend on weights, and leaves out tests that have none.
+fn weighted_difference(
+    tested: &mut Tested,
+    (differences, weights): (&[f64], &[f64]),
+    clusters: Option<&Clusters>,
+    params: TestParams,
+) -> Result<(), Error> {
+    let found = weighted::summarize(differences, weights, clusters, params.level())?;
+    let products: Vec<f64> =
+        differences.iter().zip(weights).map(|(difference, weight)| difference * weight).collect();
+    let zeros = vec![0.0; products.len()];
+    tested.mean = found.mean;
+    tested.interval = found.interval;
+    tested.stderr = found.stderr;
+    tested.effect_size = found.sd.filter(|sd| 0.0 < *sd).map(|sd| found.mean / sd);
+    tested.method = permutation(&products);
+    tested.p = paired::compare(&zeros, &products, None, params.options())?.permutation_p;
+    tested.n_units = found.n_effective as u64;
+    (tested.t_p, tested.wilcoxon_p, tested.sign_p) = (None, None, None);
+    Ok(())
+}
+
+/// Replaces the test by one of the sums of clusters, and leaves out tests that take items as independent.
+fn by_cluster(
+    tested: &mut Tested,
+    clusters: &Clusters,
+    difference: impl Fn(usize) -> f64,
+    options: paired::Options,
+) -> Result<(), Error> {
+    let members = clusters.members();
+    let sum = |members: &Vec<usize>| members.iter().map(|at| difference(*at)).sum::<f64>();
+    let sums: Vec<f64> = members.iter().map(sum).collect();
+    let zeros = vec![0.0; sums.len()];
+    tested.method = Method::ClusterPermutation;
+    tested.p = paired::compare(&zeros, &sums, None, options)?.permutation_p;
+    tested.n_moved = sums.iter().filter(|sum| **sum != 0.0).count() as u64;
+    tested.n_units = sums.len() as u64;
+    (tested.t_p, tested.wilcoxon_p, tested.sign_p) = (None, None, None);
+    Ok(())
+}
+
+/// The permutation test that `paired::compare` makes: of all patterns if few items differ, or all by the same amount.
+fn permutation(differences: &[f64]) -> Method {
+    let moved: Vec<f64> =
+        differences.iter().map(|each| each.abs()).filter(|each| *each != 0.0).collect();
+    let is_one_amount = moved.windows(2).all(|pair| pair[0] == pair[1]);
+    if moved.len() <= 12 || is_one_amount { Method::PermutationExact } else { Method::Permutation }
 }
 
 fn pass_fail(tested: &mut Tested, mcnemar: McNemar, params: TestParams) -> Result<(), Error> {
     let difference = mcnemar.difference(tested.n, params.level())?;
+    tested.effect_size = Some(tested.mean);
     tested.p = mcnemar.p();
     tested.method = match mcnemar.is_exact() {
         true => Method::McnemarExact,
@@ -151,6 +204,7 @@ fn pass_fail(tested: &mut Tested, mcnemar: McNemar, params: TestParams) -> Resul
 
 fn resampled(
     differences: &[f64],
+    weights: Option<&[f64]>,
     clusters: Option<&Clusters>,
     params: TestParams,
 ) -> Option<Interval> {
@@ -159,7 +213,16 @@ fn resampled(
     }
     let options =
         bootstrap::Options { seed: params.seed, resamples: RESAMPLES, level: params.level() };
-    bootstrap::mean(differences, clusters, options).ok().map(|found| found.interval)
+    let Some(weights) = weights else {
+        return bootstrap::mean(differences, clusters, options).ok().map(|found| found.interval);
+    };
+    let mean = |drawn: &[usize]| {
+        let total: f64 = drawn.iter().map(|at| weights[*at]).sum();
+        let sum: f64 = drawn.iter().map(|at| weights[*at] * differences[*at]).sum();
+        Some(sum / total)
+    };
+    let found = bootstrap::statistic(differences.len(), clusters, options, mean);
+    found.ok().flatten().map(|found| found.interval)
 }
 
 /// Compares values of different items.
@@ -167,13 +230,12 @@ fn resampled(
 /// # Errors
 /// For no values and values that are not finite.
 pub(crate) fn unpaired(
-    base: &[f64],
-    run: &[f64],
+    base: &Sample,
+    run: &Sample,
     params: TestParams,
 ) -> Result<Option<Tested>, Error> {
-    let is_bit = |value: &f64| *value == 0.0 || *value == 1.0;
-    let n_base = base.len() as f64;
-    let n_run = run.len() as f64;
+    let n_base = base.values.len() as f64;
+    let n_run = run.values.len() as f64;
     let n = 2.0 / (1.0 / n_base + 1.0 / n_run);
     let mut tested = Tested {
         n: 0,
@@ -195,10 +257,11 @@ pub(crate) fn unpaired(
         n_units: 0,
         has_wide_interval: true,
     };
-    if base.iter().chain(run).all(is_bit) {
-        let successes = |values: &[f64]| Successes {
-            k: values.iter().filter(|value| **value == 1.0).count() as u64,
-            n: values.len() as u64,
+    let is_weighted = base.weights().is_some() || run.weights().is_some();
+    if base.is_binary() && run.is_binary() && !is_weighted {
+        let successes = |sample: &Sample| Successes {
+            k: sample.values.iter().filter(|value| **value == 1.0).count() as u64,
+            n: sample.values.len() as u64,
         };
         let found = fisher::compare(successes(base), successes(run), params.level())?;
         tested.mean = found.difference;
@@ -209,48 +272,23 @@ pub(crate) fn unpaired(
         tested.stderr = Some(found.stderr);
         return Ok(Some(tested));
     }
-    let Some(found) = welch::compare(base, run, params.level())? else { return Ok(None) };
+    let found = match is_weighted {
+        false => welch::compare(&base.values, &run.values, params.level())?,
+        true => {
+            let summary = |sample: &Sample| {
+                let weights = sample.weights().unwrap_or_else(|| vec![1.0; sample.values.len()]);
+                weighted::summarize(&sample.values, &weights, None, params.level())
+            };
+            weighted::difference(&summary(base)?, &summary(run)?, params.level())
+        }
+    };
+    let Some(found) = found else { return Ok(None) };
     tested.mean = found.mean_difference;
     tested.interval = Some(found.interval);
     tested.p = found.t.p;
     tested.t_p = Some(found.t.p);
     tested.stderr = Some(found.stderr);
     Ok(Some(tested))
-}
-
-/// Describes the values of a run; `n_missing` items have none.
-pub(crate) fn summarize(
-    values: &[f64],
-    clusters: Option<&Clusters>,
-    n_missing: u64,
-    alpha: f64,
-) -> MetricSummary {
-    let level = 1.0 - alpha;
-    let n = values.len() as u64;
-    let Ok(found) = summary::summarize(values, clusters, level) else {
-        return MetricSummary { n, n_missing, ..MetricSummary::default() };
-    };
-    let is_bit = |value: &f64| *value == 0.0 || *value == 1.0;
-    let mut interval = found.interval;
-    let mut stderr = found.stderr;
-    if let Some(clustered) = found.clustered {
-        interval = clustered.interval;
-        stderr = (1 < clustered.n_clusters).then_some(clustered.stderr);
-    } else if values.iter().all(is_bit) {
-        let k = values.iter().filter(|value| **value == 1.0).count() as u64;
-        interval = proportion::wilson(k, n, level).ok();
-    }
-    MetricSummary {
-        n,
-        n_missing,
-        mean: found.mean,
-        stderr,
-        interval: interval.map(ends),
-        median: found.median,
-        p95: found.p95,
-        min: found.min,
-        max: found.max,
-    }
 }
 
 /// The interval as it is sent.

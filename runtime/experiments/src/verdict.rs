@@ -1,7 +1,7 @@
 //! From a test to a verdict.
 
 use crate::comparison::{InconclusiveCause, NoiseFloor, Verdict};
-use crate::number::number;
+use crate::number::{items, number};
 use crate::tested::Tested;
 
 /// With fewer items that differ, the t interval says little about items that were not seen.
@@ -53,7 +53,19 @@ impl Judged<'_> {
             );
             return inconclusive(InconclusiveCause::Margin, reason);
         }
+        if self.margin == 0.0 && self.is_equal() {
+            let n = items(self.tested.n);
+            let reason = format!(
+                "both runs have equal values in {n}; without a margin greater than 0, no number of items shows that they are equivalent"
+            );
+            return inconclusive(InconclusiveCause::NoMargin, reason);
+        }
         inconclusive(InconclusiveCause::FewItems, self.few_items())
+    }
+
+    /// Whether no item differs.
+    fn is_equal(&self) -> bool {
+        0 < self.tested.n && self.tested.larger + self.tested.smaller == 0
     }
 
     /// Whether the whole interval is within the margin, and enough items differ for it to be believed.
@@ -102,14 +114,18 @@ impl Judged<'_> {
             }
             Some(smallest) => {
                 let smallest = number(smallest);
-                format!("with {n} items a difference of less than {smallest} cannot be seen")
+                format!("with {} a difference of less than {smallest} cannot be seen", items(n))
             }
-            None => format!("{n} items are too few to estimate the spread of the differences"),
+            None if n == 1 => "one item does not show the spread of the differences".to_owned(),
+            None => {
+                format!("{} are too few to estimate the spread of the differences", items(n))
+            }
         };
         if let Some(needed) = self.n_needed().filter(|needed| n < *needed) {
             let effect = self.tested.mean.abs().max(self.margin);
             reason.push_str(&format!(
-                "; {needed} items would show a difference of {}",
+                "; {} would show a difference of {}",
+                items(needed),
                 number(effect)
             ));
         }
@@ -123,10 +139,10 @@ fn inconclusive(cause: InconclusiveCause, reason: String) -> Decision {
 
 fn within_noise(mean: f64, noise: &NoiseFloor) -> String {
     format!(
-        "identical runs differ by {} as well ({} % of {} items changed between them); the difference is {}",
+        "identical runs differ by {} as well ({} % of {} changed between them); the difference is {}",
         number(noise.floor),
         number(noise.flip_share * 100.0),
-        noise.n,
+        items(noise.n),
         number(mean.abs()),
     )
 }

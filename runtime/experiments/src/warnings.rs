@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use perpend_domain::score::ScoreOrigin;
 
-use crate::columns::Metric;
+use crate::columns::{Metric, probability};
 use crate::comparison::{ComparedRun, ComparisonWarning, MetricKind, WarningKind};
 use crate::context::{Context, MAX_SEGMENTS, unknown_direction};
 use crate::grid::GridRun;
 use crate::matching::ItemMatch;
-use crate::number::number;
+use crate::names;
+use crate::number::{items, number};
 
 /// All warnings: of runs, then of metrics.
 pub(crate) fn collect(
@@ -23,6 +24,13 @@ pub(crate) fn collect(
     }
     for metric in metrics {
         of_metric(&mut warnings, context, metric);
+    }
+    for requested in &context.options.metrics {
+        let name = names::metric(requested);
+        if !metrics.iter().any(|metric| metric.name == name) {
+            let message = format!("no run has a value of `{requested}`");
+            warnings.add(WarningKind::UnknownMetric, None, Some(name.as_ref()), message);
+        }
     }
     let n_segments = context.groups().len();
     if MAX_SEGMENTS < n_segments {
@@ -47,14 +55,15 @@ fn of_run(warnings: &mut Warnings, context: &Context<'_>, number: usize, run: &C
     let name = &run.name;
     let mut add = |kind, message| warnings.add(kind, Some(run.id.as_str()), None, message);
     if let Some(n) = run.n_missing_items.filter(|n| 0 < *n) {
-        let message = format!("run `{name}` has no result for {n} items of the dataset");
+        let message = format!("run `{name}` has no result for {} of the dataset", items(n));
         add(WarningKind::MissingItems, message);
     }
     if 0 < run.n_duplicate_items {
         let n = run.n_duplicate_items;
         let usual = context.runs()[number].n_repetitions;
         let message = format!(
-            "{n} items of run `{name}` have more results than the usual {usual}, or one twice"
+            "{} of run `{name}` with more results than the usual {usual}, or with one twice",
+            items(n)
         );
         add(WarningKind::Repetitions, message);
     }
@@ -62,8 +71,10 @@ fn of_run(warnings: &mut Warnings, context: &Context<'_>, number: usize, run: &C
     let results = context.runs()[number].by_item.iter().map(Vec::len);
     let n_fewer = results.filter(|n| 0 < *n && *n < usual).count();
     if 0 < n_fewer {
-        let message =
-            format!("{n_fewer} items of run `{name}` have fewer results than the usual {usual}");
+        let message = format!(
+            "{} of run `{name}` with fewer results than the usual {usual}",
+            items(n_fewer as u64)
+        );
         add(WarningKind::Repetitions, message);
     }
     if number == context.base {
@@ -80,21 +91,23 @@ fn of_run(warnings: &mut Warnings, context: &Context<'_>, number: usize, run: &C
     let n_changed = run.changed_items.len();
     if 0 < n_changed {
         let message = format!(
-            "{n_changed} items of run `{name}` have another expected output than in the baseline and are not compared"
+            "{} of run `{name}` with another expected output than in the baseline: not compared",
+            items(n_changed as u64)
         );
         add(WarningKind::ExpectedOutput, message);
     }
     let (n_base, n_run) = (matching.count(ItemMatch::BaseOnly), matching.count(ItemMatch::RunOnly));
     if 0 < n_base + n_run {
         let message = format!(
-            "{n_base} items are in the baseline only and {n_run} in run `{name}` only; they are not compared"
+            "{} in the baseline only, and {n_run} in run `{name}` only: not compared",
+            items(n_base)
         );
         add(WarningKind::UnmatchedItems, message);
     }
     if 0 < matching.n_other_version {
         let n = matching.n_other_version;
         let message =
-            format!("{n} items of run `{name}` have another version than in the baseline");
+            format!("{} of run `{name}` with another version than in the baseline", items(n));
         add(WarningKind::ItemVersion, message);
     }
     let base = &context.runs()[context.base];
@@ -110,7 +123,7 @@ fn of_run(warnings: &mut Warnings, context: &Context<'_>, number: usize, run: &C
 fn of_metric(warnings: &mut Warnings, context: &Context<'_>, metric: &Metric) {
     let name = Some(metric.name.as_str());
     if metric.direction.is_none() && metric.obstacle.is_none() {
-        warnings.add(WarningKind::Direction, None, name, unknown_direction(&metric.name));
+        warnings.add(WarningKind::Direction, None, name, unknown_direction(&metric.subject));
     }
     for (number, run) in context.runs().iter().enumerate() {
         let id = Some(run.id());
@@ -118,31 +131,37 @@ fn of_metric(warnings: &mut Warnings, context: &Context<'_>, metric: &Metric) {
         if 0 < column.n_several {
             let message = format!(
                 "{} results of run `{}` have several scores `{}`; they are averaged",
-                column.n_several, run.results.run.name, metric.name
+                column.n_several, run.results.run.name, metric.subject
             );
             warnings.add(WarningKind::SeveralScores, id, name, message);
         }
-        let missing = run.present().filter(|item| column.values[*item].is_none()).count();
-        if 0 < missing && metric.obstacle.is_none() && metric.kind != MetricKind::Latency {
+        let missing = run.present().filter(|item| column.values[*item].is_none());
+        let missing = missing.filter(|item| metric.is_expected(run, *item)).count();
+        if 0 < missing && metric.obstacle.is_none() {
             let message = format!(
-                "{missing} items of run `{}` have no value of `{}`; the comparison is about the others",
-                run.results.run.name, metric.name
+                "{} of run `{}` without a value of `{}`; the comparison is about the others",
+                items(missing as u64),
+                run.results.run.name,
+                metric.subject
             );
             warnings.add(WarningKind::MissingValues, id, name, message);
         }
         if number != context.base && metric.kind == MetricKind::Score {
-            of_score(warnings, &context.runs()[context.base], run, &metric.name);
+            of_score(warnings, &context.runs()[context.base], run, metric);
         }
     }
 }
 
-fn of_score(warnings: &mut Warnings, base: &GridRun<'_>, run: &GridRun<'_>, score: &str) {
+fn of_score(warnings: &mut Warnings, base: &GridRun<'_>, run: &GridRun<'_>, metric: &Metric) {
+    let score = metric.subject.as_str();
     let (before, after) = (Origins::of(base, score), Origins::of(run, score));
     if before.is_empty() || after.is_empty() {
         return;
     }
     let names = (&base.results.run.name, &run.results.run.name);
-    let (id, metric) = (Some(run.id()), Some(score));
+    let (id, metric) = (Some(run.id()), Some(metric.name.as_str()));
+    let is_weighted = 1 < before.rates.len().max(after.rates.len());
+    let weighted = if is_weighted { "; items count with the reciprocal of their rate" } else { "" };
     if before.evaluators != after.evaluators {
         let message = format!(
             "`{score}` was made by {} in run `{}` and by {} in run `{}`",
@@ -155,18 +174,16 @@ fn of_score(warnings: &mut Warnings, base: &GridRun<'_>, run: &GridRun<'_>, scor
     }
     if before.rates != after.rates {
         let message = format!(
-            "`{score}` was sampled at {} in run `{}` and at {} in run `{}`",
+            "`{score}` was sampled at {} in run `{}` and at {} in run `{}`{weighted}",
             list(&before.rates),
             names.0,
             list(&after.rates),
             names.1
         );
         warnings.add(WarningKind::Sampling, id, metric, message);
-    } else if 1 < after.rates.len() {
+    } else if is_weighted {
         let rates = list(&after.rates);
-        let message = format!(
-            "`{score}` was sampled at {rates} in both runs; means do not weight items by these rates"
-        );
+        let message = format!("`{score}` was sampled at {rates} in both runs{weighted}");
         warnings.add(WarningKind::Sampling, id, metric, message);
     }
 }
@@ -203,7 +220,7 @@ impl Origins {
                     origins
                         .evaluators
                         .insert(format!("evaluator version `{version}` (fingerprint {short})"));
-                    origins.rates.insert(number(origin.inclusion_probability));
+                    origins.rates.insert(number(probability(each)));
                 }
             }
         }

@@ -435,3 +435,99 @@ fn the_same_runs_give_the_same_bits() {
     let options = options();
     assert_eq!(compare(&runs, &options), compare(&runs, &options));
 }
+
+#[test]
+fn equal_runs_without_a_margin_lack_the_margin_and_not_items() {
+    let with = |margin| CompareOptions { margin, ..options() };
+    for n in [1, 20, 400] {
+        let runs = [first_pass("a", n, n / 2), first_pass("b", n, n / 2)];
+        let grades = [numbers("a", vec![4.0; n]), numbers("b", vec![4.0; n])];
+        for (runs, margin) in [(&runs, Some(0.0)), (&grades, Some(0.0)), (&grades, None)] {
+            let comparison = compare(runs, &with(margin)).unwrap();
+            let found = difference(&comparison);
+            assert_eq!(found.verdict, Verdict::Inconclusive, "{n}");
+            assert_eq!(found.cause, Some(InconclusiveCause::NoMargin), "{n}");
+            assert!(found.reason.as_ref().unwrap().contains("margin"));
+            assert_eq!(found.n_items_needed, None);
+        }
+    }
+    let grades = [numbers("a", vec![4.0; 400]), numbers("b", vec![4.0; 400])];
+    assert_eq!(verdict(&grades, &with(Some(0.1))), Verdict::Equivalent);
+    // Items that differ by chance are too few.
+    let runs = [first_pass("a", 20, 10), first_pass("b", 20, 9)];
+    let comparison = compare(&runs, &with(Some(0.0))).unwrap();
+    assert_eq!(difference(&comparison).cause, Some(InconclusiveCause::FewItems));
+}
+
+#[test]
+fn equal_small_costs_are_equivalent_by_their_own_size() {
+    let made = |id: &str| {
+        let mut found = run(id);
+        for at in 0..400 {
+            let mut each = result(id, &format!("i{at}"), 0);
+            each.cost_usd = Some(0.002);
+            found.items.push(each);
+        }
+        found
+    };
+    let options = CompareOptions { metrics: vec!["cost_usd".to_owned()], ..options() };
+    let comparison = compare(&[made("a"), made("b")], &options).unwrap();
+    assert_eq!(difference(&comparison).verdict, Verdict::Equivalent);
+}
+
+#[test]
+fn a_further_run_with_other_values_measures_no_noise_and_spoils_nothing() {
+    let runs = [first_pass("a", 100, 90), first_pass("b", 100, 70)];
+    for further in [numbers("a2", vec![0.5; 100]), numbers("a2", vec![f64::NAN; 100])] {
+        let with = CompareOptions { noise_runs: vec![further], ..options() };
+        let comparison = compare(&runs, &with).unwrap();
+        assert_eq!(difference(&comparison).verdict, Verdict::Worse);
+        assert_eq!(comparison.metrics[0].noise, None);
+    }
+}
+
+#[test]
+fn a_requested_metric_that_no_run_has_is_a_warning() {
+    let runs = [first_pass("a", 20, 10), first_pass("b", 20, 9)];
+    let metrics = vec!["accuracy".to_owned(), "acuracy".to_owned()];
+    let comparison = compare(&runs, &CompareOptions { metrics, ..options() }).unwrap();
+    assert_eq!(comparison.metrics.len(), 1);
+    let warning = comparison.warnings.iter().find(|each| each.kind == WarningKind::UnknownMetric);
+    assert!(warning.unwrap().message.contains("`acuracy`"));
+    let metrics = vec!["acuracy".to_owned()];
+    let comparison = compare(&runs, &CompareOptions { metrics, ..options() }).unwrap();
+    assert!(comparison.metrics.is_empty() && comparison.n_items == 20);
+}
+
+#[test]
+fn six_runs_have_five_differences_and_one_of_six_is_worse() {
+    let ids = ["a", "b", "c", "d", "e", "f"];
+    let runs = ids.map(|id| first_pass(id, 200, if id == "e" { 140 } else { 180 }));
+    let comparison = compare(&runs, &options()).unwrap();
+    let metric = &comparison.metrics[0];
+    let differences = metric.runs.iter().filter_map(|run| run.difference.as_ref());
+    assert_eq!(differences.count(), 5);
+    for run in &metric.runs[1..] {
+        let is_worse = run.difference.as_ref().unwrap().verdict == Verdict::Worse;
+        assert_eq!(is_worse, run.run == "e", "{}", run.run);
+    }
+    let seven = ["a", "b", "c", "d", "e", "f", "g"].map(|id| first_pass(id, 9, 5));
+    assert_eq!(compare(&seven, &options()), Err(CompareError::NumberOfRuns { n: 7 }));
+}
+
+#[test]
+fn a_segment_with_one_item_is_inconclusive() {
+    let runs = [numbers("a", vec![0.5; 60]), numbers("b", vec![0.4; 60])];
+    let values = (0..60).map(|at| (format!("i{at}"), if at == 0 { "x" } else { "y" }.to_owned()));
+    let segments = Some(ItemGroups { key: "kind".to_owned(), values: values.collect() });
+    let comparison = compare(&runs, &CompareOptions { segments, ..options() }).unwrap();
+    let of = |at: usize| {
+        let segment = &comparison.segments[at];
+        let found = segment.metrics[0].runs[1].difference.as_ref().unwrap();
+        (segment.value.as_deref(), found.n, found.verdict, found.reason.clone())
+    };
+    let (value, n, verdict, reason) = of(1);
+    assert_eq!((value, n, verdict), (Some("x"), 1, Verdict::Inconclusive));
+    assert!(!reason.unwrap().contains("with 1 items"));
+    assert_eq!(of(0).2, Verdict::Worse);
+}

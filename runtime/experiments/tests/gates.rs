@@ -3,8 +3,8 @@
 use perpend_experiments::comparison::Verdict;
 use perpend_experiments::gate::{CheckStatus, GateOutcome, GateRuns};
 use perpend_experiments::report::{Links, MARKER, gate_junit, gate_markdown, gate_text};
-use perpend_experiments::run_file::RunFile;
-use perpend_experiments::{CompareOptions, GateConfig, GateReport, gate};
+use perpend_experiments::run_file::{RunFile, RunFileValue};
+use perpend_experiments::{CompareOptions, GateConfig, GateReport, gate, gate_with_items};
 
 use crate::fixtures::{options, passes};
 
@@ -205,4 +205,97 @@ fn a_direction_in_the_file_replaces_an_unknown_one() {
     let report = gate(&unknown, runs(), &CompareOptions::default()).unwrap();
     assert_eq!(report.outcome, GateOutcome::Undecided);
     assert_eq!(report.failures[0].status, CheckStatus::Undecided);
+}
+
+#[test]
+fn junit_has_a_case_for_each_item_and_metric_if_items_are_requested() {
+    let config = "[[require]]\nmetric = \"accuracy\"\nmin_at_least = 1\nmean_at_least = 0.5\n";
+    let config = GateConfig::from_toml(config).unwrap();
+    let mut run = passes("b", [true, false, true, true]);
+    run.items[2].scores.clear();
+    run.items[3].item_id = "<i>".to_owned();
+    run.expected_items = Some(vec!["i0".to_owned(), "gone".to_owned()]);
+    let runs = || GateRuns { run: run.clone(), baseline: None };
+    let report = gate_with_items(&config, runs(), &options()).unwrap();
+    let found: Vec<(&str, CheckStatus)> =
+        report.items.iter().map(|item| (item.item_id.as_str(), item.status)).collect();
+    let expected = [
+        ("<i>", CheckStatus::Passed),
+        ("i0", CheckStatus::Passed),
+        ("i1", CheckStatus::Failed),
+        ("i2", CheckStatus::Undecided),
+        ("gone", CheckStatus::Undecided),
+    ];
+    assert_eq!(found, expected);
+    let junit = gate_junit(&report);
+    assert_eq!(junit.matches("<testcase").count(), report.checks.len() + 5);
+    assert!(junit.contains(&format!("tests=\"{}\"", report.checks.len() + 5)));
+    assert_eq!(junit.matches("<skipped").count(), 2);
+    assert!(junit.contains("classname=\"accuracy\" name=\"&lt;i&gt;\""));
+    let short = gate(&config, runs(), &options()).unwrap();
+    assert!(short.items.is_empty());
+    let json = serde_json::to_value(&short).unwrap();
+    assert!(json.get("items").is_none());
+    assert_eq!(short, GateReport { items: Vec::new(), ..report });
+}
+
+#[test]
+fn an_empty_run_is_undecided() {
+    let config = GateConfig::from_toml(NOT_WORSE).unwrap();
+    for baseline in [None, Some(passes("a", [true; 9]))] {
+        let runs = GateRuns { run: passes("b", []), baseline };
+        let report = gate(&config, runs, &options()).unwrap();
+        let few = report.checks.iter().find(|check| check.rule == "min_items").unwrap();
+        assert_eq!(few.status, CheckStatus::Undecided);
+        assert_eq!(report.outcome, GateOutcome::Undecided);
+    }
+    let empty = GateRuns { run: passes("b", [true; 9]), baseline: Some(passes("a", [])) };
+    assert_eq!(gate(&config, empty, &options()).unwrap().outcome, GateOutcome::Undecided);
+}
+
+#[test]
+fn a_threshold_is_compared_without_rounding_and_shown_with_the_digits_that_differ() {
+    let config = "[[require]]\nmetric = \"accuracy\"\nmean_at_most = 0.3\n";
+    let config = GateConfig::from_toml(config).unwrap();
+    let checked = |values: [f64; 2]| {
+        let runs = GateRuns { run: crate::fixtures::numbers("b", values), baseline: None };
+        gate(&config, runs, &options()).unwrap()
+    };
+    // The sum of both is 0.6000000000000001.
+    assert_eq!(checked([0.1 + 0.2, 0.3]).outcome, GateOutcome::Passed);
+    let report = checked([0.3, 0.300_1]);
+    assert_eq!(report.outcome, GateOutcome::Failed);
+    assert!(report.failures[0].message.contains("0.30005"), "{}", report.failures[0].message);
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_named_in_the_result_of_a_threshold() {
+    let config = "[[require]]\nmetric = \"accuracy\"\nmean_at_least = 0.3\n";
+    let config = GateConfig::from_toml(config).unwrap();
+    let run = crate::fixtures::numbers("b", [0.5, f64::INFINITY]);
+    let report = gate(&config, GateRuns { run, baseline: None }, &options()).unwrap();
+    let check = report.checks.iter().find(|check| check.rule == "mean_at_least").unwrap();
+    assert_eq!(check.status, CheckStatus::Undecided);
+    assert!(check.message.contains("`i1`"), "{}", check.message);
+}
+
+#[test]
+fn a_number_of_a_file_that_is_not_usable_is_an_error_that_names_its_place() {
+    let mut file = RunFile::of(&passes("a", [true, false]));
+    let error = |file: &RunFile| file.results().unwrap_err().to_string();
+    for latency in [f64::NAN, f64::INFINITY, -1.0] {
+        file.items[1].latency_ms = Some(latency);
+        assert!(error(&file).starts_with("`items[1].latencyMs` must be"), "{}", error(&file));
+    }
+    file.items[1].latency_ms = None;
+    file.items[1].cost_usd = Some(f64::NAN);
+    assert!(error(&file).contains("costUsd"));
+    file.items[1].cost_usd = None;
+    file.items[0].scores[0].value = RunFileValue::Number(f64::NEG_INFINITY);
+    assert!(error(&file).contains("`items[0].scores[0].value`"));
+    file.items[0].scores[0].value = RunFileValue::Number(0.5);
+    for rate in [0.0, 1.5, f64::NAN] {
+        file.items[0].scores[0].inclusion_probability = Some(rate);
+        assert!(error(&file).contains("inclusionProbability"));
+    }
 }

@@ -5,4 +5,7 @@
 mod comparisons;
 mod fixtures;
 mod gates;
+mod names;
+mod properties;
 mod simulated;
+mod weights;

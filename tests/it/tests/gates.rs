@@ -178,6 +178,7 @@ async fn runs_are_compared_and_gated_over_http_and_with_the_commands() {
         (format!("runs={base},{new}&alpha=2"), 400),
         (format!("runs={base},{new}&reducer=best"), 400),
         (format!("runs={base},{new}&direction=accuracy:up"), 400),
+        (format!("runs={base},{new}&direction=errors:higher_is_better"), 400),
         (format!("runs={base},{new}&unknown=1"), 400),
     ] {
         let answer = app.client.get(&format!("/api/v1/experiments/compare?{query}")).await;
@@ -233,6 +234,14 @@ async fn commands(app: &TestApp, base: &str) {
     let files = ["gate", "--result", "new.json", "--baseline", "main.json"];
     let found = perpend(folder, &files).await;
     assert_eq!(found.code, 1, "{}{}", found.out, found.err);
+    // Items are cases with the server and without it.
+    for run in [&["--run", "new", "--baseline", "main"][..], &files[1..]] {
+        let args = [&["gate"][..], run, &["--items", "--junit", "gate.xml"]].concat();
+        let found = perpend_at(app, folder, &args).await;
+        assert_eq!(found.code, 1, "{}{}", found.out, found.err);
+        let junit = fs::read_to_string(folder.join("gate.xml")).unwrap();
+        assert!(junit.contains("classname=\"accuracy\" name=\"item 23\""), "{junit}");
+    }
 }
 
 /// The scripts of the steps of the GitHub action: the blocks after `run: |`.

@@ -7,7 +7,7 @@ use perpend_domain::score_config::ScoreDirection;
 use perpend_experiments::comparison::{Comparison, DirectionSource};
 use perpend_experiments::options::{parse_correction, parse_reducer};
 use perpend_experiments::run_file::RunFile;
-use perpend_experiments::{CompareError, CompareOptions, ItemSelection};
+use perpend_experiments::{CompareError, CompareOptions, ItemSelection, names};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Param, Params, param};
@@ -42,7 +42,11 @@ pub(super) const COMPARE: &[Param] = &[
         "string",
         "The reduction of repetitions: `mean`, `median`, `mode`, `max`, `at_least:K`, `pass_at:K` or `pass_k:K`; `mean` when absent.",
     ),
-    param("metrics", "string", "Comma-separated list of metrics; all when absent."),
+    param(
+        "metrics",
+        "string",
+        "Comma-separated list of metrics; all when absent. `score:NAME` is a score with the name of a measure.",
+    ),
     param(
         "direction",
         "string",
@@ -149,7 +153,9 @@ fn score_direction(text: &str) -> Result<(String, ScoreDirection), Problem> {
         let expected = "`NAME:higher_is_better` or `NAME:lower_is_better`";
         Problem::query("direction", format!("must be {expected}; got `{text}`"))
     })?;
-    Ok((name.to_owned(), direction))
+    let score = names::score_of_metric(name);
+    let score = score.ok_or_else(|| Problem::query("direction", names::not_a_score(name)))?;
+    Ok((score.to_owned(), direction))
 }
 
 fn owned(params: &Params, name: &str) -> Option<String> {

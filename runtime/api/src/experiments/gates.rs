@@ -5,7 +5,7 @@ use perpend_api_types::list::CursorList;
 use perpend_domain::experiment::GateRecord;
 use perpend_domain::list::Page;
 use perpend_domain::time::Timestamp;
-use perpend_experiments::gate::{GateReport, GateRuns, gate};
+use perpend_experiments::gate::{GateReport, GateRuns, gate, gate_with_items};
 use perpend_experiments::gate_config::GateConfig;
 use perpend_experiments::options::CompareOptions;
 use perpend_http_kit::answer::Answer;
@@ -36,6 +36,9 @@ pub(super) struct NewGate {
     /// `branch`. Names and branches are searched among the other runs over the dataset. When absent, the baseline with which the
     /// server started the run, if there is one.
     baseline: Option<String>,
+    /// Whether the report of the response has `items`: each item with each metric of the requirements. They are not stored.
+    #[serde(default)]
+    items: bool,
 }
 
 /// A gate of a run.
@@ -56,7 +59,8 @@ pub(super) async fn create_gate(
     input.config.check().map_err(|error| Problem::body("config", error.to_string()))?;
     let config = input.config.to_toml().unwrap_or_default();
     let report = reading::limited(&app.web, &caller.project, report(&app, &caller, id, input));
-    let report = report.await?;
+    let mut report = report.await?;
+    let items = std::mem::take(&mut report.items);
     let mut stored = serde_json::to_value(&report).map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "a gate is not JSON");
         Problem::internal()
@@ -72,6 +76,7 @@ pub(super) async fn create_gate(
         created_at: app.web.clock.now(),
     };
     app.store.telemetry.write_gate(&caller.project, &gate).await?;
+    report.items = items;
     Ok(Answer(ExperimentGate { id: gate.id, created_at: gate.created_at, report }))
 }
 
@@ -114,8 +119,13 @@ async fn report(
     let options = options(app, project, &runs, &query).await?;
     let Some(run) = runs.pop() else { return Err(Problem::internal()) };
     let baseline = runs.pop().filter(|_| has_baseline);
-    let config = input.config;
-    compared(move || gate(&config, GateRuns { run, baseline }, &options)).await
+    let NewGate { config, items, .. } = input;
+    let runs = GateRuns { run, baseline };
+    compared(move || match items {
+        true => gate_with_items(&config, runs, &options),
+        false => gate(&config, runs, &options),
+    })
+    .await
 }
 
 pub(super) async fn list_gates(

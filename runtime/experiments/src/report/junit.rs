@@ -1,18 +1,23 @@
 //! Reports for CI servers.
 
 use crate::gate::{CheckStatus, GateCheck, GateReport};
+use crate::gate_items::GateItemCheck;
 
-/// A gate as JUnit XML: one suite for the run, one case for each requirement.
+/// A gate as JUnit XML: one suite for the run, one case for each requirement and for each listed item and metric. Items
+/// without a value are skipped cases.
 #[must_use]
 pub fn gate_junit(report: &GateReport) -> String {
     let count = |status| report.checks.iter().filter(|check| check.status == status).count();
+    let items = |status| report.items.iter().filter(|check| check.status == status).count();
     let n_failed = count(CheckStatus::Failed) + count(CheckStatus::OverBudget);
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     text.push_str(&format!(
-        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{n_failed}\" errors=\"{}\">\n",
+        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
         escaped(&report.run.name),
-        report.checks.len(),
-        count(CheckStatus::Undecided)
+        report.checks.len() + report.items.len(),
+        n_failed + items(CheckStatus::Failed),
+        count(CheckStatus::Undecided),
+        items(CheckStatus::Undecided)
     ));
     text.push_str("    <properties>\n");
     property(&mut text, "outcome", report.outcome.as_str());
@@ -38,6 +43,9 @@ pub fn gate_junit(report: &GateReport) -> String {
     for check in &report.checks {
         case(&mut text, check);
     }
+    for item in &report.items {
+        item_case(&mut text, item);
+    }
     text.push_str("  </testsuite>\n</testsuites>\n");
     text
 }
@@ -59,6 +67,21 @@ fn case(text: &mut String, check: &GateCheck) {
         }
         CheckStatus::Undecided => text.push_str(&format!("<error message=\"{message}\"/>")),
     }
+    text.push_str("</testcase>\n");
+}
+
+/// An item: the class is the metric.
+fn item_case(text: &mut String, item: &GateItemCheck) {
+    let (class, name) = (escaped(&item.metric), escaped(&item.item_id));
+    let message = escaped(&item.message);
+    text.push_str(&format!("    <testcase classname=\"{class}\" name=\"{name}\">"));
+    text.push_str(&match item.status {
+        CheckStatus::Passed => format!("<system-out>{message}</system-out>"),
+        CheckStatus::Undecided => format!("<skipped message=\"{message}\"/>"),
+        CheckStatus::Failed | CheckStatus::OverBudget => {
+            format!("<failure message=\"{message}\"/>")
+        }
+    });
     text.push_str("</testcase>\n");
 }
 

@@ -257,8 +257,8 @@ fn undirected(runs: &ComparedRuns) -> Vec<DirectionForm> {
     });
     unknown
         .map(|metric| DirectionForm {
-            name: Text::from(metric.name.as_str()),
-            encoded: encode(&metric.name),
+            name: Text::from(metric.score().unwrap_or(&metric.name)),
+            encoded: encode(metric.score().unwrap_or(&metric.name)),
             data_type: metric.data_type.map_or("", ScoreDataType::as_str),
         })
         .collect()

@@ -55,6 +55,7 @@ fn report(comparison: &Comparison, places: [usize; 2]) -> GateReport {
         worst_items: worst.collect(),
         warnings: comparison.warnings.iter().map(|warning| warning.message.clone()).collect(),
         metrics,
+        items: Vec::new(),
     }
 }
 

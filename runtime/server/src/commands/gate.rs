@@ -45,6 +45,9 @@ pub(super) struct GateArgs {
     /// Also write JUnit XML to this file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Also list each item with each metric of the requirements: in the JSON, and as cases in JUnit XML
+    #[arg(long)]
+    items: bool,
     /// Also write Markdown for a pull request to this file
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
@@ -68,7 +71,7 @@ fn checked(args: &GateArgs) -> anyhow::Result<u8> {
         std::fs::read_to_string(&args.config).with_context(|| format!("cannot read {path}"))?;
     let config = GateConfig::from_toml(&text).with_context(|| format!("{path} is invalid"))?;
     let (report, links) = match &args.result {
-        Some(file) => (of_files(&config, file, args.baseline.as_deref())?, None),
+        Some(file) => (of_files(&config, file, args)?, None),
         None => on_server(&config, args)?,
     };
     let mut out = std::io::stdout().lock();
@@ -93,7 +96,12 @@ fn on_server(config: &GateConfig, args: &GateArgs) -> anyhow::Result<(GateReport
     let remote = ServerRemote::new(&args.access, TIMEOUT)?;
     let run = args.run.as_deref().unwrap_or_default();
     let id = run_id(&remote, run)?;
-    let body = serde_json::to_vec(&json!({ "config": config, "baseline": args.baseline }))?;
+    let mut body = json!({ "config": config, "baseline": args.baseline });
+    if args.items {
+        // Servers of older versions refuse the member.
+        body["items"] = true.into();
+    }
+    let body = serde_json::to_vec(&body)?;
     let path = format!("/api/v1/experiments/{}/gates", encoded(&id));
     let answer = remote.send("POST", &path, Some(("application/json", body)));
     let answer = succeeded(answer.map_err(anyhow::Error::msg)?)?;
@@ -106,11 +114,7 @@ fn on_server(config: &GateConfig, args: &GateArgs) -> anyhow::Result<(GateReport
 }
 
 /// Checks the results in a file against those in another one.
-fn of_files(
-    config: &GateConfig,
-    result: &Path,
-    baseline: Option<&str>,
-) -> anyhow::Result<GateReport> {
+fn of_files(config: &GateConfig, result: &Path, args: &GateArgs) -> anyhow::Result<GateReport> {
     let cluster_by = &config.stats.cluster_by;
     anyhow::ensure!(
         cluster_by == "item",
@@ -118,8 +122,13 @@ fn of_files(
     );
     let mut options = CompareOptions::default();
     let run = read(result, &mut options)?;
+    let baseline = args.baseline.as_deref();
     let baseline = baseline.map(|path| read(Path::new(path), &mut options)).transpose()?;
-    Ok(perpend_experiments::gate(config, GateRuns { run, baseline }, &options)?)
+    let runs = GateRuns { run, baseline };
+    Ok(match args.items {
+        true => perpend_experiments::gate_with_items(config, runs, &options)?,
+        false => perpend_experiments::gate(config, runs, &options)?,
+    })
 }
 
 fn read(
