@@ -410,6 +410,10 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
         let failed = [ended, ended.plus_millis(1)].map(|since| n_failed(&world, since));
         assert_eq!(futures_util::future::join_all(failed).await, [1, 0]);
         assert_eq!(world.counts(&rule).await["failed"], 1);
+        let failures = world.store.ledger.rule_failures(&world.project, &rule.id).await.unwrap();
+        let failures = failures.iter().map(|each| (Some(each.class), each.n, each.last_at));
+        let failures: Vec<_> = failures.collect();
+        assert_eq!(failures, [(class(FailureClass::InvalidInput), 1, ended)]);
         world.store.ledger.requeue_execution(&world.project, &dead[0].made.id, now).await.unwrap();
     })
     .await;

@@ -10,6 +10,7 @@ use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 
 use crate::judges::{call, connect, generations, judge};
+use crate::pages::Visitor;
 
 const EVALUATORS: &str = "/api/public/v2/evaluators";
 const RULES: &str = "/api/public/v2/evaluation-rules";
@@ -95,7 +96,7 @@ async fn story(app: TestApp) {
     }
 
     // Once it has scored, what it cost is known.
-    app.rule(made["id"].as_str().unwrap(), generations()).await.unwrap();
+    let rule = app.rule(made["id"].as_str().unwrap(), generations()).await.unwrap();
     let last = Trace::new(1, "ticket").generation("answer", "Thanks.");
     send(&app, &last).await;
     app.scores(1).await.unwrap();
@@ -104,6 +105,11 @@ async fn story(app: TestApp) {
     assert_eq!(estimate["basis"], "executions", "{seen}");
     assert!(is_near(&estimate["costPerDayUsd"], COST * 25.0), "{seen}");
     assert!(estimate["secondsPerDay"].is_number(), "{seen}");
+    let visitor = Visitor::of(&app).await;
+    for path in ["/rules".to_owned(), format!("/rules/{rule}")] {
+        let page = visitor.page(&path).await;
+        assert!(page.contains("$0.000021"), "{path}: {page}");
+    }
     app.stop().await.unwrap();
 }
 
