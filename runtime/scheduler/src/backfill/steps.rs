@@ -28,7 +28,7 @@ pub struct BackfillAdvance {
 
 /// How many targets a backfill may queue now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
+enum Capacity {
     /// Up to this number, at least one.
     Targets(u64),
     /// None until executions end.
@@ -64,22 +64,22 @@ fn affordable(backfill: &Backfill, n_evaluators: u64) -> Option<u64> {
     })
 }
 
-fn room(backfill: &Backfill, n_evaluators: u64) -> Room {
+fn capacity(backfill: &Backfill, n_evaluators: u64) -> Capacity {
     let (plan, counts) = (&backfill.plan, &backfill.counts);
     let n_open = counts.n_open();
     let left = plan.max_items.map_or(u64::MAX, |max| max.saturating_sub(counts.n_items));
     if left == 0 {
-        return Room::Over(BackfillReason::MaxItems);
+        return Capacity::Over(BackfillReason::MaxItems);
     }
     if MAX_OPEN / 2 < n_open {
-        return Room::Full;
+        return Capacity::Full;
     }
     let n_targets = left.min(((MAX_OPEN - n_open) / n_evaluators).max(1));
     match affordable(backfill, n_evaluators) {
-        None => Room::Targets(n_targets),
-        Some(0) if 0 < n_open => Room::Full,
-        Some(0) => Room::Over(BackfillReason::MaxUsd),
-        Some(n) => Room::Targets(n_targets.min(n)),
+        None => Capacity::Targets(n_targets),
+        Some(0) if 0 < n_open => Capacity::Full,
+        Some(0) => Capacity::Over(BackfillReason::MaxUsd),
+        Some(n) => Capacity::Targets(n_targets.min(n)),
     }
 }
 
@@ -184,10 +184,10 @@ impl Inner {
     ) -> Result<(), perpend_db::Error> {
         let next = &mut step.next;
         let n_evaluators = (scan.rule.assignments.len() as u64).max(1);
-        let n_targets = match room(next, n_evaluators) {
-            Room::Targets(n) => n,
-            Room::Full => return Ok(()),
-            Room::Over(reason) => {
+        let n_targets = match capacity(next, n_evaluators) {
+            Capacity::Targets(n) => n,
+            Capacity::Full => return Ok(()),
+            Capacity::Over(reason) => {
                 (next.is_scanned, next.reason) = (true, Some(reason));
                 return Ok(());
             }
@@ -247,19 +247,20 @@ mod tests {
     #[test]
     fn a_page_is_queued_only_when_half_of_the_open_executions_have_ended() {
         let open = |n_executions| BackfillCounts { n_executions, ..BackfillCounts::default() };
-        let room_with = |n_open, n_evaluators| room(&backfill(plan(), open(n_open)), n_evaluators);
-        assert_eq!(room_with(0, 1), Room::Targets(MAX_OPEN));
-        assert_eq!(room_with(MAX_OPEN / 2, 20), Room::Targets(MAX_OPEN / 40));
-        assert_eq!(room_with(MAX_OPEN / 2 + 1, 1), Room::Full);
+        let capacity_with =
+            |n_open, n_evaluators| capacity(&backfill(plan(), open(n_open)), n_evaluators);
+        assert_eq!(capacity_with(0, 1), Capacity::Targets(MAX_OPEN));
+        assert_eq!(capacity_with(MAX_OPEN / 2, 20), Capacity::Targets(MAX_OPEN / 40));
+        assert_eq!(capacity_with(MAX_OPEN / 2 + 1, 1), Capacity::Full);
     }
 
     #[test]
     fn the_limit_of_targets_is_exact() {
         let limited = BackfillPlan { max_items: Some(10), ..plan() };
         let counts = |n_items| BackfillCounts { n_items, ..BackfillCounts::default() };
-        let at = |n_items| room(&backfill(limited.clone(), counts(n_items)), 2);
-        assert_eq!(at(7), Room::Targets(3));
-        assert_eq!(at(10), Room::Over(BackfillReason::MaxItems));
+        let at = |n_items| capacity(&backfill(limited.clone(), counts(n_items)), 2);
+        assert_eq!(at(7), Capacity::Targets(3));
+        assert_eq!(at(10), Capacity::Over(BackfillReason::MaxItems));
     }
 
     #[test]
@@ -272,16 +273,16 @@ mod tests {
             cost_usd,
             ..BackfillCounts::default()
         };
-        let at = |estimate, counts| room(&backfill(limited(estimate), counts), 1);
-        assert_eq!(at(None, counts(0, 0, 0.0)), Room::Targets(N_FIRST));
-        assert_eq!(at(None, counts(N_FIRST, 0, 0.0)), Room::Full);
-        assert_eq!(at(None, counts(N_FIRST, N_FIRST, 0.1)), Room::Targets(9));
-        assert_eq!(at(Some(0.25), counts(0, 0, 0.0)), Room::Targets(4));
-        assert_eq!(at(Some(0.25), counts(4, 0, 0.0)), Room::Full);
+        let at = |estimate, counts| capacity(&backfill(limited(estimate), counts), 1);
+        assert_eq!(at(None, counts(0, 0, 0.0)), Capacity::Targets(N_FIRST));
+        assert_eq!(at(None, counts(N_FIRST, 0, 0.0)), Capacity::Full);
+        assert_eq!(at(None, counts(N_FIRST, N_FIRST, 0.1)), Capacity::Targets(9));
+        assert_eq!(at(Some(0.25), counts(0, 0, 0.0)), Capacity::Targets(4));
+        assert_eq!(at(Some(0.25), counts(4, 0, 0.0)), Capacity::Full);
         // The mean of what has ended replaces the estimate.
-        assert_eq!(at(Some(0.25), counts(8, 8, 0.5)), Room::Targets(8));
-        assert_eq!(at(Some(0.25), counts(16, 16, 1.0)), Room::Over(BackfillReason::MaxUsd));
+        assert_eq!(at(Some(0.25), counts(8, 8, 0.5)), Capacity::Targets(8));
+        assert_eq!(at(Some(0.25), counts(16, 16, 1.0)), Capacity::Over(BackfillReason::MaxUsd));
         // Without costs, the limit does not apply.
-        assert_eq!(at(None, counts(8, 8, 0.0)), Room::Targets(MAX_OPEN));
+        assert_eq!(at(None, counts(8, 8, 0.0)), Capacity::Targets(MAX_OPEN));
     }
 }
