@@ -3,11 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
-use perpend_it::TestApp;
+use perpend_it::{TestApp, Trace, wait_for};
 use perpend_server::client::Answer;
 use serde_json::{Value, json};
 
-use crate::judges::{call, connect, judge};
+use crate::judges::{call, connect, generations, judge};
 use crate::pages::{Visitor, rows};
 
 const KEY: &str = "sk-never-shown-again";
@@ -227,5 +227,44 @@ async fn a_connection_shows_the_evaluators_that_it_paused_and_a_test_that_passes
         test.visitor.submit(&path, &format!("{path}/test"), &[("model", ""), ("action", "resume")]);
     let tested = sent.await.text();
     assert!(tested.contains("passed"), "{tested}");
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rejected_key_pauses_an_evaluator_and_the_saved_form_releases_its_executions() {
+    let test = ConnectionTest::new().await;
+    let id = connect(&test.app, "main", replies()).await;
+    let evaluators = "/api/public/v2/evaluators";
+    let (status, made) = call(&test.app, Method::POST, evaluators, judge(Some("small"))).await;
+    assert_eq!(status, 200, "{made}");
+    test.app.rule(made["id"].as_str().unwrap(), generations()).await.unwrap();
+    let rejected = json!([{ "error": { "status": 401, "message": "expired" } }]);
+    assert_eq!(connect(&test.app, "main", rejected).await, id);
+    let trace = Trace::new(1, "ticket").generation("answer", "Thank you.");
+    test.app.ingest(&trace).await.unwrap();
+    let usage = format!("/api/v1/llm-connections/{id}/usage");
+    let is_held = |usage: &Value| {
+        let evaluator = &usage["evaluators"][0];
+        evaluator["paused"]["reason"] == "LLM_CONNECTION_AUTH_INVALID" && evaluator["waiting"] == 1
+    };
+    wait_for(&test.app.client, &usage, is_held).await.unwrap();
+    let path = page_of(&id);
+    let page = test.visitor.page(&path).await;
+    assert!(page.contains("LLM_CONNECTION_AUTH_INVALID"), "{page}");
+    assert!(page.contains("1 execution held") && page.contains("Test and resume"), "{page}");
+    assert!(test.visitor.page(LIST).await.contains("1 paused"));
+    let edit = format!("{path}/edit");
+    let read_at = hidden(&test.visitor.page(&edit).await, "updated_at");
+    let config = json!({ "replies": replies() }).to_string();
+    let fields = [
+        ("adapter", "mock"),
+        ("secret_key", KEY),
+        ("config", config.as_str()),
+        ("max_in_flight", "8"),
+        ("updated_at", read_at.as_str()),
+    ];
+    let saved = test.visitor.submit(&edit, &edit, &fields).await;
+    assert_eq!(test.location(&saved), path);
+    test.app.scores(1).await.unwrap();
     test.app.stop().await.unwrap();
 }
