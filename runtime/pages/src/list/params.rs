@@ -179,3 +179,39 @@ pub(crate) fn filter_text<L: ListSource>(
     let terms = filter.conditions.iter().map(print_condition);
     Some(terms.collect::<Option<Vec<String>>>()?.join(" "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [OwnParameter; 2] = [
+        OwnParameter::new("size", "a number", |raw| raw.parse::<u32>().is_ok()),
+        OwnParameter::transient("id"),
+    ];
+
+    fn read(pairs: &[(&str, &str)]) -> (OwnParameters, Vec<Text>) {
+        let given = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let mut notices = Vec::new();
+        let own = own_parameters(&KNOWN, &given.collect(), &mut notices);
+        (own, notices)
+    }
+
+    #[test]
+    fn an_own_parameter_applies_if_it_is_valid_and_adds_a_notice_otherwise() {
+        let (own, notices) = read(&[("size", " 7 "), ("id", "a"), ("other", "b")]);
+        assert_eq!((own.text("size"), own.parsed::<u32>("size")), ("7", Some(7)));
+        assert_eq!((own.text("id"), own.text("other")), ("a", ""));
+        assert!(notices.is_empty(), "{notices:?}");
+        let (own, notices) = read(&[("size", "x"), ("id", " ")]);
+        assert!(own.0.is_empty());
+        assert_eq!(notices.len(), 1);
+        assert!(notices[0].raw().starts_with("`size` "), "{notices:?}");
+    }
+
+    #[test]
+    fn links_have_the_own_parameters_that_are_kept() {
+        let (own, _) = read(&[("size", "7"), ("id", "a")]);
+        let kept: Vec<Parameter> = vec![("size".into(), "7".to_owned())];
+        assert_eq!(kept_parameters(&KNOWN, &own), kept);
+    }
+}

@@ -261,3 +261,37 @@ pub(crate) fn kept_parameters(known: &[OwnParameter], own: &OwnParameters) -> Ve
     };
     kept.filter_map(value).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use perpend_domain::filter::OBSERVATIONS;
+    use perpend_domain::query::parse;
+
+    use super::*;
+
+    #[test]
+    fn internal_environments_are_excluded_unless_environments_are_selected() {
+        for (q, selected, hides_internal, n_added) in [
+            ("", None, true, 1),
+            ("level:ERROR -environment:a,b", None, true, 1),
+            ("environment:a,b", None, false, 0),
+            ("environment:set", None, false, 0),
+            ("", Some("prod"), false, 1),
+        ] {
+            let conditions = ListConditions {
+                filter: parse(q, OBSERVATIONS).filter,
+                environments: selected.into_iter().map(str::to_owned).collect(),
+                ..ListConditions::default()
+            };
+            assert_eq!(conditions.hides_internal(), hides_internal, "{q}");
+            let whole = conditions.whole(OBSERVATIONS, "startTime");
+            let n_typed = conditions.filter.conditions.len();
+            assert_eq!(whole.conditions.len() - n_typed, n_added, "{q}");
+            // A range has a condition for each end.
+            let from = Some(Timestamp::from_millis(0));
+            let ranged = ListConditions { range: (from, from), ..conditions };
+            let ranged = ranged.whole(OBSERVATIONS, "startTime").conditions.len();
+            assert_eq!(ranged, whole.conditions.len() + 2, "{q}");
+        }
+    }
+}
