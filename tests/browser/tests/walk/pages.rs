@@ -92,7 +92,11 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
     let mut pages = of_lists(&base);
     pages.extend(of_traces(&base, (&ticket, &agent), (id, other), &scored));
     pages.extend(of_experiments(visitor, &base).await?);
-    for (name, list) in [("connection", "/settings/connections"), ("plugin", "/plugins")] {
+    for (name, list) in [
+        ("connection", "/settings/connections"),
+        ("plugin", "/plugins"),
+        ("backfill", "/backfills"),
+    ] {
         visitor.open(&format!("{base}{list}")).await?;
         let first = first.replace(".traces .name", "main [data-rows] .name");
         pages.push((name, path_of(visitor, &first).await?));

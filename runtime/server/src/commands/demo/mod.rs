@@ -131,6 +131,7 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
         if args.once {
             shutdown.cancel();
         } else {
+            rules::backfill(&client).await?;
             print_line(
                 "Sending a conversation of 30 turns and an agent run of 401 observations ...",
             );

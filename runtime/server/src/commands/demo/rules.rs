@@ -40,6 +40,9 @@ pub(super) enum Creation {
     Skipped(String),
 }
 
+/// A rule of observations.
+const RIGHT_INTENT: &str = "intent is right";
+
 /// The environment of the traces of experiments.
 pub(super) const EXPERIMENTS: &str = "experiments";
 
@@ -50,6 +53,19 @@ fn name_filter(name: &str) -> Value {
 /// An evaluator of the observations with this name.
 fn on_observations(name: &str, evaluator: Value) -> SampleEvaluator {
     SampleEvaluator { evaluator, target: "observation", filter: name_filter(name) }
+}
+
+/// Starts a backfill of a rule of observations, whose targets all have a score.
+pub(super) async fn backfill(client: &Client) -> anyhow::Result<()> {
+    let rules = client.get("/api/public/v2/evaluation-rules?limit=100").await?.json();
+    let mut rules = rules["data"].as_array().into_iter().flatten();
+    let Some(rule) = rules.find(|rule| rule["name"] == RIGHT_INTENT) else {
+        return Ok(());
+    };
+    let body = json!({ "ruleId": rule["id"], "from": "2020-01-01T00:00:00Z", "maxItems": 1_000 });
+    let started = client.json(Method::POST, "/api/v1/backfills", &body).await?;
+    anyhow::ensure!(started.status == 201, "a backfill of {RIGHT_INTENT:?}: {}", started.text());
+    Ok(())
 }
 
 /// The provider of the judge, with scripted replies and without network access.
@@ -134,7 +150,7 @@ pub(super) fn all() -> Vec<SampleEvaluator> {
         on_observations(
             "classify intent",
             json!({
-                "name": "intent is right",
+                "name": RIGHT_INTENT,
                 "plugin": "perpend/text",
                 "evaluator": "exact-match",
                 "variableMapping": [
