@@ -419,7 +419,7 @@ async fn the_command_estimates_runs_and_reports_a_backfill() {
     let rule = disabled_rule(&app, &evaluator, named, 6).await;
     enable(&app, &rule).await;
     let run = async |args: &[&str]| {
-        let all = [&["backfill", "thankful", "--from", "2026-01-01", "--json"], args].concat();
+        let all = [&["backfill", "thankful", "--from", "2026-01-01", "--json"][..], args].concat();
         let mut command = perpend_it::command(&all).unwrap();
         command
             .env("PERPEND_HOST", app.client.origin())
