@@ -110,7 +110,7 @@ impl ExplanationStep {
             Self::Due => "The target is complete, and the rule is about to look at it.".to_owned(),
             Self::Refused(refusal) => refusal.sentence(),
             Self::OlderThanRule { target, .. } => format!(
-                "The {} arrived before the rule existed; a rule scores what arrives after it was made.",
+                "The {} arrived before the rule existed; a rule scores what arrives after it was made, and a backfill what is stored already.",
                 match target {
                     TargetKind::Observation => "observation",
                     TargetKind::Experiment => "experiment item",
