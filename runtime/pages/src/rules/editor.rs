@@ -5,7 +5,6 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
 use perpend_domain::ids::RuleId;
-use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{
     EvaluatorChoice, RejectedForm, RuleConflict, RuleEditorPage, RulePreviewView, RulesPage,
