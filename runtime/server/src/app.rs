@@ -84,7 +84,6 @@ pub(crate) struct NewApp {
 impl App {
     /// Builds the state of each interface.
     pub(crate) fn new(new: NewApp) -> Self {
-        let (prices, outbound) = (new.prices, new.outbound);
         let (clock, ids) = (Arc::clone(&new.clock), Arc::clone(&new.ids));
         let web = Web::new(new.store.catalog.clone(), new.config, new.clock, new.ids);
         let (store, scheduler) = (&new.store, &new.scheduler);
@@ -92,15 +91,15 @@ impl App {
             store: store.clone(),
             clock,
             ids,
-            prices: Arc::clone(&prices),
+            prices: Arc::clone(&new.prices),
             vault: new.vault.clone(),
-            outbound: outbound.clone(),
+            outbound: new.outbound.clone(),
             max_file_bytes: web.config.exports.max_file_bytes,
         };
         let runs = RunEngine {
             store: store.clone(),
             models: Arc::clone(&new.models),
-            outbound: outbound.clone(),
+            outbound: new.outbound.clone(),
             vault: new.vault.clone(),
             memory: RunMemory::new(web.config.evaluation.memory_bytes / 2),
             scheduler: scheduler.clone(),
@@ -108,12 +107,12 @@ impl App {
         };
         let imports = DatasetImports::new(store.clone(), Arc::clone(&new.engine), web.clone());
         let jobs = jobs(&web, store, &exports, runs, imports);
-        let (outlines, home_project) = (Arc::default(), new.home_project);
+        let outlines = Arc::default();
         let admin = perpend_api::admin::App::new(perpend_api::admin::NewApp {
             web: web.clone(),
             store: store.clone(),
             vault: new.vault.clone(),
-            outbound: outbound.clone(),
+            outbound: new.outbound,
             jobs: jobs.clone(),
         });
         let records = perpend_api::records::App::new(perpend_api::records::NewApp {
@@ -121,7 +120,7 @@ impl App {
             store: store.clone(),
             outlines: Arc::clone(&outlines),
             scheduler: scheduler.clone(),
-            prices: Arc::clone(&prices),
+            prices: Arc::clone(&new.prices),
         });
         let api = perpend_api::App::new(perpend_api::NewApp {
             web: web.clone(),
@@ -129,9 +128,9 @@ impl App {
             engine: Arc::clone(&new.engine),
             models: new.models,
             scheduler: scheduler.clone(),
-            prices: Arc::clone(&prices),
+            prices: Arc::clone(&new.prices),
             vault: new.vault.clone(),
-            home_project: home_project.clone(),
+            home_project: new.home_project.clone(),
             bundle: new.bundle,
             components: new.components,
             jobs: jobs.clone(),
@@ -141,7 +140,7 @@ impl App {
                 web: web.clone(),
                 store: store.clone(),
                 scheduler: scheduler.clone(),
-                prices: Arc::clone(&prices),
+                prices: Arc::clone(&new.prices),
                 decoders: new.decoders,
             }),
             pages: perpend_pages::App::new(perpend_pages::NewApp {
@@ -149,7 +148,7 @@ impl App {
                 store: store.clone(),
                 outlines,
                 scheduler: scheduler.clone(),
-                home_project: home_project.clone(),
+                home_project: new.home_project.clone(),
                 document: new.document,
                 operations: operations::router(&admin, &records, &api),
             }),
@@ -162,7 +161,7 @@ impl App {
             engine: new.engine,
             llm: new.llm,
             scheduler: new.scheduler,
-            home_project,
+            home_project: new.home_project,
             jobs,
         }
     }

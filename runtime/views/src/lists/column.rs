@@ -307,7 +307,7 @@ impl Cell {
 }
 
 /// Returns value and label of the checkbox of a row.
-pub type ChoiceValue<R> = fn(&R) -> (String, Text);
+pub(crate) type ChoiceValue<R> = fn(&R) -> (String, Text);
 
 /// Names, CSS classes and declared cells of a table.
 #[derive(Debug)]
