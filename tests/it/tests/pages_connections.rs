@@ -156,12 +156,8 @@ async fn another_address_removes_the_key_and_the_test_asks_for_a_new_one() {
     let usage = test.usage(id).await;
     assert_eq!(usage["connection"]["displaySecretKey"], "...gain", "the key is kept");
     assert_eq!(usage["connection"]["extraHeaderKeys"], json!(["X-Team"]));
-    let late = test.visitor.submit(
-        &edit,
-        &edit,
-        &fields("https://models.example", "2020-01-01T00:00:00Z"),
-    );
-    let late = late.await;
+    let late = fields("https://models.example", "2020-01-01T00:00:00Z");
+    let late = test.visitor.submit(&edit, &edit, &late).await;
     assert_eq!(late.status, 409, "{}", late.text());
     let late = late.text();
     assert!(
@@ -223,9 +219,9 @@ async fn a_connection_shows_the_evaluators_that_it_paused_and_a_test_that_passes
     assert_eq!(usage["evaluators"][0]["paused"], Value::Null, "a new default model resumed it");
     let id = usage["connection"]["id"].as_str().unwrap();
     let path = page_of(id);
-    let sent =
-        test.visitor.submit(&path, &format!("{path}/test"), &[("model", ""), ("action", "resume")]);
-    let tested = sent.await.text();
+    let action = format!("{path}/test");
+    let resume = [("model", ""), ("action", "resume")];
+    let tested = test.visitor.submit(&path, &action, &resume).await.text();
     assert!(tested.contains("passed"), "{tested}");
     test.app.stop().await.unwrap();
 }
