@@ -396,6 +396,6 @@ async fn runs_whose_ids_are_words_of_addresses_have_pages_of_their_own() {
     let page = format!("{}/experiments/~compare", visitor.base);
     assert_eq!(visitor.leads_to(&by_client).await, page);
     let found = app.client.get("/api/v1/experiments/~compare").await.unwrap();
-    assert_eq!((found.status, &found.json()["id"]), (200, &json!("compare")));
+    assert_eq!((found.status.as_u16(), &found.json()["id"]), (200, &json!("compare")));
     app.stop().await.unwrap();
 }
