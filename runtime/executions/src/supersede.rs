@@ -37,11 +37,12 @@ static ALL: LazyLock<[String; 4]> = LazyLock::new(|| {
         )
     })
 });
-/// Whether a rule has evaluated any observation more than once.
+/// Whether a rule has evaluated any observation more than once. SQLite uses the partial index only if the condition is
+/// written as in the index.
 const HAS_REPEATED: &str = "
     SELECT CAST(COUNT(*) AS BIGINT)
       FROM (SELECT seq FROM executions
-             WHERE project_id = $1 AND rule_id = $2 AND 0 < generation AND observation_id IS NOT NULL LIMIT 1) r";
+             WHERE project_id = $1 AND rule_id = $2 AND generation > 0 AND observation_id IS NOT NULL LIMIT 1) r";
 /// Conditions for a trace, for a session, for a run and for an observation.
 const OVER: [&str; 4] = [
     "WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4 \

@@ -52,4 +52,4 @@ CREATE TABLE backfill_executions (
 
 -- Observations that were evaluated more than once. All others need no search for superseded scores.
 CREATE INDEX executions_repeated ON executions (project_id, rule_id, trace_id)
- WHERE 0 < generation AND observation_id IS NOT NULL;
+ WHERE generation > 0 AND observation_id IS NOT NULL;
