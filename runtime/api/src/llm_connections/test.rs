@@ -96,17 +96,18 @@ async fn model(
         model: model.to_owned(),
         params: Map::new(),
     };
-    match requested.map(str::trim) {
-        Some("") => Err(Problem::body("model", "must not be empty")),
-        Some(name) if 200 < name.chars().count() => {
-            Err(Problem::body("model", "must have 1 to 200 characters"))
-        }
-        Some(name) => Ok(default.filter(|choice| choice.model == name).unwrap_or_else(|| of_name(name))),
-        None => default.or_else(|| connection.custom_models.first().map(|name| of_name(name))).ok_or_else(|| {
-            let message = "is required: the default evaluation model belongs to another connection, and \
-                           this one has no `customModels`";
+    let Some(name) = requested.map(str::trim) else {
+        let first = || connection.custom_models.first().map(|name| of_name(name));
+        return default.or_else(first).ok_or_else(|| {
+            let message = "is required: the default evaluation model does not belong to this \
+                           connection, which has no `customModels`";
             Problem::body("model", message)
-        }),
+        });
+    };
+    match name.chars().count() {
+        0 => Err(Problem::body("model", "must not be empty")),
+        201.. => Err(Problem::body("model", "must have 1 to 200 characters")),
+        _ => Ok(default.filter(|choice| choice.model == name).unwrap_or_else(|| of_name(name))),
     }
 }
 

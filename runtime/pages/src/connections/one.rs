@@ -113,6 +113,9 @@ fn view(viewer: &Viewer, usage: &ConnectionUsage, tested: Tested) -> ConnectionP
     let connection = &usage.connection;
     let proposed = usage.default_model.as_ref().map(|choice| choice.model.clone());
     let proposed = proposed.or_else(|| connection.custom_models.first().cloned());
+    let in_use =
+        || usage.evaluators.first().and_then(|evaluator| evaluator.models.first().cloned());
+    let proposed = proposed.or_else(in_use);
     let sent = tested.model.filter(|model| !model.is_empty());
     let n_resumable = usage.n_resumable();
     let path = format!("/api/v1/llm-connections/{}/usage", perpend_views::segment(&connection.id));
