@@ -141,6 +141,12 @@ impl<T> BidirectionalPage<T> {
             total: None,
         }
     }
+
+    /// The same page with other items.
+    pub fn with_items<U>(self, items: Vec<U>) -> BidirectionalPage<U> {
+        let Self { newer, older, stopped, n_tested, total, .. } = self;
+        BidirectionalPage { items, newer, older, stopped, n_tested, total }
+    }
 }
 
 /// A page of a list, newest first.

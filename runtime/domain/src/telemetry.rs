@@ -9,7 +9,7 @@ use crate::cost::CostSum;
 use crate::evaluation::Fingerprint;
 use crate::filter::{Filter, Order, TextOp};
 use crate::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, SessionId, TraceId};
-use crate::list::Cursor;
+use crate::list::ListPosition;
 use crate::observation::{ExperimentLink, Level, Observation, ObservationKind};
 use crate::patch::Patch;
 use crate::pricing::AppliedPrices;
@@ -402,10 +402,8 @@ pub struct GroupQuery {
     pub started: (Option<Timestamp>, Option<Timestamp>),
     /// Only traces of these environments; of all if empty.
     pub environments: Vec<String>,
-    /// After this position, or before it if `is_backwards`.
-    pub after: Option<Cursor>,
-    /// The page before `after`, in the same order.
-    pub is_backwards: bool,
+    /// Position of the page.
+    pub position: ListPosition,
     /// Maximum number of results.
     pub limit: u32,
 }
@@ -419,24 +417,10 @@ impl GroupQuery {
             of: None,
             started: (None, None),
             environments: Vec::new(),
-            after: None,
-            is_backwards: false,
+            position: ListPosition { cursor: None, is_backwards: false },
             limit,
         }
     }
-}
-
-/// A page of sessions or users.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GroupPage {
-    /// In order.
-    pub items: Vec<TraceGroup>,
-    /// Position of the first item.
-    pub first: Option<Cursor>,
-    /// Position of the last item.
-    pub last: Option<Cursor>,
-    /// There are more items in the direction of the query.
-    pub has_more: bool,
 }
 
 /// A query of scores: every condition must hold, an empty list matches everything.

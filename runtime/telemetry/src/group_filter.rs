@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use perpend_db::Sql;
 use perpend_domain::filter::{Cell, CellText, Condition, Filter, Row, Test, TextOp};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::Cursor;
-use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery, TraceGroup};
+use perpend_domain::list::{BidirectionalPage, Cursor};
+use perpend_domain::telemetry::{GroupKey, GroupQuery, TraceGroup};
 
 use crate::trace_groups::{GroupConditions, bound, columns};
 use crate::{Error, Telemetry};
@@ -22,18 +22,6 @@ const MAX_GROUPS: u64 = 2_000;
 const MAX_TRACES: u64 = 20_000;
 /// Maximum of traces of a text from which groups are collected; with more traces groups are scanned.
 const FEW: u32 = 2_000;
-
-/// Sessions or users that match a filter, as far as they were searched.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GroupSearchResult {
-    /// A page of matches.
-    pub page: GroupPage,
-    /// Number of tested groups.
-    pub n_tested: u64,
-    /// The last tested group in the direction of the search, if the search stopped before the end of the list
-    /// and the page is not full.
-    pub stopped: Option<Cursor>,
-}
 
 perpend_db::record! {
     struct TextRow {
@@ -158,7 +146,8 @@ pub(super) fn named_with(tenant: i64, by: GroupKey, others: &[String]) -> Sql {
 }
 
 impl Telemetry {
-    /// Sessions or users that match, by the start of their newest trace. The filter is one of
+    /// Sessions or users that match, by the start of their newest trace, with the number of tested ones. The search
+    /// stops at a limit. The filter is one of
     /// [`GROUPS`](perpend_domain::filter::GROUPS).
     ///
     /// # Errors
@@ -168,13 +157,14 @@ impl Telemetry {
         project: &ProjectId,
         query: &GroupQuery,
         filter: &Filter,
-    ) -> Result<GroupSearchResult, Error> {
-        let mut tested = GroupSearchResult::default();
+    ) -> Result<BidirectionalPage<TraceGroup>, Error> {
+        let (mut n_tested, mut stopped) = (0, None);
+        let none = BidirectionalPage { n_tested: Some(n_tested), ..BidirectionalPage::default() };
         let Some(tenant) = self.folded_tenant(project).await? else {
-            return Ok(tested);
+            return Ok(none);
         };
         if !self.has_groups(tenant, query.by).await? {
-            return Ok(tested);
+            return Ok(none);
         }
         let among = self.candidates(tenant, query.by, filter).await?;
         let filter = &remaining_conditions(filter, query, among.is_some());
@@ -191,35 +181,30 @@ impl Telemetry {
         while found.len() <= wanted && (has_more || !waiting.is_empty()) {
             if waiting.is_empty() {
                 (waiting, has_more) = self.places(tenant, &walk, among.as_deref()).await?;
-                walk.after = waiting.last().cloned();
+                walk.position.cursor = waiting.last().cloned();
                 walk.limit = PART;
             }
             let part = waiting.len().min(PART as usize);
             let part: Vec<Cursor> = waiting.drain(..part).collect();
             let last = part.last().cloned();
-            tested.n_tested += part.len() as u64;
+            n_tested += part.len() as u64;
             let fitting = self.fitting(tenant, &walk, filter, part).await?;
             n_summed += fitting.n_summed;
             found.extend(fitting.groups);
             let is_over = waiting.is_empty() && !has_more;
-            let is_enough = MAX_GROUPS <= tested.n_tested || MAX_TRACES <= n_summed;
+            let is_enough = MAX_GROUPS <= n_tested || MAX_TRACES <= n_summed;
             if !is_over && found.len() <= wanted && is_enough {
-                tested.stopped = last;
+                stopped = last;
                 break;
             }
         }
         let has_more = wanted < found.len();
         found.truncate(wanted);
-        if query.is_backwards {
-            found.reverse();
-        }
-        tested.page = GroupPage {
-            first: found.first().map(|(place, _)| place.clone()),
-            last: found.last().map(|(place, _)| place.clone()),
-            items: found.into_iter().map(|(_, group)| group).collect(),
-            has_more,
-        };
-        Ok(tested)
+        let cursor = |(place, _): &(Cursor, TraceGroup)| place.clone();
+        let mut page = BidirectionalPage::read(found, &query.position, has_more, cursor);
+        let groups = std::mem::take(&mut page.items).into_iter().map(|(_, group)| group);
+        let groups: Vec<TraceGroup> = groups.collect();
+        Ok(BidirectionalPage { stopped, n_tested: Some(n_tested), ..page.with_items(groups) })
     }
 
     /// The ids of all groups that may match, if a condition leads to few.

@@ -71,7 +71,6 @@ use perpend_db::{Error, Pool};
 use cells::{ObservationCells, TraceCells, is_about};
 pub use change_log::take_changes;
 pub use find::FindQuery;
-pub use group_filter::GroupSearchResult;
 pub use group_scores::{IntervalTotals, LowScore, ScoreSum};
 use marks::MarkCondition;
 pub use new_counts::{EnvironmentFilter, NewTraceFilter};

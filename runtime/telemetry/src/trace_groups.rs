@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use perpend_db::Sql;
 use perpend_domain::cost::CostSum;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::Cursor;
-use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery, TraceGroup};
+use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
+use perpend_domain::telemetry::{GroupKey, GroupQuery, TraceGroup};
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
@@ -102,26 +102,20 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         query: &GroupQuery,
-    ) -> Result<GroupPage, Error> {
+    ) -> Result<BidirectionalPage<TraceGroup>, Error> {
         let Some(tenant) = self.folded_tenant(project).await? else {
-            return Ok(GroupPage::default());
+            return Ok(BidirectionalPage::default());
         };
         if !self.has_groups(tenant, query.by).await? {
-            return Ok(GroupPage::default());
+            return Ok(BidirectionalPage::default());
         }
-        let (mut found, has_more) = self.places(tenant, query, None).await?;
-        if query.is_backwards {
-            found.reverse();
-        }
-        let ids: Vec<&str> = found.iter().map(|place| place.id.as_str()).collect();
+        let (found, has_more) = self.places(tenant, query, None).await?;
+        let page = BidirectionalPage::read(found, &query.position, has_more, Cursor::clone);
+        let ids: Vec<&str> = page.items.iter().map(|place| place.id.as_str()).collect();
         let mut sums = self.sums(tenant, query, &ids).await?;
-        let groups = found.iter().filter_map(|place| sums.remove(&place.id));
-        Ok(GroupPage {
-            items: groups.collect(),
-            first: found.first().cloned(),
-            last: found.last().cloned(),
-            has_more,
-        })
+        let groups = page.items.iter().filter_map(|place| sums.remove(&place.id));
+        let groups: Vec<TraceGroup> = groups.collect();
+        Ok(page.with_items(groups))
     }
 
     /// The ids of the sessions or users of a page, without their sums.
@@ -235,7 +229,7 @@ pub(super) fn newest(
     let (column, _) = columns(query.by);
     let mut sql = Sql::default();
     let tenant = sql.bind(tenant.into());
-    let is_end = query.by == GroupKey::User && query.is_backwards && query.after.is_none();
+    let is_end = query.by == GroupKey::User && query.position == ListPosition::end();
     let is_bounded = query.of.is_some() || among.is_some() || is_end;
     let (index, newest) = match (is_bounded, is_postgres) {
         (true, _) => (of_question(query, is_postgres), "MAX(t.started_at)"),
@@ -254,11 +248,11 @@ pub(super) fn newest(
     }
     let narrowed = GroupConditions::new(query, &mut sql);
     narrowed.push("t", &mut sql);
-    let (outside, beyond) = match query.is_backwards {
+    let (outside, beyond) = match query.position.is_backwards {
         true => (">", "<"),
         false => ("<", ">"),
     };
-    let place = query.after.as_ref().map(|after| {
+    let place = query.position.cursor.as_ref().map(|after| {
         let at = sql.bind(after.at.as_micros().into());
         let id = sql.bind_text(&after.id);
         format!(
@@ -284,7 +278,7 @@ pub(super) fn newest(
             narrowed.of_later("n"),
         ));
     }
-    let [of_time, of_ids] = match query.is_backwards {
+    let [of_time, of_ids] = match query.position.is_backwards {
         true => ["ASC", "DESC"],
         false => ["DESC", "ASC"],
     };

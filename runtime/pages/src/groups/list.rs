@@ -3,11 +3,10 @@
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::filter::Filter;
 use perpend_domain::list::BidirectionalPage;
-use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery, TraceGroup};
+use perpend_domain::telemetry::{GroupKey, GroupQuery, TraceGroup};
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::GroupSearchResult;
 use perpend_views::{
     ApiRequest, GroupRow, GroupSetup, ListDeclaration, ListView, SESSION_ROWS, Text, USER_ROWS,
     href, with_query,
@@ -76,30 +75,11 @@ impl<const OF_USERS: bool> ListSource for Groups<OF_USERS> {
     async fn read(&self, scope: &ListScope, page: ListQuery<'_>) -> PageResult<TraceGroup> {
         let (telemetry, project) = scope.telemetry();
         let ListQuery { conditions, position, limit, .. } = page;
-        let mut query = self.query(conditions, limit);
-        query.after.clone_from(&position.cursor);
-        query.is_backwards = position.is_backwards;
-        let tested = match conditions.filter.conditions.is_empty() {
-            true => GroupSearchResult {
-                page: telemetry.trace_groups(project, &query).await?,
-                ..GroupSearchResult::default()
-            },
+        let position = position.clone();
+        let query = GroupQuery { position, ..self.query(conditions, limit) };
+        Ok(match conditions.filter.conditions.is_empty() {
+            true => telemetry.trace_groups(project, &query).await?,
             false => telemetry.search_groups(project, &query, &conditions.filter).await?,
-        };
-        let GroupSearchResult { page, stopped, n_tested, .. } = tested;
-        let GroupPage { items, first, last, has_more, .. } = page;
-        let has_others = position.cursor.is_some();
-        let (has_newer, has_older) = match position.is_backwards {
-            true => (has_more, has_others),
-            false => (has_others, has_more),
-        };
-        Ok(BidirectionalPage {
-            items,
-            newer: first.filter(|_| has_newer),
-            older: last.filter(|_| has_older),
-            stopped,
-            n_tested: Some(n_tested),
-            total: None,
         })
     }
 

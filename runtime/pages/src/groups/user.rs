@@ -104,7 +104,7 @@ pub(crate) async fn user_page(
     let mut of_sessions = groups::lines::group_query((&app, &viewer), GroupKey::Session, MAX_ROWS);
     of_sessions.of = Some(user.clone());
     let sessions = telemetry.trace_groups(project, &of_sessions).await?;
-    view.has_more_sessions = sessions.has_more;
+    view.has_more_sessions = sessions.older.is_some();
     let rows = groups::lines::group_rows(&app, &viewer, &of_sessions, sessions.items).await?;
     view.sessions = session_table(&rows, &context);
     let mut newest = user_filter(&user);

@@ -63,7 +63,7 @@ pub(crate) fn trace(viewer: &Viewer, id: &TraceId) -> Option<ApiRequest> {
 /// The first page of the list of sessions or users; absent for sessions with a time range, which the API applies to the first
 /// trace of a session and the page to any trace.
 pub(crate) fn groups(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> Option<ApiRequest> {
-    if query.after.is_some() || query.is_backwards {
+    if query.position.is_later() {
         return None;
     }
     if query.by == GroupKey::User {

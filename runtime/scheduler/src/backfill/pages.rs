@@ -9,7 +9,7 @@ use perpend_domain::evaluation::{
 use perpend_domain::filter::{Column, Condition, Filter, OBSERVATIONS, Order, TRACES, Test, find};
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{ObservationId, SessionId, TraceId};
-use perpend_domain::list::Cursor;
+use perpend_domain::list::{Cursor, ListPosition};
 use perpend_domain::observation::Observation;
 use perpend_domain::telemetry::{
     GroupKey, GroupQuery, ObservationCursor, ObservationQuery, Progress, StoredObservation,
@@ -380,7 +380,10 @@ impl Inner {
         let (project, rule) = (scan.project, &scan.rule);
         let query = GroupQuery {
             started: (Some(scan.plan.from), Some(scan.plan.to)),
-            after: after.and_then(read_group_cursor),
+            position: ListPosition {
+                cursor: after.and_then(read_group_cursor),
+                is_backwards: false,
+            },
             ..GroupQuery::new(GroupKey::Session, PAGE_READ)
         };
         let store = &self.deps.store;
@@ -406,7 +409,7 @@ impl Inner {
             let existing: Vec<&Execution> = existing.collect();
             page.take_whole(scan, (&target, &whole, &progress), &existing);
         }
-        match found.last.filter(|_| found.has_more) {
+        match found.older {
             Some(last) => page.cursor = Some(json!([last.at.as_micros(), last.id]).to_string()),
             None => page.is_end = true,
         }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use perpend_domain::filter::GROUPS;
-use perpend_domain::list::Cursor;
-use perpend_domain::telemetry::{GroupKey, GroupPage, GroupQuery};
+use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
+use perpend_domain::telemetry::{GroupKey, GroupQuery, TraceGroup};
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn expected(by: GroupKey, of: Option<&str>) -> Vec<GroupSummary> {
     list
 }
 
-fn summaries(page: &GroupPage) -> Vec<GroupSummary> {
+fn summaries(page: &BidirectionalPage<TraceGroup>) -> Vec<GroupSummary> {
     let groups = page.items.iter();
     groups
         .map(|group| {
@@ -76,11 +76,10 @@ async fn groups_are_ordered_by_their_last_trace_and_pages_repeat_and_skip_none()
             (GroupKey::User, Some("session/3 ü")),
         ] {
             let wanted = expected(by, of);
-            let page = async |after: Option<Cursor>, is_backwards: bool| {
+            let page = async |cursor: Option<Cursor>, is_backwards: bool| {
                 let query = GroupQuery {
                     of: of.map(str::to_owned),
-                    after,
-                    is_backwards,
+                    position: ListPosition { cursor, is_backwards },
                     ..GroupQuery::new(by, 2)
                 };
                 store.telemetry.trace_groups(&project, &query).await.unwrap()
@@ -88,17 +87,16 @@ async fn groups_are_ordered_by_their_last_trace_and_pages_repeat_and_skip_none()
             let (mut pages, mut after) = (Vec::new(), None);
             loop {
                 let found = page(after, false).await;
-                after = found.last.clone();
-                let has_more = found.has_more;
+                after = found.older.clone();
                 pages.push(found);
-                if !has_more {
+                if after.is_none() {
                     break;
                 }
             }
             let all: Vec<_> = pages.iter().flat_map(summaries).collect();
             assert_eq!(all, wanted, "{by:?} {of:?}");
             for [before, behind] in pages.array_windows() {
-                let back = page(behind.first.clone(), true).await;
+                let back = page(behind.newer.clone(), true).await;
                 assert_eq!(summaries(&back), summaries(before), "{by:?} {of:?}");
             }
         }
@@ -138,7 +136,7 @@ async fn tokens_that_add_up_to_more_than_a_number_holds_break_no_list() {
         assert!(page.items[0].total_tokens > i64::MAX.unsigned_abs());
         let none = GroupQuery::new(GroupKey::User, 10);
         let none = store.telemetry.trace_groups(&project, &none).await.unwrap();
-        assert_eq!(none, GroupPage::default());
+        assert_eq!(none, BidirectionalPage::default());
     })
     .await;
 }
@@ -265,28 +263,28 @@ async fn matching_groups_keep_the_order_and_pages_repeat_and_skip_none() {
         let all = (1..=N_TRACES).map(members).collect();
         let write = store.telemetry.write_batch(&project, batch(all), at(0));
         write.await.unwrap();
-        let fit = async |by, filter: &Filter, after: Option<Cursor>, is_backwards| {
-            let query = GroupQuery { after, is_backwards, ..GroupQuery::new(by, 2) };
+        let fit = async |by, filter: &Filter, cursor: Option<Cursor>, is_backwards| {
+            let position = ListPosition { cursor, is_backwards };
+            let query = GroupQuery { position, ..GroupQuery::new(by, 2) };
             let found = store.telemetry.search_groups(&project, &query, filter);
             let found = found.await.unwrap();
             assert_eq!(found.stopped, None);
-            found.page
+            found
         };
         for (by, filter, wanted) in fitting() {
             let (mut pages, mut after) = (Vec::new(), None);
             loop {
                 let found = fit(by, &filter, after, false).await;
-                after = found.last.clone();
-                let has_more = found.has_more;
+                after = found.older.clone();
                 pages.push(found);
-                if !has_more {
+                if after.is_none() {
                     break;
                 }
             }
             let all: Vec<_> = pages.iter().flat_map(summaries).collect();
             assert_eq!(all, wanted, "{by:?} {filter:?}");
             for [before, behind] in pages.array_windows() {
-                let back = fit(by, &filter, behind.first.clone(), true).await;
+                let back = fit(by, &filter, behind.newer.clone(), true).await;
                 assert_eq!(summaries(&back), summaries(before), "{by:?} {filter:?}");
             }
         }
@@ -313,25 +311,25 @@ async fn a_search_for_groups_stops_and_continues_in_either_direction() {
         let write = store.telemetry.write_batch(&project, batch(spans), at(0));
         write.await.unwrap();
         let filter = filter(&[number("traceCount", ">", 1.0)]);
-        let page = async |after: Option<Cursor>, is_backwards| {
-            let query =
-                GroupQuery { after, is_backwards, ..GroupQuery::new(GroupKey::Session, 50) };
+        let page = async |cursor: Option<Cursor>, is_backwards| {
+            let position = ListPosition { cursor, is_backwards };
+            let query = GroupQuery { position, ..GroupQuery::new(GroupKey::Session, 50) };
             let found = store.telemetry.search_groups(&project, &query, &filter);
             found.await.unwrap()
         };
         let first = page(None, false).await;
-        assert_eq!((first.n_tested, first.page.items.len()), (2_050, 0));
+        assert_eq!((first.n_tested, first.items.len()), (Some(2_050), 0));
         let second = page(first.stopped.clone(), false).await;
         assert!(first.stopped.is_some());
-        assert_eq!(second.n_tested, 400);
+        assert_eq!(second.n_tested, Some(400));
         assert_eq!(second.stopped, None);
-        let ids: Vec<_> = second.page.items.iter().map(|one| &one.id).collect();
+        let ids: Vec<_> = second.items.iter().map(|one| &one.id).collect();
         assert_eq!(ids, ["s1"]);
-        let back = page(second.page.first.clone(), true).await;
-        assert_eq!((back.n_tested, back.page.items.len()), (2_050, 0));
+        let back = page(second.newer.clone(), true).await;
+        assert_eq!((back.n_tested, back.items.len()), (Some(2_050), 0));
         let last = page(back.stopped.clone(), true).await;
         assert!(back.stopped.is_some());
-        assert_eq!((last.page.items.len(), last.stopped), (0, None));
+        assert_eq!((last.items.len(), last.stopped), (0, None));
     })
     .await;
 }
@@ -465,7 +463,7 @@ async fn a_filter_does_not_take_unknown_costs_for_zero() {
             (filter(&[json!({ "type": "null", "column": "totalCost", "operator": "is null", "value": "" })]), 3),
         ] {
             let found = telemetry.search_groups(&p, &query, &filter).await.unwrap();
-            assert_eq!(found.page.items.len(), n, "{filter:?}");
+            assert_eq!(found.items.len(), n, "{filter:?}");
         }
     })
     .await;
