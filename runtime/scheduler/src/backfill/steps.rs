@@ -123,15 +123,20 @@ impl Inner {
         match backfill.state {
             BackfillState::Running => self.continue_backfill(&mut step, now).await?,
             BackfillState::Paused => ledger.set_backfill_aside(project, id).await?,
-            BackfillState::Completed | BackfillState::Cancelled | BackfillState::Failed => {}
+            // Those that ran when it ended may wait for another attempt now.
+            BackfillState::Cancelled | BackfillState::Failed => {
+                step.cancels_waiting = 0 < step.next.counts.n_open();
+            }
+            BackfillState::Completed => {}
         }
         let is_open = 0 < step.next.counts.n_open() || !step.executions.is_empty();
         let mut advance = BackfillAdvance {
-            is_waiting: is_open && backfill.state != BackfillState::Paused,
+            is_waiting: is_open
+                && (backfill.state != BackfillState::Paused || !step.settled.is_empty()),
             ..BackfillAdvance::default()
         };
         let is_closed = backfill.state.is_final() && !is_open;
-        if step.next == backfill && !is_closed {
+        if step.next == backfill && !is_closed && !step.cancels_waiting {
             return Ok(advance);
         }
         let n_examined = step.next.counts.n_examined - backfill.counts.n_examined;
