@@ -91,6 +91,7 @@ async fn runs_view(
         with_query(&href, &pairs.collect::<Vec<_>>())
     };
     let mut found = page_of_runs(app, viewer, &of, (&baselines, &address)).await?;
+    found.table.has_datasets = false;
     found.table.baseline_action =
         viewer.may(Permission::DatasetWrite).then(|| format!("{href}/baseline"));
     let new = with_query(

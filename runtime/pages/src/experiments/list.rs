@@ -164,6 +164,7 @@ pub(crate) async fn page_of_runs(
             n_more_scores: names.len().saturating_sub(MAX_SCORES),
             chart: chart(&found.items, &reports, chart_name(&params.score, &names), &base),
             chart_links: chart_links.collect(),
+            has_datasets: true,
             may_delete: viewer.may(ExperimentWrite),
             baseline_action: None,
         },

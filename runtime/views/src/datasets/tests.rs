@@ -83,6 +83,7 @@ fn run_table() -> RunTable {
         n_more_scores: 0,
         chart: None,
         chart_links: Vec::new(),
+        has_datasets: false,
         may_delete: false,
         baseline_action: Some("/p/datasets/d/baseline".to_owned()),
     }

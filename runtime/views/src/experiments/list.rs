@@ -52,6 +52,8 @@ pub struct RunTable {
     pub chart: Option<RunChart>,
     /// The names that the chart can show, with URL and whether it is shown.
     pub chart_links: Vec<(Text, String, bool)>,
+    /// Whether the runs are of several datasets.
+    pub has_datasets: bool,
     /// Whether runs can be deleted.
     pub may_delete: bool,
     /// URL of the form that sets the baseline; absent if it cannot be set here.

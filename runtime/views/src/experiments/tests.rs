@@ -43,6 +43,7 @@ fn list(runs: Vec<ExperimentLine>) -> ExperimentsPage {
             n_more_scores: 2,
             chart: (!runs.is_empty()).then(|| RunChart::new(HOSTILE, &points)),
             chart_links: vec![(text(HOSTILE), typed(), true), (text("exact"), typed(), false)],
+            has_datasets: true,
             may_delete: true,
             baseline_action: None,
             runs,
