@@ -203,10 +203,10 @@ impl Driver {
                 Some(BudgetScope::Rule) => MAX_USD_REACHED,
                 _ => BUDGET_REACHED,
             };
-            return CallEnd::Pause { place, reason: reason.to_owned(), message };
+            return CallEnd::Pause { place, started_at, reason: reason.to_owned(), message };
         }
         if let Some(reason) = pause_reason(class) {
-            return CallEnd::Pause { place, reason: reason.to_owned(), message };
+            return CallEnd::Pause { place, started_at, reason: reason.to_owned(), message };
         }
         let is_unsent = failure.is_unsent && class == FailureClass::RateLimited;
         let is_temporary = matches!(
@@ -248,7 +248,7 @@ impl Driver {
             Ok(answer) => answer,
             Err(EndpointFailure::Unreachable(message)) => {
                 let reason = "ENDPOINT_UNREACHABLE".to_owned();
-                return CallEnd::Pause { place: item.place, reason, message };
+                return CallEnd::Pause { place: item.place, started_at, reason, message };
             }
             Err(EndpointFailure::Temporary(class, message, retry_after_ms))
                 if item.n_tries + 1 < MAX_TRIES =>

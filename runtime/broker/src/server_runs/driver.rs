@@ -57,7 +57,7 @@ pub(super) enum CallEnd {
     /// The item is called again at the time. The flag counts the failed call.
     Retry { place: i64, at: Timestamp, is_counted: bool, class: String, message: String },
     /// The run is paused, and the item is called again when it is resumed.
-    Pause { place: i64, reason: String, message: String },
+    Pause { place: i64, started_at: Timestamp, reason: String, message: String },
 }
 
 /// A result of a call with the memory of the call, which is returned when the result is written.
@@ -304,8 +304,8 @@ impl Driver {
                     let retry = (place, at, is_counted);
                     store.ledger.retry_run_item(lease, retry, (&class, &message)).await?;
                 }
-                CallEnd::Pause { place, reason, message } => {
-                    let change = RunChange::PauseFor(&reason, &message);
+                CallEnd::Pause { place, started_at, reason, message } => {
+                    let change = RunChange::PauseAfterCall(&reason, &message, started_at);
                     store.ledger.change_run(&run.project, &run.id, change, now).await?;
                     let retry = (place, now, false);
                     store.ledger.retry_run_item(lease, retry, (&reason, &message)).await?;

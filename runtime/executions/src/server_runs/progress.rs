@@ -75,6 +75,8 @@ pub enum RunChange<'m> {
     Pause,
     /// A running run is paused for a reason, with a message.
     PauseFor(&'m str, &'m str),
+    /// The same after a call that started at this time, unless the run was resumed since.
+    PauseAfterCall(&'m str, &'m str, Timestamp),
     /// A paused run is running again.
     Resume,
     /// A running or paused run ends without its open items.
@@ -121,6 +123,9 @@ const REPORTED: &str = "
 const PAUSE: &str = "
     UPDATE server_runs SET state = 1, reason = $3, message = $4, updated_at = $5
      WHERE project_id = $1 AND id = $2 AND state = 0";
+const PAUSE_AFTER_CALL: &str = "
+    UPDATE server_runs SET state = 1, reason = $3, message = $4, updated_at = $5
+     WHERE project_id = $1 AND id = $2 AND state = 0 AND updated_at <= $6";
 const RESUME: &str = "
     UPDATE server_runs SET state = 0, reason = NULL, message = NULL, updated_at = $3
      WHERE project_id = $1 AND id = $2 AND state = 1";
@@ -261,6 +266,9 @@ impl Ledger {
             let (sql, texts) = match change {
                 RunChange::Pause => (PAUSE, Some((PAUSED_BY_USER, "paused by a user"))),
                 RunChange::PauseFor(reason, message) => (PAUSE, Some((reason, message))),
+                RunChange::PauseAfterCall(reason, message, _) => {
+                    (PAUSE_AFTER_CALL, Some((reason, message)))
+                }
                 RunChange::Resume => (RESUME, None),
                 RunChange::Cancel => (CANCEL, None),
             };
@@ -268,7 +276,11 @@ impl Ledger {
             if let Some((reason, message)) = texts {
                 update = update.bind(reason).bind(message);
             }
-            update.bind(now.as_micros()).execute(&mut tx).await?
+            update = update.bind(now.as_micros());
+            if let RunChange::PauseAfterCall(.., started_at) = change {
+                update = update.bind(started_at.as_micros());
+            }
+            update.execute(&mut tx).await?
         });
         Ok(0 < n_changed)
     }

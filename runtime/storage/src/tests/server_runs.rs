@@ -182,6 +182,8 @@ async fn a_paused_run_starts_no_calls_until_it_is_resumed_and_a_deleted_one_is_g
         ledger.release_run(run.lease()).await.unwrap();
         assert_eq!(ledger.claim_runs(at(60), at(3)).await.unwrap(), []);
         assert!(ledger.change_run(&home(), &id, RunChange::Resume, at(3)).await.unwrap());
+        let late = RunChange::PauseAfterCall("AUTH", "of a call from before", at(2));
+        assert!(!ledger.change_run(&home(), &id, late, at(3)).await.unwrap());
         assert!(ledger.has_free_runs(at(3)).await.unwrap());
         assert_eq!(ledger.claim_runs(at(60), at(3)).await.unwrap().len(), 1);
         assert!(store.delete_dataset(&home(), "d", at(4)).await.unwrap());
