@@ -138,7 +138,7 @@ async fn each_hostile_component_gives_a_report_of_its_steps_and_registers_nothin
         (vec![0, b'a', b's', b'm', 0x0d, 0, 1, 0, 0xff], "Compilation", "compile"),
         (component(imports), "Imports", "capability `http`"),
         (component("(component)"), "Exports", "missing"),
-        (component(wrong_export), "Exports", "describe"),
+        (component(wrong_export), "Description", "type mismatch"),
         (describe("unreachable"), "Description", "plugin_trap"),
         (describe("(loop $forever (br $forever))"), "Description", "fuel_exhausted"),
         (describe(description), "Description", "version"),
