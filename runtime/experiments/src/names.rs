@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// The measures of results.
+/// The measures of results: errors, latency, cost and tokens.
 pub const MEASURES: [&str; 4] = [ERRORS, LATENCY_MS, COST_USD, TOKENS];
 pub(crate) const ERRORS: &str = "errors";
 pub(crate) const LATENCY_MS: &str = "latency_ms";

@@ -114,7 +114,7 @@ fn of_run(warnings: &mut Warnings, context: &Context<'_>, number: usize, run: &C
     let (usual, other) = (base.n_repetitions, context.runs()[number].n_repetitions);
     if usual != other {
         let message = format!(
-            "items of run `{name}` have {other} results, items of the baseline {usual}; they are reduced to one value each"
+            "results per item: {other} in run `{name}`, {usual} in the baseline; they are reduced to one value"
         );
         add(WarningKind::Repetitions, message);
     }

@@ -201,15 +201,18 @@ fn equal_differences_make_no_effect_of_millions() {
 #[test]
 fn more_items_than_can_be_enumerated_are_flipped_by_the_seed() {
     let reference: Vec<f64> = (0..40).map(f64::from).collect();
-    let candidate: Vec<f64> = reference.iter().map(|value| value + 1.0).collect();
-    let p = |seed| {
+    let p = |seed, more: fn(&f64) -> f64| {
+        let candidate: Vec<f64> = reference.iter().map(|value| value + more(value)).collect();
         let options = paired::Options { seed, flips: 10_000, ..OPTIONS };
         let found = paired::compare(&reference, &candidate, None, options);
         found.unwrap().permutation_p
     };
-    // All differences are 1: no other pattern drawn is as far, so only the observed one counts.
-    assert_eq!(p(1), 1.0 / 10_001.0);
-    assert_eq!(p(1), p(1));
+    // All differences are positive: no other pattern drawn is as far, so only the observed one counts.
+    let spread = |value: &f64| 1.0 + value / 100.0;
+    assert_eq!(p(1, spread), 1.0 / 10_001.0);
+    assert_eq!(p(1, spread), p(1, spread));
+    // Of equal differences only the number with each sign counts, which needs no draws.
+    assert!((p(1, |_| 1.0) - 0.5_f64.powi(39)).abs() < 1e-20);
 }
 
 #[test]

@@ -120,9 +120,8 @@ fn reasons(comparison: &Comparison) -> Vec<String> {
 pub fn gate_text(report: &GateReport) -> String {
     let mut text = String::new();
     push_line(&mut text, &format!("{}: {}", report.run.name, outcome(report)));
-    if let Some(baseline) = &report.baseline {
-        push_line(&mut text, &format!("baseline: {}", baseline.name));
-    }
+    let baseline = report.baseline.as_ref().map_or("none", |baseline| baseline.name.as_str());
+    push_line(&mut text, &format!("baseline: {baseline}"));
     let mut checks = Table::new(["", "metric", "requirement", "result"]);
     for check in &report.checks {
         let mark = match check.status {

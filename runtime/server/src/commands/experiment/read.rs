@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use perpend_domain::experiment::escaped_run_id;
 use perpend_experiments::Comparison;
+use perpend_experiments::names;
 use perpend_experiments::number;
 use perpend_experiments::report::{Table, comparison_text, encoded};
 use perpend_experiments::run_file::{RunFile, RunFileItem, RunFileValue};
@@ -162,10 +163,12 @@ fn summary(run: &Value) -> String {
         table.push([name.to_owned(), n.to_string(), cell("mean"), cell("stderr"), cell("p95")]);
     };
     for score in run["scores"].as_array().into_iter().flatten() {
-        push(score["name"].as_str().unwrap_or_default(), &score["values"]);
+        let name = score["name"].as_str().unwrap_or_default();
+        push(&names::metric_of_score(name), &score["values"]);
     }
-    for figure in ["errors", "latencyMs", "costUsd", "tokens"] {
-        push(figure, &run["figures"][figure]);
+    let members = ["errors", "latencyMs", "costUsd", "tokens"];
+    for (measure, member) in names::MEASURES.into_iter().zip(members) {
+        push(measure, &run["figures"][member]);
     }
     text.push('\n');
     text.push_str(&table.text());
