@@ -16,7 +16,7 @@ use crate::state::App;
 pub(super) const fn id_label(rule: &Rule) -> &'static str {
     match rule.target {
         TargetKind::Observation | TargetKind::Experiment => "Id or URL of an observation",
-        TargetKind::Trace => "Id or URL of a trace",
+        TargetKind::Trace => "Id or URL of a trace or of one of its observations",
         TargetKind::Session => "Id of a session",
         TargetKind::Run => "Id of a run",
     }
@@ -51,10 +51,19 @@ async fn target(
         TargetKind::Run => Ok(Ok(Target::Run(raw.to_owned()))),
         TargetKind::Trace => {
             let id = of_url.map_or_else(|| raw.to_owned(), |(trace, _)| trace);
-            Ok(match TraceId::new(&id) {
-                Ok(trace) => Ok(Target::Trace(trace)),
-                Err(error) => Err(Text::from(error.to_string())),
-            })
+            let trace = match TraceId::new(&id) {
+                Ok(trace) => trace,
+                Err(error) => return Ok(Err(Text::from(error.to_string()))),
+            };
+            let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+            if telemetry.trace(project, &trace, false).await?.is_none()
+                && let Ok(observation) = ObservationId::new(&id)
+            {
+                let found = telemetry.observations_by_id(project, &observation, None, 1).await?;
+                let of_trace = found.found.into_iter().next().map(|(trace, _)| trace);
+                return Ok(Ok(Target::Trace(of_trace.unwrap_or(trace))));
+            }
+            Ok(Ok(Target::Trace(trace)))
         }
         TargetKind::Observation | TargetKind::Experiment => {
             if let Some((trace, Some(observation))) = &of_url

@@ -128,9 +128,9 @@ impl RuleForm {
         for term in parse(q, columns).terms {
             match term.outcome {
                 Ok(_) => terms.push(term.text),
-                Err(fault) => left_out.push(Text::from(format!(
-                    "Not taken over from the list: {} ({})",
-                    term.text, fault.message
+                Err(_) => left_out.push(Text::from(format!(
+                    "Not taken over from the list: {}. Rules of this target cannot test it.",
+                    term.text
                 ))),
             }
         }
