@@ -27,11 +27,13 @@ pub(crate) async fn list_news<L: ListSource>(
     };
     let whole = || (L::LIST.news.unwrap_or_default(), request.links().first());
     let (nouns, list) = source.news_page(&scope.viewer).unwrap_or_else(whole);
+    let is_applied = |name: &str| L::NEWS_PARAMETERS.contains(&name);
+    let is_narrowed = source.narrowed().iter().any(|(.., name)| !is_applied(name));
     let view = NewsFragment {
         n,
         is_cut,
         nouns,
-        is_filtered: !request.q.is_empty() || !source.narrowed().is_empty(),
+        is_filtered: !request.q.is_empty() || is_narrowed,
         is_sorted: false,
         list,
     };

@@ -161,6 +161,8 @@ pub(crate) trait ListSource: Default + Send + Sync + 'static {
     const LIST: &'static ListDeclaration<Self::Row>;
     /// Query parameters in addition to those of all lists.
     const PARAMETERS: &'static [OwnParameter] = &[];
+    /// Those of them that [`count_new`](Self::count_new) applies.
+    const NEWS_PARAMETERS: &'static [&'static str] = &[];
     /// Rows that are tested for one page.
     const MAX_TESTED: u64 = read::MAX_TESTED;
     /// The filter column of the time range.

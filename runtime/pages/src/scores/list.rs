@@ -173,6 +173,7 @@ impl ListSource for Scores {
         OwnParameter::new("own", "", |own| own == "0"),
         OwnParameter::new("superseded", "0 or 1", |raw| matches!(raw, "0" | "1")),
     ];
+    const NEWS_PARAMETERS: &'static [&'static str] = &["own"];
     const MAX_TESTED: u64 = 10_000;
 
     fn apply(&mut self, own: &OwnParameters, filter: &Filter, notices: &mut Vec<Text>) {
