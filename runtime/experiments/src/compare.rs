@@ -104,21 +104,29 @@ fn check(runs: &[RunResults], options: &CompareOptions) -> Result<usize, Compare
         }
     }
     check_numbers(options)?;
-    check_groups(options, &runs[base].run.id)?;
+    check_groups(options, runs, base)?;
     Ok(base)
 }
 
-fn check_groups(options: &CompareOptions, base: &str) -> Result<(), CompareError> {
+fn check_groups(
+    options: &CompareOptions,
+    runs: &[RunResults],
+    base: usize,
+) -> Result<(), CompareError> {
     let wrong = |option, rule: String| Err(CompareError::Option { option, rule });
     if let Some(clusters) = options.clusters.as_ref().filter(|groups| groups.values.is_empty()) {
         let key = &clusters.key;
         return wrong("clusterBy", format!("must be a metadata key of some item, got `{key}`"));
     }
-    let mut ids = HashSet::from([base]);
+    // Of several compared runs one may be a further run of the baseline.
+    let compared = if runs.len() == 2 { runs } else { &runs[base..=base] };
+    let mut ids: HashSet<&str> = compared.iter().map(|run| run.run.id.as_str()).collect();
     for run in &options.noise_runs {
         let id = run.run.id.as_str();
         if !ids.insert(id) {
-            let rule = format!("must be different runs other than the baseline, got `{id}`");
+            let rule = format!(
+                "must be different runs other than the baseline and the compared run, got `{id}`"
+            );
             return wrong("noiseRuns", rule);
         }
     }
@@ -295,7 +303,8 @@ impl Context<'_> {
         let has_failed = |item: &&usize| run.by_item[**item].iter().any(|result| result.is_error);
         let n_missing_items = results.expected_items.as_ref().map(|expected| {
             let present: HashSet<&str> = present.iter().map(|at| self.grid.items[*at]).collect();
-            expected.iter().filter(|id| !present.contains(id.as_str())).count() as u64
+            let expected: HashSet<&str> = expected.iter().map(String::as_str).collect();
+            expected.difference(&present).count() as u64
         });
         let n_pending = Some(pending.len() as u64).filter(|n| 0 < *n);
         let n_missing_items = n_missing_items.or(n_pending);

@@ -163,9 +163,18 @@ fn checked(
 ) -> Result<(GateReport, Comparison), CompareError> {
     let GateRuns { run, baseline } = runs;
     let has_baseline = baseline.is_some();
+    if baseline.as_ref().is_some_and(|baseline| baseline.run.id == run.run.id) {
+        return Err(CompareError::OwnBaseline { id: run.run.id });
+    }
     let total_cost = run.items.iter().filter_map(|item| item.cost_usd).reduce(|a, b| a + b);
     let compared: Vec<RunResults> = baseline.into_iter().chain([run]).collect();
-    let comparison = summarize(&compared, &compare_options(config, options))?;
+    let comparison =
+        summarize(&compared, &compare_options(config, options)).map_err(|error| match error {
+            CompareError::Option { option: "clusterBy", rule } => {
+                CompareError::Option { option: "stats.cluster_by", rule }
+            }
+            other => other,
+        })?;
     let at = compared.len() - 1;
     let mut checks = limits(config, &comparison.runs[at], total_cost);
     let metrics = comparison.metrics.iter();

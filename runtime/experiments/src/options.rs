@@ -108,6 +108,12 @@ pub enum CompareError {
         /// Its id.
         id: String,
     },
+    /// A gate of a run against itself.
+    #[error("run `{id}` cannot be its own baseline")]
+    OwnBaseline {
+        /// Its id.
+        id: String,
+    },
     /// The baseline is not one of the runs.
     #[error("`base` must be one of the compared runs, got `{id}`")]
     UnknownBase {

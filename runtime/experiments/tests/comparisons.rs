@@ -359,11 +359,16 @@ fn an_item_with_fewer_results_than_the_others_is_a_warning() {
 }
 
 #[test]
-fn the_baseline_is_no_further_run_of_itself() {
+fn neither_the_baseline_nor_the_only_compared_run_measures_noise() {
     let runs = [first_pass("a", 20, 20), first_pass("b", 20, 10)];
-    let noise_runs = vec![runs[0].clone()];
-    let error = compare(&runs, &CompareOptions { noise_runs, ..options() }).unwrap_err();
-    assert!(error.to_string().contains("noiseRuns"), "{error}");
+    for at in [0, 1] {
+        let noise_runs = vec![runs[at].clone()];
+        let error = compare(&runs, &CompareOptions { noise_runs, ..options() }).unwrap_err();
+        assert!(error.to_string().contains("noiseRuns"), "{error}");
+    }
+    let three = [&runs[..], &[first_pass("a2", 20, 19)]].concat();
+    let noise_runs = vec![three[2].clone()];
+    assert!(compare(&three, &CompareOptions { noise_runs, ..options() }).is_ok());
 }
 
 #[test]

@@ -2,9 +2,12 @@
 
 use perpend_experiments::comparison::Verdict;
 use perpend_experiments::gate::{CheckStatus, GateOutcome, GateRuns};
+use perpend_experiments::options::ItemGroups;
 use perpend_experiments::report::{Links, MARKER, gate_junit, gate_markdown, gate_text};
 use perpend_experiments::run_file::{RunFile, RunFileValue};
-use perpend_experiments::{CompareOptions, GateConfig, GateReport, gate, gate_with_items};
+use perpend_experiments::{
+    CompareError, CompareOptions, GateConfig, GateReport, gate, gate_with_items,
+};
 
 use crate::fixtures::{options, passes};
 
@@ -251,6 +254,28 @@ fn an_empty_run_is_undecided() {
     }
     let empty = GateRuns { run: passes("b", [true; 9]), baseline: Some(passes("a", [])) };
     assert_eq!(gate(&config, empty, &options()).unwrap().outcome, GateOutcome::Undecided);
+}
+
+#[test]
+fn a_run_is_never_its_own_baseline_and_a_wrong_cluster_key_is_named_as_in_the_file() {
+    let config = GateConfig::from_toml(NOT_WORSE).unwrap();
+    let made = || passes("b", [true; 9]);
+    let same = GateRuns { run: made(), baseline: Some(made()) };
+    let error = gate(&config, same, &options()).unwrap_err();
+    assert_eq!(error, CompareError::OwnBaseline { id: "b".to_owned() });
+    let clusters = Some(ItemGroups { key: "topic".to_owned(), ..ItemGroups::default() });
+    let options = CompareOptions { clusters, ..options() };
+    let error = gate(&config, GateRuns { run: made(), baseline: None }, &options).unwrap_err();
+    assert!(error.to_string().starts_with("`stats.cluster_by` must"), "{error}");
+}
+
+#[test]
+fn an_expected_item_that_is_listed_twice_is_missing_once() {
+    let mut run = passes("b", [true; 9]);
+    run.expected_items = Some(vec!["gone".to_owned(); 2]);
+    let config = GateConfig::from_toml(NOT_WORSE).unwrap();
+    let report = gate(&config, GateRuns { run, baseline: None }, &options()).unwrap();
+    assert_eq!(report.run.n_missing_items, Some(1));
 }
 
 #[test]

@@ -214,6 +214,9 @@ fn compare_problem(error: &CompareError) -> Problem {
             Problem::query("runs", message)
         }
         CompareError::UnknownBase { .. } => Problem::query("base", message),
+        CompareError::Option { option, rule } if option.starts_with("stats.") => {
+            Problem::body(&format!("config.{option}"), rule.clone())
+        }
         CompareError::Option { option, rule } => Problem::query(option, rule.clone()),
         _ => Problem::new(Code::Unprocessable, message),
     }

@@ -180,7 +180,7 @@ fn wait(remote: &ServerRemote, runs: &[String]) -> anyhow::Result<Vec<RunStatus>
 fn estimate_text(estimate: &StartedExperiment) -> String {
     let cost = |usd: Option<f64>| usd.map_or("unknown".to_owned(), |usd| format!("${usd:.4}"));
     let mut text = format!(
-        "{} items, {} calls, estimated cost {}\n",
+        "items: {}, calls: {}, estimated cost: {}\n",
         estimate.item_count,
         estimate.call_count,
         cost(estimate.estimated_cost_usd)
