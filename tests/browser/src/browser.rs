@@ -16,6 +16,8 @@ use crate::driver::{ConsoleLog, Protocol};
 use crate::patience::PATIENCE;
 use crate::process::Process;
 
+/// How often a window is tried to be opened.
+const ATTEMPTS: u32 = 5;
 /// Set to `require`, a missing browser is a failure.
 pub(crate) const REQUIRE: &str = "PERPEND_TEST_BROWSER";
 
@@ -46,11 +48,21 @@ impl Browser {
         Ok(is_there)
     }
 
-    /// A window with an empty profile.
+    /// A window with an empty profile. The driver gives up after a minute, which a busy machine may need.
     ///
     /// # Errors
     /// When it does not start.
     pub async fn open() -> Result<Self> {
+        let mut opened = Self::start().await;
+        for _ in 1..ATTEMPTS {
+            if opened.is_err() {
+                opened = Self::start().await;
+            }
+        }
+        opened
+    }
+
+    async fn start() -> Result<Self> {
         let mut command = Command::new("chromedriver");
         let driver =
             Process::start(command.arg("--port=0"), |line| line.contains("successfully on port "))?;
