@@ -1,7 +1,5 @@
 //! The pages of backfills over HTTP: estimate, start, progress and changes, without script.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use perpend_it::{TestApp, Trace};
 use serde_json::json;
 
