@@ -17,7 +17,6 @@ const RULES: &str = "/api/public/v2/evaluation-rules";
 const BACKFILLS: &str = "/api/v1/backfills";
 /// Before the traces of tests.
 const FROM: &str = "2026-01-01T00:00:00Z";
-/// When the traces of tests begin, in nanoseconds.
 /// 50 tokens at 0.15 and 100 at 0.60 dollars for a million.
 const COST: f64 = 0.000_067_5;
 
