@@ -234,7 +234,7 @@ fn sample(name: &str, schema: &Value, known: &Known) -> Value {
         "contentLength" => 7.into(),
         "sha256Hash" => "LOonTQvtw57Eq2up5Z7IiePtb7VqHPCIpk2bODN43Jc=".into(),
         "field" => "input".into(),
-        "uploadedAt" => "2026-03-01T10:00:00Z".into(),
+        "uploadedAt" | "from" => "2026-03-01T10:00:00Z".into(),
         "uploadHttpStatus" => 200.into(),
         "scoreConfigIds" => json!([known.get("configId")]),
         "objectId" => json!(known.get("traceId")),
