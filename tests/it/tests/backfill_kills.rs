@@ -16,7 +16,7 @@ use perpend_it::{TestApp, TestClock, Trace};
 use perpend_storage::testing::TempDatabase;
 use serde_json::json;
 
-use crate::backfills::{disabled_rule, enable, ended, start};
+use crate::backfills::{disabled_rule, enable_after, ended, start};
 use crate::judges::generations;
 
 const N_TRACES: u64 = 3;
@@ -80,6 +80,9 @@ fn is_killed(order: &str) -> bool {
 }
 
 async fn prepare(app: &TestApp) -> String {
+    let config = json!({ "terms": ["Thank"] });
+    let evaluator = app.evaluator("perpend/text", "contains-any", config).await.unwrap();
+    let rule = disabled_rule(app, &evaluator, generations()).await;
     for n in 1..=N_TRACES {
         let mut trace = Trace::new(n, "ticket");
         for _ in 0..PER_TRACE {
@@ -87,11 +90,7 @@ async fn prepare(app: &TestApp) -> String {
         }
         app.ingest(&trace).await.unwrap();
     }
-    let config = json!({ "terms": ["Thank"] });
-    let evaluator = app.evaluator("perpend/text", "contains-any", config).await.unwrap();
-    let n_observations = N_TRACES * (PER_TRACE + 1);
-    let rule = disabled_rule(app, &evaluator, generations(), n_observations).await;
-    enable(app, &rule).await;
+    enable_after(app, &rule, N_TRACES * (PER_TRACE + 1)).await;
     start(app, &rule, json!({})).await
 }
 

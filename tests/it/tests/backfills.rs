@@ -35,15 +35,14 @@ async fn send(app: &TestApp, n: u64) {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// A disabled rule that has refused everything sent so far.
-pub(crate) async fn disabled_rule(
-    app: &TestApp,
-    evaluator: &str,
-    mut more: Value,
-    n_refused: u64,
-) -> String {
+/// A disabled rule. It refuses what is sent until it is enabled.
+pub(crate) async fn disabled_rule(app: &TestApp, evaluator: &str, mut more: Value) -> String {
     more["enabled"] = json!(false);
-    let rule = app.rule(evaluator, more).await.unwrap();
+    app.rule(evaluator, more).await.unwrap()
+}
+
+/// Enables a rule once it has refused this number of targets.
+pub(crate) async fn enable_after(app: &TestApp, rule: &str, n_refused: u64) {
     let counters = format!("/api/v1/evaluation-rules/{rule}/counters");
     let is_refused = |counters: &Value| {
         let reasons = counters["data"].as_array().unwrap().iter();
@@ -51,10 +50,6 @@ pub(crate) async fn disabled_rule(
         refused.filter_map(|counted| counted["count"].as_u64()).sum::<u64>() == n_refused
     };
     app.wait_for(&counters, is_refused).await.unwrap();
-    rule
-}
-
-pub(crate) async fn enable(app: &TestApp, rule: &str) {
     let path = format!("{RULES}/{rule}");
     let (status, changed) = call(app, Method::PATCH, &path, json!({ "enabled": true })).await;
     assert_eq!(status, 200, "{changed}");
@@ -113,15 +108,15 @@ async fn scored_by(app: &TestApp, n: usize) -> Vec<(String, String)> {
 
 async fn modes_story(app: TestApp) {
     let evaluator = contains(&app).await;
+    let rule = disabled_rule(&app, &evaluator, generations()).await;
     for n in 1..=8 {
         send(&app, n).await;
     }
-    // Each trace has a root and a generation.
-    let rule = disabled_rule(&app, &evaluator, generations(), 16).await;
     let body = json!({ "ruleId": rule, "from": FROM });
     let (status, refused) = call(&app, Method::POST, BACKFILLS, body).await;
     assert_eq!(status, 409, "{refused}");
-    enable(&app, &rule).await;
+    // Each trace has a root and a generation.
+    enable_after(&app, &rule, 16).await;
     for n in 9..=11 {
         send(&app, n).await;
     }
@@ -184,16 +179,16 @@ async fn judging(app: &TestApp, mut more: Value, n_traces: u64) -> String {
     body["limits"] = json!({ "maxOutputTokens": 100 });
     let (status, made) = call(app, Method::POST, EVALUATORS, body).await;
     assert_eq!(status, 200, "{made}");
+    if let (Value::Object(more), Value::Object(filter)) = (&mut more, generations()) {
+        more.extend(filter);
+    }
+    let rule = disabled_rule(app, made["id"].as_str().unwrap(), more).await;
     for n in 1..=n_traces {
         // Equal prompts would be answered by the cache.
         let output = format!("Thank you, number {n}.");
         app.ingest(&Trace::new(n, "ticket").generation("answer", &output)).await.unwrap();
     }
-    if let (Value::Object(more), Value::Object(filter)) = (&mut more, generations()) {
-        more.extend(filter);
-    }
-    let rule = disabled_rule(app, made["id"].as_str().unwrap(), more, 2 * n_traces).await;
-    enable(app, &rule).await;
+    enable_after(app, &rule, 2 * n_traces).await;
     rule
 }
 
@@ -377,13 +372,13 @@ async fn whole_traces_and_sessions_are_backfilled_in_a_range_with_a_filter() {
 async fn chosen_targets_are_scored_whether_or_not_the_rule_matches_them() {
     let app = TestApp::new().await.unwrap();
     let evaluator = contains(&app).await;
+    let none = json!([{ "type": "stringOptions", "column": "name", "operator": "any of", "value": ["none"] }]);
+    let more = json!({ "filter": none, "sampling": 0.000_001 });
+    let rule = disabled_rule(&app, &evaluator, more).await;
     for n in 1..=2 {
         send(&app, n).await;
     }
-    let none = json!([{ "type": "stringOptions", "column": "name", "operator": "any of", "value": ["none"] }]);
-    let more = json!({ "filter": none, "sampling": 0.000_001 });
-    let rule = disabled_rule(&app, &evaluator, more, 4).await;
-    enable(&app, &rule).await;
+    enable_after(&app, &rule, 4).await;
     let chosen = |n: u64| json!({ "traceId": trace_id(n), "observationId": Trace::span_id(2) });
     let path = format!("/api/v1/evaluation-rules/{rule}/run");
     let body = json!({ "targets": [chosen(1), chosen(1), chosen(2), chosen(9)] });
@@ -409,13 +404,13 @@ async fn chosen_targets_are_scored_whether_or_not_the_rule_matches_them() {
 async fn the_command_estimates_runs_and_reports_a_backfill() {
     let app = TestApp::new().await.unwrap();
     let evaluator = contains(&app).await;
+    let mut named = generations();
+    named["name"] = json!("thankful");
+    let rule = disabled_rule(&app, &evaluator, named).await;
     for n in 1..=3 {
         send(&app, n).await;
     }
-    let mut named = generations();
-    named["name"] = json!("thankful");
-    let rule = disabled_rule(&app, &evaluator, named, 6).await;
-    enable(&app, &rule).await;
+    enable_after(&app, &rule, 6).await;
     let run = async |args: &[&str]| {
         let all = [&["backfill", "thankful", "--from", "2026-01-01", "--json"][..], args].concat();
         let mut command = perpend_it::command(&all).unwrap();

@@ -3,7 +3,7 @@
 use perpend_it::{TestApp, Trace};
 use serde_json::json;
 
-use crate::backfills::{disabled_rule, enable, ended};
+use crate::backfills::{disabled_rule, enable_after, ended};
 use crate::pages::{Visitor, rows};
 
 #[tokio::test]
@@ -11,16 +11,16 @@ async fn a_backfill_is_estimated_started_and_shown_until_its_end() {
     let app = TestApp::new().await.unwrap();
     let config = json!({ "terms": ["Thank"] });
     let evaluator = app.evaluator("perpend/text", "contains-any", config).await.unwrap();
+    let rule = disabled_rule(&app, &evaluator, json!({ "name": "thankful" })).await;
     for n in 1..=3 {
         let trace = Trace::new(n, "ticket");
         let trace = trace.attribute("perpend.observation.output", "Thank you.");
         app.ingest(&trace).await.unwrap();
     }
-    let rule = disabled_rule(&app, &evaluator, json!({ "name": "thankful" }), 3).await;
     let visitor = Visitor::of(&app).await;
     let none = visitor.page("/backfills").await;
     assert!(none.contains("No backfills yet") && !none.contains("name=\"from\""), "{none}");
-    enable(&app, &rule).await;
+    enable_after(&app, &rule, 3).await;
 
     let list = format!("{}/backfills", visitor.base);
     let selected = visitor.page(&format!("/backfills?rule={rule}")).await;
