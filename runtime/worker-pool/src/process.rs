@@ -33,6 +33,10 @@ pub(crate) fn spawn(options: &Options) -> io::Result<(Child, StdStream)> {
     Ok((child, ours))
 }
 
+/// The time that a worker may take to start, in silence limits: on a busy machine it takes longer than the next message of a
+/// running worker.
+const START_LIMITS: u32 = 4;
+
 /// Starts a worker without calls and returns its `Ready`.
 pub(crate) async fn probe(options: &Options) -> io::Result<Ready> {
     let (mut child, socket) = spawn(options)?;
@@ -52,7 +56,7 @@ pub(crate) async fn probe(options: &Options) -> io::Result<Ready> {
             _ => Err(io::Error::other("the first message of the worker must be `Ready`")),
         }
     };
-    let ready = match tokio::time::timeout(options.silence_limit, ready).await {
+    let ready = match tokio::time::timeout(START_LIMITS * options.silence_limit, ready).await {
         Ok(ready) => ready,
         Err(_) => Err(io::Error::other("the worker sent nothing")),
     };
