@@ -148,13 +148,13 @@ async fn a_budget_that_skips_says_which_hours_lost_targets() {
     send(&app, 200..203).await;
     app.scores(2).await.unwrap();
     let counters = format!("/api/v1/evaluation-rules/{rule}/counters");
-    let skipped = |counters: &Value| counters.to_string().contains("\"skipped\"");
+    let skipped = |counters: &Value| counters["data"].to_string().contains("\"skipped\"");
     send(&app, 210..211).await;
     app.wait_for(&counters, skipped).await.unwrap();
     // What comes once it is known is not even made, and counted as lost to the budget.
     let last = Trace::new(211, "ticket").generation("answer", "Thank you.");
     app.ingest(&last).await.unwrap();
-    let lost = |counters: &Value| counters.to_string().contains("\"budget\"");
+    let lost = |counters: &Value| counters["data"].to_string().contains("\"budget\"");
     let counted = app.wait_for(&counters, lost).await.unwrap();
     let n_lost = counted["lostToBudget"][0]["count"].as_u64().unwrap();
     assert!(2 <= n_lost, "the skipped and the refused: {counted}");

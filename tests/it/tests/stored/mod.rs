@@ -209,6 +209,8 @@ fn without_new(value: &Value) -> Value {
                 is_list && **value == Value::Array(vec![])
                     || name.as_str() == "scope" && *value == "full"
                     || name.as_str() == "direction" && value.is_null()
+                    || name.as_str() == "revision" && value.is_string()
+                    || name.as_str() == "funnel" && value.is_object()
             };
             let old = members.iter().filter(|member| !is_new(member));
             Value::Object(old.map(|(name, value)| (name.clone(), without_new(value))).collect())
