@@ -71,7 +71,9 @@ async fn makes_a_rule(visitor: &Visitor) -> Result<()> {
     is_accessible(visitor).await?;
     browser.click("form[action$='/enabled'] button").await?;
     browser.wait_for("document.querySelector('h1 .tag')?.innerText === 'off'").await?;
-    browser.click("#told form button").await?;
+    let undo = "document.querySelector('form[data-undo] button')";
+    browser.wait_for(&format!("{undo} !== null")).await?;
+    browser.eval(&format!("void {undo}.click()")).await?;
     browser.wait_for("document.querySelector('h1 .tag')?.innerText === 'on'").await?;
     visitor.open(&format!("{page}/edit")).await?;
     is_accessible(visitor).await?;
