@@ -133,8 +133,10 @@ async fn checked(app: &App, project: &ProjectId, input: &NewBackfill) -> Result<
         let message = format!("must be before {to}, the end of the range, got {}", input.from);
         return Err(Problem::body("from", message));
     }
-    if input.max_items == Some(0) {
-        return Err(Problem::body("maxItems", "must be at least 1, got 0"));
+    let is_out_of_range = |n: &u64| *n == 0 || i64::try_from(*n).is_err();
+    if let Some(n) = input.max_items.filter(is_out_of_range) {
+        let message = format!("must be between 1 and {}, got {n}", i64::MAX);
+        return Err(Problem::body("maxItems", message));
     }
     let filter = WrittenFilter::parse(input.filter.0.clone(), rule.target.filter_columns());
     let filter = filter.map_err(filter_problem)?;

@@ -46,8 +46,8 @@ async fn creates_a_connection(visitor: &Visitor) -> Result<()> {
     browser.fill("#field-secret_key", KEY).await?;
     let config = r#"{"replies": [{"reply": {"reasoning": "ok", "score": 1}}]}"#;
     let rest = format!(
-        "document.getElementById('field-adapter').value = 'mock'; \
-         document.getElementById('field-config').value = '{config}'"
+        "void (document.getElementById('field-adapter').value = 'mock', \
+         document.getElementById('field-config').value = '{config}')"
     );
     browser.eval(&rest).await?;
     browser.click("form.card button.primary").await?;
