@@ -59,6 +59,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     comments::routes(all);
     annotation_queues::routes(all);
     evaluators::routes(all);
+    evaluators::grants::routes(all);
     rules::routes(all);
     rule_preview::routes(all);
     backfills::routes(all);

@@ -17,8 +17,8 @@ use crate::matching::{ItemMatch, Matching};
 use crate::names;
 use crate::noise;
 use crate::options::{CompareError, CompareOptions, MARGIN, MAX_RUNS};
-use crate::sample::{Sample, summarize as summary_of};
-use crate::tested::{self, TestParams, Tested, ends};
+use crate::sample::{Sample, ends, summarize as summary_of};
+use crate::tested::{self, TestParams, Tested};
 use crate::verdict::Judged;
 use crate::warnings;
 

@@ -11,6 +11,7 @@ use crate::comparison::{
 };
 use crate::gate_config::{Confidence, Effect, GateConfig, GateCorrection, Requirement};
 use crate::gate_items::{GateItemCheck, item_checks};
+use crate::gate_status::{CheckStatus, holds};
 use crate::names;
 use crate::number::{distinct, items, number, signed};
 use crate::options::{CompareError, CompareOptions};
@@ -102,21 +103,6 @@ pub struct GateCheck {
     pub verdict: Option<Verdict>,
     /// A sentence with the numbers.
     pub message: String,
-}
-
-/// The result of a requirement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub enum CheckStatus {
-    /// It holds.
-    Passed,
-    /// It does not hold.
-    Failed,
-    /// It cannot be decided.
-    Undecided,
-    /// The run cost more than allowed.
-    OverBudget,
 }
 
 /// The runs of a gate.
@@ -391,12 +377,6 @@ fn threshold_check(
     let (shown, required) = distinct(value, threshold);
     let message = format!("{what} {shown}, {relation} {required} required");
     check(rule, status, Some(value), threshold, message)
-}
-
-/// Whether a value reaches a threshold, or does not exceed it; sums differ from it by rounding.
-pub(crate) fn holds(value: f64, threshold: f64, is_least: bool) -> bool {
-    let rounding = 1e-12 * value.abs().max(threshold.abs());
-    if is_least { threshold - rounding <= value } else { value <= threshold + rounding }
 }
 
 fn against_baseline(

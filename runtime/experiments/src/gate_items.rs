@@ -6,8 +6,8 @@ use perpend_domain::ids::TraceId;
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::{Comparison, ItemComparison, ItemRun, MetricComparison};
-use crate::gate::{CheckStatus, holds};
 use crate::gate_config::GateConfig;
+use crate::gate_status::{CheckStatus, holds};
 use crate::names;
 use crate::number::{distinct, number};
 

@@ -2,8 +2,12 @@
 
 use perpend_stats::{Clusters, Error, Interval, proportion, summary, weighted};
 
-use crate::comparison::MetricSummary;
-use crate::tested::ends;
+use crate::comparison::{ConfidenceInterval, MetricSummary};
+
+/// The interval as it is sent.
+pub(crate) fn ends(interval: Interval) -> ConfidenceInterval {
+    ConfidenceInterval { lower: interval.lower, upper: interval.upper }
+}
 
 /// Values of items with the probabilities of their selection.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use perpend_stats::fisher::{self, Successes};
 use perpend_stats::paired::{self, McNemar};
 use perpend_stats::{Clusters, Error, Interval, bootstrap, power, weighted, welch};
 
-use crate::comparison::{ConfidenceInterval, Method};
+use crate::comparison::Method;
 use crate::sample::{Sample, weights};
 
 /// The number of random sign flips.
@@ -289,9 +289,4 @@ pub(crate) fn unpaired(
     tested.t_p = Some(found.t.p);
     tested.stderr = Some(found.stderr);
     Ok(Some(tested))
-}
-
-/// The interval as it is sent.
-pub(crate) fn ends(interval: Interval) -> ConfidenceInterval {
-    ConfidenceInterval { lower: interval.lower, upper: interval.upper }
 }

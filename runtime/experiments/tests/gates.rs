@@ -1,7 +1,8 @@
 //! Gates: outcomes, configuration, reports, files of results.
 
+use perpend_experiments::CheckStatus;
 use perpend_experiments::comparison::Verdict;
-use perpend_experiments::gate::{CheckStatus, GateOutcome, GateRuns};
+use perpend_experiments::gate::{GateOutcome, GateRuns};
 use perpend_experiments::options::ItemGroups;
 use perpend_experiments::report::{Links, MARKER, gate_junit, gate_markdown, gate_text};
 use perpend_experiments::run_file::{RunFile, RunFileValue};

@@ -3,8 +3,9 @@
 use perpend_domain::experiment::RunResults;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::score_config::ScoreDirection;
+use perpend_experiments::CheckStatus;
 use perpend_experiments::comparison::{DirectionSource, MetricKind, Verdict};
-use perpend_experiments::gate::{CheckStatus, GateOutcome, GateRuns};
+use perpend_experiments::gate::{GateOutcome, GateRuns};
 use perpend_experiments::options::ScoreDefinition;
 use perpend_experiments::{CompareOptions, GateConfig, compare, gate};
 

@@ -24,7 +24,7 @@ struct EvaluatorGrants {
     grants: Vec<String>,
 }
 
-pub(super) fn routes(routes: &mut Routes) {
+pub(crate) fn routes(routes: &mut Routes) {
     let put = Operation::put(
         "putEvaluatorGrants",
         "/api/v1/evaluators/{evaluatorId}/grants",

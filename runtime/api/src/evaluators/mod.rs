@@ -12,7 +12,7 @@ mod code;
 mod config;
 mod definition;
 mod find;
-mod grants;
+pub(crate) mod grants;
 mod input;
 mod judge;
 mod models;
@@ -95,7 +95,6 @@ pub(super) fn routes(routes: &mut Routes) {
     presets::routes(routes);
     trial::routes(routes);
     check::routes(routes);
-    grants::routes(routes);
 }
 
 /// Whether an evaluator has a type in the response to some client.

@@ -1,7 +1,8 @@
 //! Reports for CI servers.
 
-use crate::gate::{CheckStatus, GateCheck, GateReport};
+use crate::gate::{GateCheck, GateReport};
 use crate::gate_items::GateItemCheck;
+use crate::gate_status::CheckStatus;
 
 /// A gate as JUnit XML: one suite for the run, one case for each requirement and for each listed item and metric. Items
 /// without a value are skipped cases.

@@ -1,7 +1,8 @@
 //! Reports for pull requests.
 
 use crate::comparison::{ItemRun, MetricComparison, MetricKind};
-use crate::gate::{CheckStatus, GateReport};
+use crate::gate::GateReport;
+use crate::gate_status::CheckStatus;
 
 use super::text::outcome;
 use super::{Links, Table, change, optional, title};

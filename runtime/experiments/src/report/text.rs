@@ -1,7 +1,8 @@
 //! Reports for a terminal.
 
 use crate::comparison::Comparison;
-use crate::gate::{CheckStatus, GateReport};
+use crate::gate::GateReport;
+use crate::gate_status::CheckStatus;
 use crate::number::number;
 
 use super::table::one_line;

@@ -132,7 +132,7 @@ pub(super) async fn baseline_of_run(
     Ok(of_dataset.filter(|id| *id != run.id))
 }
 
-/// The comparison of a query; the inner error is a reason why there is none.
+/// The comparison of a query; the inner error is the reason for its absence.
 pub(super) async fn compared_runs(
     app: &App,
     viewer: &Viewer,

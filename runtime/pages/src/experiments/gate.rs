@@ -5,9 +5,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::access::Permission::ExperimentWrite;
 use perpend_domain::experiment::{GateRecord, RunResults};
-use perpend_experiments::gate::{
-    CheckStatus, GateCheck, GateOutcome as Outcome, GateReport, GateRuns, gate,
-};
+use perpend_experiments::CheckStatus;
+use perpend_experiments::gate::{GateCheck, GateOutcome as Outcome, GateReport, GateRuns, gate};
 use perpend_experiments::gate_config::GateConfig;
 use perpend_experiments::report::{Links, gate_markdown};
 use perpend_experiments::run_summary::score_summaries;

@@ -46,7 +46,7 @@ pub(crate) struct NewRuleParams {
     copy: Option<String>,
 }
 
-/// What the page shows besides the form.
+/// Data of the page in addition to the form.
 #[derive(Default)]
 struct Extras {
     notices: Vec<Text>,

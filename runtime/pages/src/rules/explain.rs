@@ -34,7 +34,7 @@ fn ids_of_url(raw: &str) -> Option<(String, Option<String>)> {
     Some((decoded(trace), observation))
 }
 
-/// The target with this id, or why there is none.
+/// The target with this id, or the reason why it was not found.
 async fn target(
     app: &App,
     viewer: &Viewer,
@@ -127,7 +127,7 @@ fn target_link(base: &str, target: &Target) -> (&'static str, Text, String) {
     }
 }
 
-/// The decision about the target with this id, or why there is none.
+/// The decision about the target with this id, or the reason why it was not found.
 pub(super) async fn explanation(
     app: &App,
     viewer: &Viewer,

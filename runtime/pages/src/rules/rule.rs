@@ -111,7 +111,7 @@ pub(super) async fn evaluators_of(
     Ok(evaluators)
 }
 
-/// The decision about an entered target, or why there is none.
+/// The decision about an entered target, or the reason for its absence.
 async fn explained(
     app: &App,
     viewer: &Viewer,

@@ -216,12 +216,8 @@ async fn failed_pending_deleted_and_foreign_items_are_accounted_for() {
     on_each_database(|store| async move {
         let dataset = dataset(&store, &["failed", "pending", "deleted", "missing"]).await;
         let run = run_id(&home(), "d", "run");
-        let mut failed = Observation::ended(
-            trace(11),
-            span_id(11),
-            ObservationKind::Span,
-            (at(11), at(111)),
-        );
+        let mut failed =
+            Observation::ended(trace(11), span_id(11), ObservationKind::Span, (at(11), at(111)));
         failed.environment = "default".to_owned();
         failed.level = Level::Error;
         write(&store, vec![failed, root(12), root(13)]).await;

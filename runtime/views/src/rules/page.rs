@@ -86,7 +86,7 @@ pub struct PauseView {
     pub evaluator: Option<ResourceLink>,
     /// A code such as `PLUGIN_FAILING`.
     pub reason: Text,
-    /// A sentence for people.
+    /// A sentence.
     pub message: Text,
     /// Start of the pause.
     pub since: Timestamp,
@@ -185,7 +185,7 @@ pub struct DefinitionChange {
 pub struct RuleExplanation {
     /// The decisive check.
     pub step: Text,
-    /// A sentence for people.
+    /// A sentence.
     pub sentence: Text,
     /// Labels and values of the check.
     pub facts: Vec<(&'static str, Text)>,
