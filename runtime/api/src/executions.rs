@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use axum::extract::{Path, State};
 use perpend_api_types::execution::{
     self as contract, AssignmentFacts, Counters, ExecutionWithAttempts, ExplanationDetails,
-    Funnel as FunnelView, HourlyCount, LostTargets,
+    HourlyCount, LostTargets,
 };
 use perpend_api_types::list::{CompleteList, CursorList};
 use perpend_api_types::score::{ScoreGroups, ScoreV3, SupersededScore};
@@ -15,7 +15,7 @@ use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::time::Timestamp;
-use perpend_executions::{Funnel, RuleCount};
+use perpend_executions::{RuleCount, rule_funnel};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::cursor;
@@ -225,7 +225,7 @@ async fn list_counters(
     let from = app.web.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
     let counts = app.store.ledger.rule_counts(&caller.project, &rule.id, from).await?;
     let states = app.store.ledger.rule_states(&caller.project, &rule.id).await?;
-    let funnel = funnel_view(&Funnel::new(&counts, &states));
+    let funnel = rule_funnel(&counts, &states);
     let mut lost: BTreeMap<_, u64> = BTreeMap::new();
     for count in &counts {
         if [RuleCount::BUDGET, RuleCount::SKIPPED_FOR_BUDGET].contains(&count.reason.as_str()) {
@@ -246,35 +246,6 @@ async fn list_counters(
         lost_to_budget: lost,
         funnel,
     }))
-}
-
-const fn funnel_view(funnel: &Funnel) -> FunnelView {
-    FunnelView {
-        arrived: funnel.arrived,
-        rule_inactive: funnel.rule_inactive,
-        rule_paused: funnel.rule_paused,
-        internal_environment: funnel.internal_environment,
-        not_an_item: funnel.not_an_item,
-        root_missing: funnel.root_missing,
-        not_matched: funnel.not_matched,
-        matched: funnel.matched,
-        sampled_out: funnel.sampled_out,
-        sampled: funnel.sampled,
-        duplicate: funnel.duplicate,
-        late: funnel.late,
-        budget: funnel.budget,
-        made: funnel.made,
-        carried_over: funnel.carried_over,
-        pending: funnel.pending,
-        running: funnel.running,
-        delayed: funnel.delayed,
-        held: funnel.held,
-        scored: funnel.scored,
-        skipped: funnel.skipped,
-        failed: funnel.failed,
-        cancelled: funnel.cancelled,
-        missing: funnel.missing,
-    }
 }
 
 async fn explain_target(

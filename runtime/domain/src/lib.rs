@@ -27,6 +27,7 @@ pub mod experiment;
 mod failure;
 pub mod filter;
 pub mod fold;
+pub mod funnel;
 pub mod identity;
 pub mod ids;
 pub mod issue;

@@ -2,6 +2,7 @@
 
 use perpend_db::{checked, query};
 use perpend_domain::evaluation::{EndReason, ExecutionState};
+use perpend_domain::funnel::Funnel;
 use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
@@ -9,129 +10,46 @@ use super::counts::RuleCount;
 use super::read::StateCount;
 use crate::{Error, Ledger};
 
-/// Targets and executions of a rule in a period.
-///
-/// Every examination of a target is counted once: `arrived` is the sum of the refusals, of `sampled_out` and of
-/// `sampled`. Each evaluator of the rule takes or refuses a sampled target: `made`, `duplicate`, `late` and `budget`.
-/// `made + carried_over` is the sum of the ends and of the open executions, unless executions were deleted with their
-/// targets: these are `missing`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Funnel {
-    /// Examined targets.
-    pub arrived: u64,
-    /// Refused because the rule was off.
-    pub rule_inactive: u64,
-    /// Refused because the rule was paused.
-    pub rule_paused: u64,
-    /// Refused because they belong to the server itself.
-    pub internal_environment: u64,
-    /// Refused by a rule of experiments because they are not items.
-    pub not_an_item: u64,
-    /// Items of runs whose trace or root did not arrive in time.
-    pub root_missing: u64,
-    /// Refused by the filter.
-    pub not_matched: u64,
-    /// Passed the filter.
-    pub matched: u64,
-    /// Passed the filter and are not in the sample.
-    pub sampled_out: u64,
-    /// In the sample.
-    pub sampled: u64,
-    /// Already had an execution.
-    pub duplicate: u64,
-    /// Already had an execution, and continued afterwards.
-    pub late: u64,
-    /// Left without an execution because a budget was exhausted.
-    pub budget: u64,
-    /// Executions made.
-    pub made: u64,
-    /// Executions that were open at the start of the period, or were requeued in it.
-    pub carried_over: u64,
-    /// Executions that wait for a worker.
-    pub pending: u64,
-    /// Executions in progress.
-    pub running: u64,
-    /// Executions that wait for the next attempt.
-    pub delayed: u64,
-    /// Executions that wait for the end of a pause or for a budget.
-    pub held: u64,
-    /// Executions with scores.
-    pub scored: u64,
-    /// Executions with nothing to measure.
-    pub skipped: u64,
-    /// Failed executions.
-    pub failed: u64,
-    /// Cancelled executions.
-    pub cancelled: u64,
-    /// Executions that neither ended nor are open: deleted with their targets.
-    pub missing: u64,
-}
-
-impl Funnel {
-    /// From the counters of the period and the current number of executions by state.
-    #[must_use]
-    pub fn new(counts: &[RuleCount], states: &[StateCount]) -> Self {
-        let counted = |reason: &str| {
-            let of_reason = counts.iter().filter(|count| count.reason == reason);
-            of_reason.map(|count| count.n).sum::<u64>()
-        };
-        let open = |state| {
-            let of_state = states.iter().filter(|count| count.state == state);
-            of_state.map(|count| count.n).sum::<u64>()
-        };
-        let mut funnel = Self {
-            rule_inactive: counted("rule_inactive"),
-            rule_paused: counted("rule_paused"),
-            internal_environment: counted("internal_environment"),
-            not_an_item: counted("not_an_item"),
-            root_missing: counted("root_missing"),
-            not_matched: counted("not_matched"),
-            sampled_out: counted("sampled_out"),
-            sampled: counted(RuleCount::SAMPLED),
-            duplicate: counted("duplicate"),
-            late: counted("late"),
-            budget: counted(RuleCount::BUDGET),
-            made: counted("made"),
-            pending: open(ExecutionState::Pending),
-            running: open(ExecutionState::Running),
-            delayed: open(ExecutionState::Delayed),
-            held: open(ExecutionState::Held),
-            scored: counted(ExecutionState::Completed.as_str()),
-            skipped: counted(ExecutionState::Skipped.as_str()),
-            failed: counted(ExecutionState::Failed.as_str()),
-            cancelled: counted(ExecutionState::Cancelled.as_str()),
-            ..Self::default()
-        };
-        funnel.matched = funnel.sampled_out + funnel.sampled;
-        funnel.arrived = funnel.refused() + funnel.matched;
-        let accounted = funnel.waiting() + funnel.ended();
-        funnel.carried_over = accounted.saturating_sub(funnel.made);
-        funnel.missing = funnel.made.saturating_sub(accounted);
-        funnel
-    }
-
-    /// Targets refused before or by the filter.
-    #[must_use]
-    pub const fn refused(&self) -> u64 {
-        self.rule_inactive
-            + self.rule_paused
-            + self.internal_environment
-            + self.not_an_item
-            + self.root_missing
-            + self.not_matched
-    }
-
-    /// Open executions.
-    #[must_use]
-    pub const fn waiting(&self) -> u64 {
-        self.pending + self.running + self.delayed + self.held
-    }
-
-    /// Executions that ended.
-    #[must_use]
-    pub const fn ended(&self) -> u64 {
-        self.scored + self.skipped + self.failed + self.cancelled
-    }
+/// The funnel of the counters of a period and the current number of executions by state.
+#[must_use]
+pub fn rule_funnel(counts: &[RuleCount], states: &[StateCount]) -> Funnel {
+    let counted = |reason: &str| {
+        let of_reason = counts.iter().filter(|count| count.reason == reason);
+        of_reason.map(|count| count.n).sum::<u64>()
+    };
+    let open = |state| {
+        let of_state = states.iter().filter(|count| count.state == state);
+        of_state.map(|count| count.n).sum::<u64>()
+    };
+    let mut funnel = Funnel {
+        rule_inactive: counted("rule_inactive"),
+        rule_paused: counted("rule_paused"),
+        internal_environment: counted("internal_environment"),
+        not_an_item: counted("not_an_item"),
+        root_missing: counted("root_missing"),
+        not_matched: counted("not_matched"),
+        sampled_out: counted("sampled_out"),
+        sampled: counted(RuleCount::SAMPLED),
+        duplicate: counted("duplicate"),
+        late: counted("late"),
+        budget: counted(RuleCount::BUDGET),
+        made: counted("made"),
+        pending: open(ExecutionState::Pending),
+        running: open(ExecutionState::Running),
+        delayed: open(ExecutionState::Delayed),
+        held: open(ExecutionState::Held),
+        scored: counted(ExecutionState::Completed.as_str()),
+        skipped: counted(ExecutionState::Skipped.as_str()),
+        failed: counted(ExecutionState::Failed.as_str()),
+        cancelled: counted(ExecutionState::Cancelled.as_str()),
+        ..Funnel::default()
+    };
+    funnel.matched = funnel.sampled_out + funnel.sampled;
+    funnel.arrived = funnel.refused() + funnel.matched;
+    let accounted = funnel.waiting() + funnel.ended();
+    funnel.carried_over = accounted.saturating_sub(funnel.made);
+    funnel.missing = funnel.made.saturating_sub(accounted);
+    funnel
 }
 
 /// Failed executions of one rule and class.
@@ -205,12 +123,12 @@ mod tests {
             StateCount { state: ExecutionState::Held, n: 3 },
             StateCount { state: ExecutionState::Failed, n: 40 },
         ];
-        let funnel = Funnel::new(&counts, &states);
+        let funnel = rule_funnel(&counts, &states);
         assert_eq!((funnel.arrived, funnel.matched, funnel.sampled), (100, 28, 10));
         assert_eq!(funnel.refused() + funnel.sampled_out + funnel.sampled, funnel.arrived);
         assert_eq!((funnel.waiting(), funnel.ended(), funnel.carried_over), (3, 9, 3));
         assert_eq!(funnel.made + funnel.carried_over, funnel.waiting() + funnel.ended());
-        let gone = Funnel::new(&[counted("made", 4), counted("completed", 1)], &[]);
+        let gone = rule_funnel(&[counted("made", 4), counted("completed", 1)], &[]);
         assert_eq!((gone.carried_over, gone.missing), (0, 3));
     }
 }

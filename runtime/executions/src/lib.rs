@@ -38,7 +38,7 @@ pub use costs::{CostReservation, DayCost, InsufficientBudget, RuleCost, Spending
 pub use counts::RuleCount;
 pub use exchanges::{AttemptKey, CallKey, KeptResponse, NewExchange};
 pub use finish::{EndReport, LeaseEnd, count, end};
-pub use funnel::{FailureCount, Funnel};
+pub use funnel::{FailureCount, rule_funnel};
 pub use latest::LatestMeans;
 pub use list::ExecutionFilter;
 pub use matches::{MatchBatch, NewWatch, PlannedExecution, Watch, make};

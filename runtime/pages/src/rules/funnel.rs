@@ -1,6 +1,6 @@
 //! The funnel of a rule as steps whose parts add up.
 
-use perpend_executions::Funnel;
+use perpend_domain::funnel::Funnel;
 use perpend_views::{FunnelPart, FunnelStep, Tone, count};
 
 type Part = (&'static str, u64, Option<&'static str>);

@@ -9,8 +9,9 @@ use perpend_catalog::MAX_ACTIVE_RULES;
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::cost::CostSum;
 use perpend_domain::evaluation::{Evaluator, ExecutionState, Rule};
+use perpend_domain::funnel::Funnel;
 use perpend_domain::ids::EvaluatorId;
-use perpend_executions::{Funnel, RuleCost, StateCount};
+use perpend_executions::{RuleCost, StateCount, rule_funnel};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     EvaluatorRow, ResourceLink, RuleRow, RulesPage, Section, Text, Tone, count, plural, rule_href,
@@ -80,7 +81,7 @@ pub(super) async fn figures(
     let counts = ledger.rule_counts(project, &rule.id, from).await?;
     let states = ledger.rule_states(project, &rule.id).await?;
     Ok(RuleFigures {
-        funnel: Funnel::new(&counts, &states),
+        funnel: rule_funnel(&counts, &states),
         states,
         cost: costs.get(rule.id.as_str()).copied(),
     })

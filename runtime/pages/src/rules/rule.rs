@@ -12,7 +12,7 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_domain::list::ListPosition;
-use perpend_executions::{ExecutionFilter, FailureCount, Funnel, WaitingCount};
+use perpend_executions::{ExecutionFilter, FailureCount, WaitingCount, rule_funnel};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     ApiRequest, AssignmentLine, ExecutionLine, FailureLine, FunnelStep, Html, PauseView,
@@ -71,7 +71,7 @@ async fn steps(
     let counts = ledger.rule_counts(project, &rule.id, from).await?;
     let states = ledger.rule_states(project, &rule.id).await?;
     let executions = format!("{}/executions?rule={}", viewer.base(), encode(rule.id.as_str()));
-    Ok(funnel::steps(&Funnel::new(&counts, &states), &executions))
+    Ok(funnel::steps(&rule_funnel(&counts, &states), &executions))
 }
 
 /// `GET P/_/rules/{rule}/funnel?hours=`
