@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perpend_api_types::backfill::{Backfill, BackfillEstimate, NewBackfill};
 use perpend_api_types::filter::Conditions;
 use perpend_domain::backfill::{BackfillMode, BackfillReason, BackfillState};
@@ -17,12 +16,11 @@ use perpend_plugin_cli::Remote as _;
 use super::common::printable;
 use super::experiments_remote::{get, project, succeeded};
 use super::plugin_remote::{Access, ServerRemote};
+use super::wait::wait_for;
 use crate::SystemClock;
 
 /// Timeout of a request: an estimate examines up to 10,000 targets.
 const TIMEOUT: Duration = Duration::from_secs(180);
-/// Interval of requests for the progress.
-const POLL: Duration = Duration::from_millis(500);
 /// Steps of the bar.
 const BAR: u64 = 1_000;
 /// Exit status of a backfill that was cancelled or failed.
@@ -192,26 +190,20 @@ fn rule_id(remote: &ServerRemote, reference: &str) -> anyhow::Result<String> {
     }
 }
 
-/// Waits until the backfill is neither running nor has open executions. The bar is on a terminal only.
+/// Waits until the backfill is neither running nor has open executions.
 fn wait(remote: &ServerRemote, id: &str) -> anyhow::Result<Backfill> {
-    let bar = ProgressBar::with_draw_target(Some(BAR), ProgressDrawTarget::stderr());
-    bar.set_style(ProgressStyle::with_template("{bar:40} {percent}% {msg}")?);
     let path = format!("/api/v1/backfills/{}", encoded(id));
-    loop {
-        let found: Backfill = serde_json::from_value(get(remote, &path)?)?;
-        bar.set_position(position(&found));
-        bar.set_message(counts_text(&found));
-        let is_over = match found.state {
+    let read = || -> anyhow::Result<Backfill> { Ok(serde_json::from_value(get(remote, &path)?)?) };
+    wait_for("{bar:40} {percent}% {msg}", read, |bar, found| {
+        bar.set_length(BAR);
+        bar.set_position(position(found));
+        bar.set_message(counts_text(found));
+        match found.state {
             BackfillState::Running => false,
             BackfillState::Paused => true,
             _ => found.open_count == 0,
-        };
-        if is_over {
-            bar.finish_and_clear();
-            return Ok(found);
         }
-        std::thread::sleep(POLL);
-    }
+    })
 }
 
 /// The examined share of the range, without the part whose executions are open.

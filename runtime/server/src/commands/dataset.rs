@@ -8,16 +8,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perpend_plugin_cli::{Remote as _, RemoteResponse};
 use serde_json::{Value, json};
 
 use super::plugin_remote::{Access, ServerRemote};
+use super::wait::wait_for;
 
 /// Timeout of a request: an upload or a download of a large file.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// Interval of requests for the progress.
-const POLL: Duration = Duration::from_millis(300);
 /// Exit status of an import with rejected rows. 1 is a failure of the command, 2 an invalid argument.
 const REJECTED: u8 = 3;
 
@@ -248,21 +246,16 @@ fn upload(remote: &ServerRemote, base: &str, args: &ImportArgs) -> anyhow::Resul
     succeeded(remote.post_file(&path, &args.file)?)
 }
 
-/// Waits for the end of a stage. The bar is on a terminal only.
+/// Waits for the end of a stage.
 fn wait(remote: &ServerRemote, path: &str) -> anyhow::Result<Value> {
-    let bar = ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::stderr());
-    bar.set_style(ProgressStyle::with_template("{bar:40} {pos}% {msg}")?);
-    loop {
-        let import = send(remote, "GET", path, None)?;
+    let read = || send(remote, "GET", path, None);
+    wait_for("{bar:40} {pos}% {msg}", read, |bar, import| {
+        bar.set_length(100);
         let progress = &import["progress"];
         bar.set_position((progress["share"].as_f64().unwrap_or_default() * 100.0) as u64);
         bar.set_message(format!("{} rows, {} invalid", progress["rows"], progress["invalid"]));
-        if !matches!(import["state"].as_str(), Some("checking" | "importing")) {
-            bar.finish_and_clear();
-            return Ok(import);
-        }
-        std::thread::sleep(POLL);
-    }
+        !matches!(import["state"].as_str(), Some("checking" | "importing"))
+    })
 }
 
 fn report_text(import: &Value) -> String {

@@ -18,6 +18,7 @@ mod plugin_add;
 mod plugin_remote;
 mod secrets;
 mod serve;
+mod wait;
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perpend_api_types::server_run::{RunStatus, StartedExperiment};
 use perpend_domain::server_run::{BUDGET_REACHED, MAX_USD_REACHED, RunState};
 use perpend_experiments::report::encoded;
@@ -16,12 +15,11 @@ use serde_json::json;
 use super::super::common::printable;
 use super::super::experiments_remote::{project, run_id, succeeded};
 use super::super::plugin_remote::{Access, ServerRemote};
+use super::super::wait::wait_for;
 use super::config;
 
 /// Timeout of a request: the estimate reads all items.
 const TIMEOUT: Duration = Duration::from_secs(180);
-/// Interval of requests for the progress.
-const POLL: Duration = Duration::from_millis(500);
 /// Exit status of a run that ended without all of its results.
 const FAILED: u8 = 1;
 /// Exit status for a configuration or a connection that cannot be used.
@@ -155,26 +153,19 @@ fn status(remote: &ServerRemote, id: &str) -> anyhow::Result<RunStatus> {
     Ok(serde_json::from_value(succeeded(answer)?)?)
 }
 
-/// Waits until no run is running. The bar is on a terminal only.
+/// Waits until no run is running.
 fn wait(remote: &ServerRemote, runs: &[String]) -> anyhow::Result<Vec<RunStatus>> {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}")?);
-    loop {
-        let statuses: anyhow::Result<Vec<RunStatus>> =
-            runs.iter().map(|id| status(remote, id)).collect();
-        let statuses = statuses?;
+    let read =
+        || -> anyhow::Result<Vec<RunStatus>> { runs.iter().map(|id| status(remote, id)).collect() };
+    wait_for("{bar:40} {pos}/{len} {msg}", read, |bar, statuses| {
         let sum = |count: fn(&RunStatus) -> u64| statuses.iter().map(count).sum::<u64>();
         let n_failed = sum(|run| run.failed_count);
         bar.set_length(sum(|run| run.result_count));
         bar.set_position(sum(|run| run.completed_count) + n_failed);
         let cost: f64 = statuses.iter().map(|run| run.cost_usd).sum();
         bar.set_message(format!("{n_failed} failed, ${cost:.4}"));
-        if statuses.iter().all(|run| run.state != RunState::Running) {
-            bar.finish_and_clear();
-            return Ok(statuses);
-        }
-        std::thread::sleep(POLL);
-    }
+        statuses.iter().all(|run| run.state != RunState::Running)
+    })
 }
 
 fn estimate_text(estimate: &StartedExperiment) -> String {
