@@ -51,8 +51,10 @@ fn own_parameters(
 ) -> OwnParameters {
     let mut own = OwnParameters::default();
     for OwnParameter { name, expected, is_valid, .. } in known {
-        let raw = given.get(*name).map_or("", |raw| raw.trim());
-        if raw.is_empty() {
+        let raw = given.get(*name).map_or("", String::as_str);
+        // Blanks may belong to the id of a session or user.
+        let raw = if is_valid(raw) { raw } else { raw.trim() };
+        if raw.trim().is_empty() {
             continue;
         }
         if is_valid(raw) {
