@@ -20,8 +20,8 @@ use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
 use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Timestamp;
 
-use super::claim::Lease;
-use super::codes::Coded as _;
+use super::claim::{Lease, SET_ASIDE};
+use super::codes::{Coded as _, codes};
 use super::counts::{self, RuleCount};
 use super::matches::{PlannedExecution, insert};
 use super::model_calls::delete_ended_responses;
@@ -29,12 +29,18 @@ use super::row::{COLUMNS as EXECUTION_COLUMNS, ExecutionRow};
 use crate::{Error, Ledger};
 
 const WHAT: &str = "backfill";
-/// The due time of waiting executions of a paused backfill: 2200-01-01, later than that of any other execution.
-const SET_ASIDE: i64 = 7_258_118_400_000_000;
 /// Ended executions that are counted at a time.
 const N_SETTLED: i64 = 5_000;
-/// Open backfills that are read at a time.
+/// Open backfills of a project that advance at a time.
 const N_OPEN: i64 = 100;
+
+codes!(state_code, "state of a backfill", BackfillState {
+    Running = 0,
+    Paused = 1,
+    Completed = 2,
+    Cancelled = 3,
+    Failed = 4,
+});
 
 perpend_db::record! {
     struct BackfillRow {
@@ -94,6 +100,14 @@ const ADVANCE: &str = "
            n_executions = $15, n_completed = $16, n_skipped = $17, n_failed = $18, n_cancelled = $19, cost_usd = $20,
            updated_at = $21, ended_at = $22
      WHERE project_id = $1 AND id = $2 AND revision = $3";
+/// Paused backfills have the last places. `project_id || ''` keeps SQLite from reading the backfills that are not open.
+const OPEN: &str = "
+    SELECT ranked.project_id, ranked.id
+      FROM (SELECT project_id, id, ROW_NUMBER() OVER
+                   (PARTITION BY project_id || ''
+                    ORDER BY CASE WHEN state = 1 THEN 1 ELSE 0 END, created_at, id) AS place
+              FROM backfills WHERE is_open = 1) ranked
+     WHERE ranked.place <= $1";
 const ADD_EXECUTIONS: &str =
     "UPDATE backfills SET n_executions = n_executions + $3 WHERE project_id = $1 AND id = $2";
 static ADD_LINKS: Sized = Sized::repeatable(|n| {
@@ -181,21 +195,6 @@ pub struct SettledExecutions {
     pub counts: BackfillCounts,
 }
 
-fn state_code(state: BackfillState) -> i64 {
-    match state {
-        BackfillState::Running => 0,
-        BackfillState::Paused => 1,
-        BackfillState::Completed => 2,
-        BackfillState::Cancelled => 3,
-        BackfillState::Failed => 4,
-    }
-}
-
-fn state_of(code: i16) -> Result<BackfillState, Error> {
-    let state = BackfillState::ALL.get(usize::from(code.unsigned_abs())).copied();
-    state.ok_or_else(|| Error::Inconsistent { what: WHAT, detail: format!("state {code}") })
-}
-
 /// A count as a column.
 fn stored(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
@@ -222,7 +221,7 @@ impl TryFrom<BackfillRow> for Backfill {
                 n_in_range: row.n_in_range.map(i64::unsigned_abs),
                 usd_per_execution: row.usd_per_execution,
             },
-            state: state_of(row.state)?,
+            state: BackfillState::of_code(row.state)?,
             reason: reason.map(|reason| checked(WHAT, reason)).transpose()?,
             revision: row.revision,
             cursor: row.resume_after,
@@ -284,7 +283,7 @@ async fn write(tx: &mut Tx, next: &Backfill, now: Timestamp) -> Result<bool, Err
         next.project.as_str().into(),
         next.id.as_str().into(),
         next.revision.into(),
-        state_code(next.state).into(),
+        i64::from(state_code(next.state)).into(),
         next.reason.map(BackfillReason::as_str).into(),
         next.cursor.as_deref().into(),
         next.reached_at.map(Timestamp::as_micros).into(),
@@ -419,17 +418,14 @@ impl Ledger {
         Ok(BidirectionalPage::read(items, position, has_more, at))
     }
 
-    /// Backfills that are running or paused, or whose executions have not ended, oldest first. Crosses tenants: for
-    /// the engine.
+    /// Backfills that are running or paused, or whose executions have not ended, oldest first, up to a limit per
+    /// project. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn open_backfills(&self) -> Result<Vec<Backfill>, Error> {
-        let rows: Vec<BackfillRow> =
-            query(select("WHERE is_open = 1 ORDER BY created_at LIMIT $1"))
-                .bind(N_OPEN)
-                .fetch_all(&self.pool)
-                .await?;
+        let sql = select(&format!("WHERE (project_id, id) IN ({OPEN}) ORDER BY created_at, id"));
+        let rows: Vec<BackfillRow> = query(sql).bind(N_OPEN).fetch_all(&self.pool).await?;
         rows_of(rows)
     }
 

@@ -136,10 +136,12 @@ const CANCEL_HELD: &str = "
     UPDATE executions
        SET state = 7, error_class = $3, error_message = $4, finished_at = $5, due_at = $5
      WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2";
-/// Not those of paused backfills, which are due in 2200.
+/// The due time of waiting executions of a paused backfill: 2200-01-01, later than that of any other execution.
+pub(super) const SET_ASIDE: i64 = 7_258_118_400_000_000;
+/// Not those of paused backfills, which are due at `$5`.
 const END_DELAY: &str = "
     UPDATE executions SET due_at = $4
-     WHERE state < 3 AND state = 2 AND $4 < due_at AND due_at < 7258118400000000 AND evaluator_id = $3 AND queue IN
+     WHERE state < 3 AND state = 2 AND $4 < due_at AND due_at < $5 AND evaluator_id = $3 AND queue IN
            (SELECT id FROM execution_queues WHERE project_id = $1 AND rule_id = $2)";
 /// The rule and the last queue of a failed execution. The queue is absent if the execution ended long ago.
 const FAILED: &str = "
@@ -359,6 +361,7 @@ impl Ledger {
             rule.as_str().into(),
             evaluator.as_str().into(),
             now.as_micros().into(),
+            SET_ASIDE.into(),
         ];
         self.pool.change(END_DELAY, &args).await?;
         Ok(())

@@ -1,5 +1,6 @@
 //! Migration of databases of older versions.
 
+mod backfills;
 mod comparisons;
 mod costs;
 mod executions;
