@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use perpend_domain::experiment::{LinkedItem, MissingItem};
 use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::observation::Observation;
 use perpend_domain::telemetry::StoredObservation;
 use perpend_domain::time::Timestamp;
 
@@ -130,7 +131,8 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// Gives observations that runs link as items the experiment attributes of spans of items.
+    /// Gives observations that runs link as items the experiment attributes of spans of items. Spans of items keep
+    /// their own.
     ///
     /// # Errors
     /// When the database fails.
@@ -139,16 +141,17 @@ impl Telemetry {
         project: &ProjectId,
         stored: &mut [StoredObservation],
     ) -> Result<(), Error> {
-        let own = stored.iter().map(|stored| &stored.observation);
-        let own = own.filter(|own| !own.is_experiment_item() && !own.is_trace_record());
-        let traces: BTreeSet<&TraceId> = own.map(|own| &own.trace_id).collect();
+        let mut own: Vec<&mut Observation> =
+            stored.iter_mut().map(|stored| &mut stored.observation).collect();
+        own.retain(|own| !own.is_experiment_item() && !own.is_trace_record());
+        let traces: BTreeSet<&TraceId> = own.iter().map(|own| &own.trace_id).collect();
         let traces: Vec<TraceId> = traces.into_iter().cloned().collect();
         // Of several links of an observation the last one counts.
         for link in self.linked_items(project, &traces).await? {
-            let mut all = stored.iter_mut().map(|stored| &mut stored.observation);
-            let own =
-                all.find(|own| own.trace_id == link.trace_id && own.id == link.observation_id);
-            if let Some(own) = own {
+            let linked = own
+                .iter_mut()
+                .find(|own| own.trace_id == link.trace_id && own.id == link.observation_id);
+            if let Some(own) = linked {
                 link.apply(own);
             }
         }
