@@ -68,6 +68,7 @@ pub struct ConnectionSecret {
 /// Default of the maximum of concurrent requests.
 pub const MAX_IN_FLIGHT: u32 = 8;
 
+const WHAT: &str = "LLM connection";
 const COLUMNS: &str = "id, provider, adapter, secret, display_secret, base_url, custom_models, \
     with_default_models, extra_header_keys, config, max_in_flight, use_responses_api, created_at, \
     updated_at";
@@ -75,14 +76,14 @@ const COLUMNS: &str = "id, provider, adapter, secret, display_secret, base_url, 
 const REPLACE: &str = "
     UPDATE llm_connections
        SET adapter = $3, secret = $4, display_secret = $5, base_url = $6, custom_models = $7,
-           with_default_models = $8, extra_header_keys = $9, config = $10, max_in_flight = $11,
-           use_responses_api = $12, updated_at = $13
+           with_default_models = $8, extra_header_keys = $9, config = $10, updated_at = $11,
+           max_in_flight = $12, use_responses_api = $13
      WHERE project_id = $1 AND id = $2 AND updated_at = $14";
 /// The upsert of a provider does not change its options.
 const UPSERT: &str = "
-    INSERT INTO llm_connections (project_id, id, provider, adapter, secret, display_secret, base_url,
+    INSERT INTO llm_connections (project_id, id, adapter, secret, display_secret, base_url,
                                  custom_models, with_default_models, extra_header_keys, config,
-                                 created_at, updated_at)
+                                 updated_at, provider, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
     ON CONFLICT (project_id, provider) DO UPDATE
        SET adapter = excluded.adapter, secret = excluded.secret,
@@ -91,7 +92,7 @@ const UPSERT: &str = "
            with_default_models = excluded.with_default_models,
            extra_header_keys = excluded.extra_header_keys, config = excluded.config,
            updated_at = excluded.updated_at";
-const STANDING: &str = "SELECT id FROM llm_connections WHERE project_id = $1 AND provider = $2";
+const ID: &str = "SELECT id FROM llm_connections WHERE project_id = $1 AND provider = $2";
 const DELETE: &str =
     "DELETE FROM llm_connections WHERE project_id = $1 AND id = $2 RETURNING provider";
 
@@ -118,7 +119,6 @@ impl TryFrom<ConnectionRow> for Connection {
     type Error = Error;
 
     fn try_from(row: ConnectionRow) -> Result<Self, Error> {
-        const WHAT: &str = "LLM connection";
         let config = row.config.as_deref();
         let config = config.map(|raw| from_json(WHAT, raw)).transpose()?;
         Ok(Self {
@@ -140,6 +140,28 @@ impl TryFrom<ConnectionRow> for Connection {
     }
 }
 
+/// The first arguments of [`UPSERT`] and [`REPLACE`].
+fn shared_args<'c>(
+    project: &'c ProjectId,
+    connection: &'c Connection,
+) -> Result<Vec<Arg<'c>>, Error> {
+    let config = connection.config.as_ref();
+    let config = config.map(|config| to_json(WHAT, config)).transpose()?;
+    Ok(vec![
+        project.as_str().into(),
+        connection.id.as_str().into(),
+        connection.adapter.as_str().into(),
+        connection.secret.as_slice().into(),
+        connection.display_secret.as_str().into(),
+        connection.base_url.as_deref().into(),
+        to_json(WHAT, &connection.custom_models)?.into(),
+        connection.with_default_models.into(),
+        to_json(WHAT, &connection.extra_header_keys)?.into(),
+        config.into(),
+        connection.updated_at.as_micros().into(),
+    ])
+}
+
 impl Catalog {
     /// Writes the connection of a provider. It replaces an existing one except its id, its options and its
     /// creation time. Evaluators that were paused for a fault of the connection resume. `true` if the
@@ -152,29 +174,14 @@ impl Catalog {
         project: &ProjectId,
         connection: &Connection,
     ) -> Result<bool, Error> {
-        const WHAT: &str = "LLM connection";
-        let models = to_json(WHAT, &connection.custom_models)?;
-        let headers = to_json(WHAT, &connection.extra_header_keys)?;
-        let config = connection.config.as_ref();
-        let config = config.map(|config| to_json(WHAT, config)).transpose()?;
-        let args: [Arg<'_>; 13] = [
-            project.as_str().into(),
-            connection.id.as_str().into(),
+        let mut args = shared_args(project, connection)?;
+        args.extend([
             connection.provider.as_str().into(),
-            connection.adapter.as_str().into(),
-            connection.secret.as_slice().into(),
-            connection.display_secret.as_str().into(),
-            connection.base_url.as_deref().into(),
-            models.as_str().into(),
-            connection.with_default_models.into(),
-            headers.as_str().into(),
-            config.as_deref().into(),
             connection.created_at.as_micros().into(),
-            connection.updated_at.as_micros().into(),
-        ];
+        ]);
         Ok(in_transaction!(&self.pool, |tx| {
             query(UPSERT).bind_all(&args).execute(&mut tx).await?;
-            let existing: String = query_scalar(STANDING)
+            let existing: String = query_scalar(ID)
                 .bind(project.as_str())
                 .bind(&connection.provider)
                 .fetch_one(&mut tx)
@@ -249,27 +256,12 @@ impl Catalog {
         connection: &Connection,
         read_at: Timestamp,
     ) -> Result<(), Error> {
-        const WHAT: &str = "LLM connection";
-        let models = to_json(WHAT, &connection.custom_models)?;
-        let headers = to_json(WHAT, &connection.extra_header_keys)?;
-        let config = connection.config.as_ref();
-        let config = config.map(|config| to_json(WHAT, config)).transpose()?;
-        let args: [Arg<'_>; 14] = [
-            project.as_str().into(),
-            connection.id.as_str().into(),
-            connection.adapter.as_str().into(),
-            connection.secret.as_slice().into(),
-            connection.display_secret.as_str().into(),
-            connection.base_url.as_deref().into(),
-            models.as_str().into(),
-            connection.with_default_models.into(),
-            headers.as_str().into(),
-            config.as_deref().into(),
+        let mut args = shared_args(project, connection)?;
+        args.extend([
             i64::from(connection.max_in_flight).into(),
             connection.use_responses_api.into(),
-            connection.updated_at.as_micros().into(),
             read_at.as_micros().into(),
-        ];
+        ]);
         in_transaction!(&self.pool, |tx| {
             let n_changed = query(REPLACE).bind_all(&args).execute(&mut tx).await?;
             if n_changed == 0 {
