@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 
-use perpend_db::{Tx, checked, from_json, in_transaction, query, to_json};
+use perpend_db::{Source, Tx, checked, from_json, in_transaction, query, to_json};
 use perpend_domain::evaluation::Pause;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::slots::{CONNECTION_REASONS, ModelChoice, Slot};
 use perpend_domain::time::Timestamp;
 
 use crate::evaluators::{PAUSE, UNPAUSE};
-use crate::{Catalog, Error, revision};
+use crate::{Catalog, Error, revision, row};
 
 const WHAT: &str = "default model";
 const GET: &str = "SELECT provider, model, params FROM default_models WHERE project_id = $1";
@@ -76,7 +76,7 @@ impl ModelUser {
         self.models_of(provider, default).next().is_some()
     }
 
-    fn asks_default(&self) -> bool {
+    fn uses_default(&self) -> bool {
         self.slots.iter().any(|slot| slot.model.is_none())
     }
 
@@ -92,16 +92,15 @@ impl TryFrom<ModelUserRow> for ModelUser {
     type Error = Error;
 
     fn try_from(row: ModelUserRow) -> Result<Self, Error> {
-        let paused = row.paused_reason.zip(row.paused_at).map(|(reason, at)| Pause {
-            reason,
-            message: row.paused_message.unwrap_or_default(),
-            at: Timestamp::from_micros(at),
-            until: row.paused_until.map(Timestamp::from_micros),
-        });
         Ok(Self {
             id: checked("evaluator", &row.id)?,
             name: row.name,
-            paused,
+            paused: row::pause(
+                row.paused_reason,
+                row.paused_message,
+                row.paused_at,
+                row.paused_until,
+            ),
             slots: from_json("evaluator version", &row.slots)?,
         })
     }
@@ -117,8 +116,9 @@ fn choice((provider, model, params): (String, String, String)) -> Result<ModelCh
     Ok(ModelChoice { provider, model, params: from_json(WHAT, &params)? })
 }
 
-async fn model_users(tx: &mut Tx, project: &ProjectId) -> Result<Vec<ModelUser>, Error> {
-    let rows: Vec<ModelUserRow> = query(MODEL_USERS).bind(project.as_str()).fetch_all(tx).await?;
+async fn model_users(source: Source<'_>, project: &ProjectId) -> Result<Vec<ModelUser>, Error> {
+    let rows: Vec<ModelUserRow> =
+        query(MODEL_USERS).bind(project.as_str()).fetch_all(source).await?;
     rows.into_iter().map(TryInto::try_into).collect()
 }
 
@@ -167,7 +167,7 @@ pub(crate) async fn connection_saved(
     query(revision::RAISE).execute(&mut *tx).await?;
     let default = default_model(tx, project).await?;
     let mut resumed: Vec<EvaluatorId> = Vec::new();
-    for evaluator in model_users(tx, project).await? {
+    for evaluator in model_users((&mut *tx).into(), project).await? {
         if evaluator.waits_for_connection()
             && evaluator.uses_provider(provider, default.as_ref())
             && !resumed.contains(&evaluator.id)
@@ -190,7 +190,7 @@ pub(crate) async fn connection_deleted(
     query(revision::RAISE).execute(&mut *tx).await?;
     let default = default_model(tx, project).await?;
     let message = format!("the LLM connection {provider:?} was deleted");
-    for evaluator in model_users(tx, project).await? {
+    for evaluator in model_users((&mut *tx).into(), project).await? {
         if evaluator.uses_provider(provider, default.as_ref()) {
             let why = ("LLM_CONNECTION_MISSING", message.as_str());
             pause(tx, project, &evaluator, why, now).await?;
@@ -232,8 +232,8 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            for evaluator in model_users(&mut tx, project).await? {
-                if evaluator.waits_for_connection() && evaluator.asks_default() {
+            for evaluator in model_users((&mut tx).into(), project).await? {
+                if evaluator.waits_for_connection() && evaluator.uses_default() {
                     unpause(&mut tx, project, &evaluator, now).await?;
                 }
             }
@@ -256,8 +256,8 @@ impl Catalog {
             if n_gone == 0 {
                 return Err(Error::NotFound);
             }
-            for evaluator in model_users(&mut tx, project).await? {
-                if evaluator.asks_default() {
+            for evaluator in model_users((&mut tx).into(), project).await? {
+                if evaluator.uses_default() {
                     let why = (
                         "DEFAULT_EVAL_MODEL_MISSING",
                         "the project's default evaluation model was deleted",
@@ -274,9 +274,7 @@ impl Catalog {
     /// # Errors
     /// When the database fails.
     pub async fn model_users(&self, project: &ProjectId) -> Result<Vec<ModelUser>, Error> {
-        let args = [project.as_str().into()];
-        let rows: Vec<ModelUserRow> = self.pool.select(MODEL_USERS, &args).await?;
-        rows.into_iter().map(TryInto::try_into).collect()
+        model_users((&self.pool).into(), project).await
     }
 
     /// Resumes the evaluators that use the connection of this provider and were paused for a reason that
