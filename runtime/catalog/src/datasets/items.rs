@@ -345,6 +345,7 @@ impl Catalog {
         }
         Ok(found)
     }
+
     /// Those of these ids that items of other datasets have, including deleted ones.
     ///
     /// # Errors

@@ -176,13 +176,7 @@ impl Catalog {
         project: &ProjectId,
         paging: Paging,
     ) -> Result<NumberedPage<StoredDataset>, Error> {
-        let listed = PageQuery {
-            select: COLUMNS,
-            from: "FROM datasets WHERE project_id = $1",
-            args: &[project.as_str().into()],
-            order: "created_at DESC, id DESC",
-        };
-        self.pool.numbered::<DatasetRow, _>(&listed, paging).await
+        self.datasets_by_state(project, None, paging).await
     }
 
     /// Creates a dataset; `false` if its name is taken.

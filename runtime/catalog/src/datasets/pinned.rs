@@ -19,6 +19,21 @@ const LENGTHS: &str = "
                 + COALESCE(octet_length(i.metadata), 0) AS BIGINT)
       FROM dataset_items i WHERE i.project_id = $1";
 
+/// The arguments of a statement about these versions, the project first, and its condition.
+fn are_versions<'a>(
+    project: &'a ProjectId,
+    versions: &'a [(&'a str, Timestamp)],
+) -> (Vec<Arg<'a>>, String) {
+    let mut args: Vec<Arg<'a>> = vec![project.as_str().into()];
+    let mut conditions = Vec::with_capacity(versions.len());
+    for (id, start) in versions {
+        let n = args.len();
+        args.extend([(*id).into(), start.as_micros().into()]);
+        conditions.push(format!("(i.id = ${} AND i.valid_from = ${})", n + 1, n + 2));
+    }
+    (args, conditions.join(" OR "))
+}
+
 impl Catalog {
     /// The versions of items with these ids and starts, in no particular order.
     ///
@@ -31,14 +46,8 @@ impl Catalog {
     ) -> Result<Vec<DatasetItem>, Error> {
         let mut found = Vec::with_capacity(versions.len());
         for some in versions.chunks(PER_STATEMENT) {
-            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
-            let mut conditions = Vec::with_capacity(some.len());
-            for (id, start) in some {
-                let n = args.len();
-                args.extend([(*id).into(), start.as_micros().into()]);
-                conditions.push(format!("(i.id = ${} AND i.valid_from = ${})", n + 1, n + 2));
-            }
-            let sql = format!("SELECT {COLUMNS} {FROM} AND ({})", conditions.join(" OR "));
+            let (args, condition) = are_versions(project, some);
+            let sql = format!("SELECT {COLUMNS} {FROM} AND ({condition})");
             for row in self.pool.select::<ItemRow>(&sql, &args).await? {
                 found.push(ItemVersion::try_from(row)?.item);
             }
@@ -58,14 +67,8 @@ impl Catalog {
     ) -> Result<Vec<usize>, Error> {
         let mut lengths: HashMap<(String, i64), usize> = HashMap::with_capacity(versions.len());
         for some in versions.chunks(PER_STATEMENT) {
-            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
-            let mut conditions = Vec::with_capacity(some.len());
-            for (id, start) in some {
-                let n = args.len();
-                args.extend([(*id).into(), start.as_micros().into()]);
-                conditions.push(format!("(i.id = ${} AND i.valid_from = ${})", n + 1, n + 2));
-            }
-            let sql = format!("{LENGTHS} AND ({})", conditions.join(" OR "));
+            let (args, condition) = are_versions(project, some);
+            let sql = format!("{LENGTHS} AND ({condition})");
             for (id, start, n) in self.pool.select::<(String, i64, i64)>(&sql, &args).await? {
                 lengths.insert((id, start), usize::try_from(n).unwrap_or(0));
             }
