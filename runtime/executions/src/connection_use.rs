@@ -15,7 +15,7 @@ const BY_MODEL: &str = "
      WHERE project_id = $1 AND $2 <= day
      GROUP BY provider, model
      ORDER BY provider, model";
-/// Of the newest `$3` calls. The outer order is that of the inner one.
+/// Failed calls among the newest `$3`.
 const FAILED: &str = "
     SELECT provider, model, started_at, error_class, error_message
       FROM (SELECT provider, model, started_at, error_class, error_message, seq

@@ -136,26 +136,17 @@ async fn evaluated_again<'f>(
     mine: &HashSet<i64>,
 ) -> Result<Vec<EvaluatedTarget<'f>>, Error> {
     // Nearly all rules evaluate each observation once: then one statement for each rule is enough.
-    let mut is_repeated: BTreeMap<(&ProjectId, &RuleId), bool> = BTreeMap::new();
+    let mut has_repeated: BTreeMap<(&ProjectId, &RuleId), bool> = BTreeMap::new();
     let mut found = Vec::new();
     for each in judged(finished, mine) {
-        if !each.target.is_whole() {
-            let key = (each.project, each.rule);
-            let known = is_repeated.get(&key).copied();
-            let is_repeated = match known {
-                Some(known) => known,
-                None => {
-                    let args = [each.project.as_str().into(), each.rule.as_str().into()];
-                    let has = tx.integer(HAS_REPEATED, &args).await? != 0;
-                    is_repeated.insert(key, has);
-                    has
-                }
-            };
-            if !is_repeated {
-                continue;
-            }
+        let rule = (each.project, each.rule);
+        if !each.target.is_whole() && !has_repeated.contains_key(&rule) {
+            let args = [each.project.as_str().into(), each.rule.as_str().into()];
+            has_repeated.insert(rule, tx.integer(HAS_REPEATED, &args).await? != 0);
         }
-        found.push(each);
+        if each.target.is_whole() || has_repeated[&rule] {
+            found.push(each);
+        }
     }
     Ok(found)
 }
