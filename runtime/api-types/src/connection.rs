@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use perpend_domain::ids::EvaluatorId;
 use perpend_domain::slots::ModelChoice;
 use perpend_domain::time::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::any_json::AnyJson;
 use crate::execution::ModelCall;
+use crate::nullable::present;
 
 /// A connection to a model provider. The key and the values of the extra headers are never returned.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -94,13 +95,6 @@ pub struct LlmConnectionOptions {
     /// Use the Responses API; only for the adapter `openai`.
     #[serde(default)]
     pub use_responses_api: Option<bool>,
-}
-
-/// Distinguishes `null` from absent.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 /// A new connection.

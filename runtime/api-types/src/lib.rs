@@ -19,6 +19,7 @@ pub mod ingestion;
 pub mod job;
 pub mod judge_check;
 pub mod list;
+pub mod nullable;
 pub mod observation;
 pub mod outline;
 pub mod plugin;

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use crate::any_json::AnyJson;
 use crate::filter::{Condition, Conditions};
+use crate::nullable;
 
 /// A new rule, or a change of one: absent members are unchanged.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -21,7 +22,7 @@ pub struct RuleInput {
     /// `true` also resumes a paused rule.
     pub enabled: Option<bool>,
     /// Share of the targets that is scored, greater than 0 and at most 1.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable::present")]
     #[schema(value_type = Option<f64>)]
     pub sampling: Option<Option<f64>>,
     /// Conditions that must all hold.
@@ -63,13 +64,6 @@ pub struct RuleInput {
     /// refused with 409.
     #[schema(value_type = Option<String>, pattern = "^[0-9a-f]{64}$")]
     pub revision: Option<Digest>,
-}
-
-/// Distinguishes `null` from absent.
-fn present<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<f64>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 /// An evaluator that a rule uses.

@@ -3,6 +3,7 @@
 use axum::extract::{Path, State};
 use perpend_api_types::any_json::AnyJson;
 use perpend_api_types::list::Confirmation;
+use perpend_api_types::nullable;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::dataset::{DatasetName, DatasetPatch};
 use perpend_domain::dataset_schema::SchemaInference;
@@ -13,7 +14,7 @@ use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::Body;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -76,7 +77,7 @@ struct PatchInput {
     /// New unique name; `/` separates folders.
     name: Option<String>,
     /// `null` removes the description.
-    #[serde(default, deserialize_with = "present_text")]
+    #[serde(default, deserialize_with = "nullable::present")]
     #[schema(value_type = Option<String>)]
     description: Option<Option<String>>,
     /// Any JSON value.
@@ -91,16 +92,9 @@ struct PatchInput {
     /// Lists and choices of the pages leave archived datasets out; everything else works with them.
     is_archived: Option<bool>,
     /// Id of the run over this dataset that its other runs are compared with; `null` removes it.
-    #[serde(default, deserialize_with = "present_text")]
+    #[serde(default, deserialize_with = "nullable::present")]
     #[schema(value_type = Option<String>)]
     baseline_run_id: Option<Option<String>>,
-}
-
-/// Distinguishes `null` from absent.
-fn present_text<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 /// Schemas of a dataset. An absent member is the current schema; `null` is no schema.
