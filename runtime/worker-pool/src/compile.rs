@@ -219,8 +219,7 @@ async fn read_answer(
     }
     let mut answer = Vec::new();
     stdout.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
-    let answer: CompileAnswer = serde_json::from_slice(&answer).map_err(io::Error::other)?;
-    let info = match answer {
+    let info = match parse_answer(&answer) {
         Ok(_) if head.image_bytes == 0 => return Err(io::Error::other("the image is missing")),
         Ok(info) => info,
         Err(problems) => return Ok(Err(problems)),
@@ -228,6 +227,15 @@ async fn read_answer(
     let description = serde_json::to_vec(&info).map_err(io::Error::other)?;
     Ok(Ok(Compiled { info, engine_key: head.engine_key, artifact: writer.seal(&description)? }))
 }
+
+/// The answer; a problem of the component if guest code made it too long or unreadable.
+fn parse_answer(bytes: &[u8]) -> CompileAnswer {
+    serde_json::from_slice(bytes).unwrap_or_else(|error| {
+        let message = format!("the description cannot be read: {error}");
+        Err(vec![ComponentProblem::new("describe", message)])
+    })
+}
+
 /// The message for a compile process that ended without an answer.
 fn ended(status: ExitStatus, stderr_line: &str) -> String {
     const SIGABRT: i32 = 6;
@@ -236,5 +244,16 @@ fn ended(status: ExitStatus, stderr_line: &str) -> String {
         Some(SIGXCPU) => "compiling took more than 60 s of CPU time".to_owned(),
         Some(SIGABRT) => "compiling needs more than 2 GiB of memory".to_owned(),
         _ => format!("the compile process ended ({status}): {stderr_line}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_a_problem_of_the_component() {
+        let problems = parse_answer(br#"{"Ok":{"name":"#).unwrap_err();
+        assert_eq!(problems[0].at, "describe");
     }
 }
