@@ -9,6 +9,7 @@ use perpend_api_types::connection::LlmConnectionOptions;
 use perpend_catalog::connections::{Connection, ConnectionSecret};
 use perpend_catalog::sealed::SealedAt;
 use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::{Code, Problem};
 use serde_json::{Value, json};
 
@@ -57,14 +58,16 @@ pub(super) async fn change(
     }
     let stored = unseal(app, project, &found);
     let (mut changed, secret) = applied(&found, &stored, options)?;
-    let is_same = stored.key == secret.key && stored.headers == secret.headers;
+    // Secrets that cannot be decrypted now must not be readable at another address later.
+    let is_same =
+        !is_moved(&found, &changed) && stored.key == secret.key && stored.headers == secret.headers;
     if !is_same {
         changed.secret = seal(app, project, &found.provider, &secret)?;
     }
     // Each change has a time of its own, by which a later change recognizes it.
     let next = found.updated_at.as_micros().saturating_add(1);
     let now = app.web.clock.now().as_micros().max(next);
-    changed.updated_at = perpend_domain::time::Timestamp::from_micros(now);
+    changed.updated_at = Timestamp::from_micros(now);
     let catalog = &app.store.catalog;
     catalog.replace_connection(project, &changed, found.updated_at).await?;
     // Header values are not part of the keys of cached replies, but a gateway may depend on them.
@@ -74,6 +77,11 @@ pub(super) async fn change(
     }
     app.scheduler.wake();
     Ok(changed)
+}
+
+/// Whether requests have another address after the change.
+fn is_moved(found: &Connection, changed: &Connection) -> bool {
+    changed.adapter != found.adapter || changed.base_url != found.base_url
 }
 
 /// The connection and its secrets after the change.
@@ -108,7 +116,7 @@ fn applied(
         );
         return Err(Problem::body("useResponsesApi", message));
     }
-    let is_moved = changed.adapter != found.adapter || changed.base_url != found.base_url;
+    let is_moved = is_moved(found, &changed);
     let headers = match options.extra_headers {
         None if is_moved => BTreeMap::new(),
         None => stored.headers.clone(),
@@ -158,8 +166,6 @@ fn headers(
 
 #[cfg(test)]
 mod tests {
-    use perpend_domain::time::Timestamp;
-
     use super::*;
 
     fn connection() -> (Connection, ConnectionSecret) {
