@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
+use perpend_catalog::connections::MAX_IN_FLIGHT;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{
@@ -26,7 +27,6 @@ use crate::state::App;
 const CREATE: &str = "/api/public/llm-connections";
 const ADAPTERS: &[&str] =
     &["openai", "anthropic", "azure", "google-ai-studio", "mock", "bedrock", "google-vertex-ai"];
-const MAX_IN_FLIGHT: u32 = 8;
 /// Members of the body and their fields.
 const FIELDS: [(&str, &str); 9] = [
     ("provider", "provider"),
@@ -193,7 +193,8 @@ fn stored_fields(connection: &StoredConnection) -> ConnectionFields {
 /// The sent values without the secrets.
 fn sent_fields(fields: &Params) -> ConnectionFields {
     let text = |name: &str| fields.raw(name).unwrap_or_default().replace("\r\n", "\n");
-    let names: Vec<String> = header_lines(fields).map(|(name, _)| name.to_owned()).collect();
+    let names: Vec<&str> =
+        header_lines(fields).map(|(name, _)| name).filter(|name| is_header_name(name)).collect();
     ConnectionFields {
         provider: text("provider"),
         adapter: text("adapter"),
@@ -244,6 +245,23 @@ fn header_lines(fields: &Params) -> impl Iterator<Item = (&str, Option<&str>)> {
     })
 }
 
+/// Whether a line has a name: without its colon, a line is one text of name and secret.
+fn is_header_name(name: &str) -> bool {
+    !name.contains(char::is_whitespace)
+}
+
+fn invalid_headers() -> Problem {
+    Problem::body("extraHeaders", "must be lines of the form `Name: value`")
+}
+
+fn headers(fields: &Params) -> Result<BTreeMap<&str, Option<&str>>, Problem> {
+    let headers: BTreeMap<&str, Option<&str>> = header_lines(fields).collect();
+    match headers.keys().all(|name| is_header_name(name)) {
+        true => Ok(headers),
+        false => Err(invalid_headers()),
+    }
+}
+
 fn model_lines(fields: &Params) -> Vec<&str> {
     let lines = fields.raw("custom_models").unwrap_or_default().lines().map(str::trim);
     lines.filter(|line| !line.is_empty()).collect()
@@ -265,15 +283,9 @@ fn trimmed<'f>(fields: &'f Params, name: &str) -> Option<&'f str> {
 
 /// The body of the operation that creates a connection.
 fn new_body(fields: &Params) -> Result<Value, Problem> {
-    let mut headers = BTreeMap::new();
-    for (name, value) in header_lines(fields) {
-        let value = value.ok_or_else(|| {
-            Problem::body(
-                "extraHeaders",
-                format!("must be lines of the form `Name: value`, got `{name}`"),
-            )
-        })?;
-        headers.insert(name, value);
+    let headers = headers(fields)?;
+    if headers.values().any(Option::is_none) {
+        return Err(invalid_headers());
     }
     Ok(json!({
         "provider": trimmed(fields, "provider").unwrap_or_default(),
@@ -305,13 +317,12 @@ fn options(fields: &Params) -> Result<Value, Problem> {
 /// The body of the operation that changes a connection.
 fn changed_body(fields: &Params) -> Result<Value, Problem> {
     let mut body = options(fields)?;
-    let headers: BTreeMap<&str, Option<&str>> = header_lines(fields).collect();
     body["ifUpdatedAt"] = json!(trimmed(fields, "updated_at"));
     body["adapter"] = json!(fields.raw("adapter").unwrap_or_default());
     body["baseURL"] = json!(trimmed(fields, "base_url"));
     body["customModels"] = json!(model_lines(fields));
     body["withDefaultModels"] = json!(fields.raw("with_default_models").is_some());
-    body["extraHeaders"] = json!(headers);
+    body["extraHeaders"] = json!(headers(fields)?);
     body["config"] = json!(config(fields)?);
     if let Some(key) = trimmed(fields, "secret_key") {
         body["secretKey"] = key.into();
@@ -347,6 +358,11 @@ mod tests {
         assert_eq!(fields.headers, "x-old\nx-new");
         assert!(!format!("{fields:?}").contains("sk-1"));
         assert!(new_body(&Params::parse(FORM)).is_err());
+        let without_colon = Params::parse("max_in_flight=1&headers=Authorization+Bearer+sk-2");
+        assert_eq!(sent_fields(&without_colon).headers, "");
+        for problem in [new_body(&without_colon), changed_body(&without_colon)] {
+            assert!(!problem.unwrap_err().message().contains("sk-2"));
+        }
     }
 
     #[test]
