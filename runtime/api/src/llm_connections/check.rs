@@ -24,16 +24,13 @@ pub(super) fn new_connection(input: &NewLlmConnection) -> Result<(), Problem> {
     if input.provider.trim().is_empty() {
         return Err(Problem::body("provider", "must not be empty"));
     }
-    if !ADAPTERS.contains(&input.adapter.as_str()) {
-        return Err(Problem::body("adapter", must_be_one_of(&ADAPTERS, &input.adapter)));
-    }
-    secret_key(&input.secret_key)?;
     parts(&Parts {
         adapter: &input.adapter,
         base_url: input.base_url.as_deref(),
         headers: input.extra_headers.as_ref(),
         config: input.config.as_ref(),
-    })
+    })?;
+    secret_key(&input.secret_key)
 }
 
 pub(super) fn secret_key(key: &str) -> Result<(), Problem> {

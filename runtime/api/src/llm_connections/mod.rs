@@ -29,7 +29,6 @@ use crate::state::{App, Routes};
 const LIST: &str = "/api/public/llm-connections";
 const ONE: &str = "/api/v1/llm-connections/{connectionId}";
 const DEFAULT: &str = "/api/v1/llm-connections/default-model";
-
 const USAGE: &str = "/api/v1/llm-connections/{connectionId}/usage";
 const TEST: &str = "/api/v1/llm-connections/{connectionId}/test";
 

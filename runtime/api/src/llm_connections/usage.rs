@@ -78,6 +78,7 @@ impl UsageFacts {
 
     fn evaluators(&self, provider: &str) -> Vec<ConnectionEvaluator> {
         let mut found: Vec<ConnectionEvaluator> = Vec::new();
+        let has_default = self.default.as_ref().is_some_and(|choice| choice.provider == provider);
         for user in &self.users {
             let mut models: Vec<String> = Vec::new();
             for choice in user.models_of(provider, self.default.as_ref()) {
@@ -88,7 +89,7 @@ impl UsageFacts {
             if models.is_empty() {
                 continue;
             }
-            let uses_default = user.slots.iter().any(|slot| slot.model.is_none());
+            let uses_default = has_default && user.slots.iter().any(|slot| slot.model.is_none());
             // The versions in use of one evaluator follow each other.
             if let Some(last) = found.last_mut().filter(|last| last.evaluator_id == user.id) {
                 models.retain(|model| !last.models.contains(model));
