@@ -30,6 +30,11 @@ fn listed(problem: &ComponentProblem) -> Value {
     json!({ "at": cut(&problem.at), "message": cut(&problem.message) })
 }
 
+/// The steps of a check that failed with one problem.
+pub(super) fn failed_at(step: &str, message: &str) -> Value {
+    steps(&[ComponentProblem::new(step, message)])
+}
+
 /// All steps with `step`, `status` (`passed`, `failed` or `not_reached`), `problems` and the number of omitted ones.
 pub(super) fn steps(problems: &[ComponentProblem]) -> Value {
     let mut failed = None;

@@ -34,7 +34,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
 fn too_large() -> Problem {
     let limit = MAX_COMPONENT_BYTES >> 20;
     let message = format!("the component must have at most {limit} MiB");
-    let steps = report::steps(&[ComponentProblem::new("file", message.as_str())]);
+    let steps = report::failed_at("file", &message);
     Problem::new(Code::TooLarge, message).with("maxBytes", MAX_COMPONENT_BYTES).with("steps", steps)
 }
 
@@ -111,7 +111,7 @@ async fn check_name(
     let mut same_name = all.iter().filter(|plugin| plugin.info.name == *name);
     if same_name.clone().any(|plugin| plugin.owner.is_none()) {
         let message = format!("the name {name} is used by a built-in plug-in: choose another name");
-        let steps = report::steps(&[ComponentProblem::new(report::REGISTRATION, message.as_str())]);
+        let steps = report::failed_at(report::REGISTRATION, &message);
         let problem = Problem::new(Code::NameConflict, message).with("field", "name");
         return Err(problem.with("steps", steps));
     }
@@ -123,8 +123,7 @@ async fn check_name(
                  sha256:{digest}: increase the version of the plug-in and build it again",
                 other.digest
             );
-            let steps =
-                report::steps(&[ComponentProblem::new(report::REGISTRATION, message.as_str())]);
+            let steps = report::failed_at(report::REGISTRATION, &message);
             let problem = Problem::new(Code::Conflict, message).with("steps", steps);
             Err(problem.with("digest", json!(other.digest)))
         }

@@ -41,7 +41,6 @@ pub(crate) async fn list_page(State(app): State<App>, viewer: Viewer) -> Result<
 /// The line of the versions of one name, newest first.
 fn line(viewer: &Viewer, versions: &[Plugin], users: &HashMap<String, u64>) -> Option<PluginLine> {
     let (newest, others) = versions.split_first()?;
-    let names = newest.info.capabilities.names();
     let n_users = users.get(&newest.info.name).copied().unwrap_or_default();
     Some(PluginLine {
         name: Text::from(newest.info.name.as_str()),
@@ -51,13 +50,17 @@ fn line(viewer: &Viewer, versions: &[Plugin], users: &HashMap<String, u64>) -> O
         description: description(&newest.info.description),
         is_first_party: newest.owner.is_none(),
         evaluators: plural(newest.info.evaluators.len() as u64, "evaluator"),
-        capabilities: Text::from(match names.as_slice() {
-            [] => "none".to_owned(),
-            names => names.join(", "),
-        }),
+        capabilities: capabilities(newest),
         users: plural(n_users, "evaluator"),
         size: size(newest.size_bytes),
         created_at: newest.created_at,
+    })
+}
+
+pub(super) fn capabilities(plugin: &Plugin) -> Text {
+    Text::from(match plugin.info.capabilities.names().as_slice() {
+        [] => "none".to_owned(),
+        names => names.join(", "),
     })
 }
 

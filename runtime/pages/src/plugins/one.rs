@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::changes::changes;
-use super::list::{description, plugin_href};
+use super::list::{capabilities, description, plugin_href};
 use crate::request::operations::send;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
@@ -124,11 +124,6 @@ pub(super) async fn view(
 }
 
 fn facts(plugin: &Plugin) -> Vec<(&'static str, Text)> {
-    let names = plugin.info.capabilities.names();
-    let capabilities = match names.as_slice() {
-        [] => "none".to_owned(),
-        names => names.join(", "),
-    };
     let origin = match plugin.owner {
         None => "this server",
         Some(_) => "this project",
@@ -136,7 +131,7 @@ fn facts(plugin: &Plugin) -> Vec<(&'static str, Text)> {
     vec![
         ("Digest", Text::from(format!("sha256:{}", plugin.digest))),
         ("Origin", Text::from(origin)),
-        ("Requested capabilities", Text::from(capabilities)),
+        ("Requested capabilities", capabilities(plugin)),
         ("Size", Text::from(size(plugin.size_bytes))),
         ("Registered", Text::from(plugin.created_at.to_string())),
     ]
