@@ -129,7 +129,7 @@ async fn a_test_shows_the_answer_of_the_provider_and_what_was_learnt() {
 }
 
 #[tokio::test]
-async fn another_address_removes_the_key_and_the_test_asks_for_a_new_one() {
+async fn another_address_removes_the_key_and_a_test_requires_a_new_one() {
     let test = ConnectionTest::new().await;
     let body = json!({
         "provider": "main", "adapter": "openai", "secretKey": KEY, "customModels": ["m"],

@@ -126,7 +126,7 @@ fn view(viewer: &Viewer, usage: &ConnectionUsage, tested: Tested) -> ConnectionP
         name: Text::from(connection.provider.as_str()),
         href: connection_href(viewer, &connection.id),
         facts: facts(usage),
-        has_key: connection.key().is_some(),
+        has_key: connection.key().is_some() || connection.adapter == "mock",
         closed: usage.closed_until.map(|until| {
             let until = until.to_string();
             Text::from(format!("The provider requested a delay: the next request starts at {until}. Saving the connection ends the delay."))

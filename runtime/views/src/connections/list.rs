@@ -53,7 +53,7 @@ pub struct ConnectionLine {
     pub cost: String,
     /// Number of evaluators that use it.
     pub evaluators: String,
-    /// Number of evaluators that it paused, such as `2 paused`; absent if none is paused.
+    /// Number of these that are paused, such as `2 paused`; absent if none is paused.
     pub paused: Option<String>,
 }
 

@@ -17,7 +17,7 @@ pub struct ConnectionPage {
     pub href: String,
     /// Labels and values of its settings.
     pub facts: Vec<(&'static str, Text)>,
-    /// Whether it has a key.
+    /// Whether it has a key or needs none.
     pub has_key: bool,
     /// Why requests wait now.
     pub closed: Option<Text>,
@@ -65,7 +65,7 @@ pub struct ConnectionEvaluatorLine {
     pub models: Text,
     /// Its pause.
     pub pause: Option<EvaluatorPauseView>,
-    /// Number of held executions, such as `3 executions wait`; absent if none.
+    /// Number of held executions, such as `3 executions held`; absent if none.
     pub waiting: Option<String>,
 }
 
@@ -125,7 +125,7 @@ pub struct ConnectionTestCall {
     pub latency: String,
     /// Tokens of prompt and reply.
     pub tokens: String,
-    /// Cost, or `?`.
+    /// Cost, or `cost unknown`.
     pub cost: String,
     /// `answered`, or class and message of the failure.
     pub outcome: Text,

@@ -89,7 +89,7 @@ fn a_connection_is_inert_with_and_without_a_test() {
         evaluator: ResourceLink::new(HOSTILE, HOSTILE),
         models: text(HOSTILE),
         pause,
-        waiting: Some("3 executions wait".to_owned()),
+        waiting: Some("3 executions held".to_owned()),
     };
     let pause = EvaluatorPauseView {
         reason: text(HOSTILE),
