@@ -16,7 +16,7 @@ use crate::items;
 use crate::matching::{ItemMatch, Matching};
 use crate::names;
 use crate::noise;
-use crate::options::{CompareError, CompareOptions, MARGIN, MAX_RUNS};
+use crate::options::{CompareError, CompareOptions, ItemGroups, MARGIN, MAX_RUNS};
 use crate::sample::{Sample, ends, summarize as summary_of};
 use crate::tested::{self, TestParams, Tested};
 use crate::verdict::Judged;
@@ -114,9 +114,12 @@ fn check_groups(
     base: usize,
 ) -> Result<(), CompareError> {
     let wrong = |option, rule: String| Err(CompareError::Option { option, rule });
-    if let Some(clusters) = options.clusters.as_ref().filter(|groups| groups.values.is_empty()) {
-        let key = &clusters.key;
-        return wrong("clusterBy", format!("must be a metadata key of some item, got `{key}`"));
+    for (option, groups) in [("clusterBy", &options.clusters), ("segmentBy", &options.segments)] {
+        if let Some(ItemGroups { key, .. }) =
+            groups.as_ref().filter(|groups| groups.values.is_empty())
+        {
+            return wrong(option, format!("must be a metadata key of some item, got `{key}`"));
+        }
     }
     // Of several compared runs one may be a further run of the baseline.
     let compared = if runs.len() == 2 { runs } else { &runs[base..=base] };

@@ -536,3 +536,14 @@ fn a_segment_with_one_item_is_inconclusive() {
     assert!(!reason.unwrap().contains("with 1 items"));
     assert_eq!(of(0).2, Verdict::Worse);
 }
+
+#[test]
+fn a_metadata_key_that_no_item_has_is_an_error() {
+    let runs = [first_pass("a", 9, 5), first_pass("b", 9, 5)];
+    let groups = || Some(ItemGroups { key: "topic".to_owned(), ..ItemGroups::default() });
+    let error = |options: CompareOptions| compare(&runs, &options).unwrap_err().to_string();
+    let segments = error(CompareOptions { segments: groups(), ..options() });
+    assert_eq!(segments, "`segmentBy` must be a metadata key of some item, got `topic`");
+    let clusters = error(CompareOptions { clusters: groups(), ..options() });
+    assert_eq!(clusters, "`clusterBy` must be a metadata key of some item, got `topic`");
+}
