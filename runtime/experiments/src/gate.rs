@@ -1,6 +1,6 @@
 //! The gate: may this run ship?
 
-use perpend_domain::experiment::RunResults;
+use perpend_domain::experiment::{ItemResult, RunResults};
 use perpend_stats::multiple::Correction;
 use serde::{Deserialize, Serialize};
 
@@ -152,7 +152,6 @@ fn checked(
     if baseline.as_ref().is_some_and(|baseline| baseline.run.id == run.run.id) {
         return Err(CompareError::OwnBaseline { id: run.run.id });
     }
-    let total_cost = run.items.iter().filter_map(|item| item.cost_usd).reduce(|a, b| a + b);
     let compared: Vec<RunResults> = baseline.into_iter().chain([run]).collect();
     let comparison =
         summarize(&compared, &compare_options(config, options)).map_err(|error| match error {
@@ -162,7 +161,9 @@ fn checked(
             other => other,
         })?;
     let at = compared.len() - 1;
-    let mut checks = limits(config, &comparison.runs[at], total_cost);
+    let mut checks = limits(config, &comparison.runs[at]);
+    let max_usd = config.limits.max_usd;
+    checks.extend(max_usd.map(|most| cost_check(most, &compared[at].items)));
     let metrics = comparison.metrics.iter();
     checks.extend(metrics.filter_map(|metric| missing_scores(config, metric)));
     for requirement in &config.require {
@@ -227,7 +228,7 @@ fn compare_options(config: &GateConfig, options: &CompareOptions) -> CompareOpti
     options
 }
 
-fn limits(config: &GateConfig, run: &ComparedRun, total_cost: Option<f64>) -> Vec<GateCheck> {
+fn limits(config: &GateConfig, run: &ComparedRun) -> Vec<GateCheck> {
     let limits = &config.limits;
     let few = run.n_items < limits.min_items;
     let at_most = |rule: &str, n: u64, most: u64, what: &str| {
@@ -235,7 +236,7 @@ fn limits(config: &GateConfig, run: &ComparedRun, total_cost: Option<f64>) -> Ve
         let message = format!("{} {what}, at most {most} allowed", items(n));
         check(rule, status, Some(n as f64), most as f64, message)
     };
-    let mut checks = vec![
+    vec![
         check(
             "min_items",
             if few { CheckStatus::Undecided } else { CheckStatus::Passed },
@@ -261,18 +262,26 @@ fn limits(config: &GateConfig, run: &ComparedRun, total_cost: Option<f64>) -> Ve
             limits.max_duplicate_items,
             "with more results than the others",
         ),
-    ];
-    if let Some(most) = limits.max_usd {
-        let status = match total_cost {
-            None => CheckStatus::Undecided,
-            Some(cost) if cost <= most => CheckStatus::Passed,
-            Some(_) => CheckStatus::OverBudget,
-        };
-        let cost = total_cost.map_or_else(|| "unknown cost".to_owned(), |usd| number(usd) + " USD");
-        let message = format!("{cost}, at most {} USD allowed", number(most));
-        checks.push(check("max_usd", status, total_cost, most, message));
-    }
-    checks
+    ]
+}
+
+fn cost_check(most: f64, results: &[ItemResult]) -> GateCheck {
+    let costs = || results.iter().filter_map(|result| result.cost_usd);
+    let total = costs().reduce(|a, b| a + b);
+    let n_unknown = results.len() - costs().count();
+    let status = match total {
+        Some(usd) if !holds(usd, most, false) => CheckStatus::OverBudget,
+        Some(_) if n_unknown == 0 => CheckStatus::Passed,
+        _ => CheckStatus::Undecided,
+    };
+    let unknown = format!("cost of {n_unknown} of {} results unknown", results.len());
+    let cost = match total {
+        Some(usd) if n_unknown == 0 => format!("{} USD", number(usd)),
+        Some(usd) => format!("{} USD, {unknown}", number(usd)),
+        None => unknown,
+    };
+    let message = format!("{cost}, at most {} USD allowed", number(most));
+    check("max_usd", status, total, most, message)
 }
 
 fn check(

@@ -106,6 +106,15 @@ fn incomplete_runs_fail_by_default() {
     let cheap = format!("{config}[limits]\nmax_usd = 5\n");
     assert_eq!(outcome(&costs, &cheap).exit_code(), 4);
     assert_eq!(outcome(&|_| (), &cheap), GateOutcome::Undecided);
+    let costs_of = |n: usize| {
+        move |run: &mut perpend_domain::experiment::RunResults| {
+            for item in &mut run.items[..n] {
+                item.cost_usd = Some(0.1);
+            }
+        }
+    };
+    assert_eq!(outcome(&costs_of(50), &cheap), GateOutcome::Passed);
+    assert_eq!(outcome(&costs_of(49), &cheap), GateOutcome::Undecided);
     let pending = |run: &mut perpend_domain::experiment::RunResults| {
         run.items[0].has_arrived = false;
     };
