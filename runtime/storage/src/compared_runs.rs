@@ -17,8 +17,8 @@ use perpend_db::{Error, apart};
 const MAX_ENTRIES: usize = 16;
 /// Memory of all cached comparisons together, roughly.
 const MAX_BYTES: usize = 64 << 20;
-/// The age at which an entry expires, in milliseconds: changes of evaluators and further runs of the baseline are not part
-/// of the revisions.
+/// The age at which an entry expires, in milliseconds: changes of evaluators and new runs with the metadata of the baseline
+/// are not part of the revisions.
 const MAX_AGE_MS: i64 = 60_000;
 
 /// Runs with their results and their comparison.
@@ -72,20 +72,24 @@ impl Store {
         if !(2..=MAX_RUNS).contains(&n) {
             return Ok(Err(CompareRunsError::Compare(CompareError::NumberOfRuns { n })));
         }
-        // Read before the results.
-        let revisions = ids.iter().map(|id| apart(self.telemetry.run_revision(project, id)));
-        let revisions = futures_util::future::join_all(revisions).await.into_iter();
-        let revisions: Vec<RunRevision> = revisions.collect::<Result<_, _>>()?;
         let key =
             ComparisonKey { project: project.clone(), ids: ids.to_vec(), query: query.clone() };
-        if let Some(runs) = self.comparisons.get(&key, &revisions, now) {
-            return Ok(Ok(runs));
+        // Revisions are read before the results.
+        let mut revisions = self.run_revisions(project, ids).await?;
+        if let Some((cached, runs)) = self.comparisons.get(&key, now) {
+            let noise = self.run_revisions(project, &runs.comparison.noise_runs).await?;
+            if cached == [revisions.as_slice(), noise.as_slice()].concat() {
+                return Ok(Ok(runs));
+            }
         }
         let results = match self.results_of_runs(project, ids).await? {
             Ok(results) => results,
             Err(id) => return Ok(Err(CompareRunsError::UnknownRun(id))),
         };
-        let options = match self.compare_options(project, &results, query).await? {
+        let noise_runs = self.noise_run_ids(project, &results, query).await?;
+        revisions.extend(self.run_revisions(project, &noise_runs).await?);
+        let options = self.compare_options_with(project, &results, query, &noise_runs).await?;
+        let options = match options {
             Ok(options) => options,
             Err(id) => return Ok(Err(CompareRunsError::UnknownNoiseRun(id))),
         };
@@ -100,6 +104,15 @@ impl Store {
         self.comparisons.put(key, revisions, now, &runs);
         Ok(Ok(runs))
     }
+
+    async fn run_revisions(
+        &self,
+        project: &ProjectId,
+        ids: &[String],
+    ) -> Result<Vec<RunRevision>, Error> {
+        let revisions = ids.iter().map(|id| apart(self.telemetry.run_revision(project, id)));
+        futures_util::future::join_all(revisions).await.into_iter().collect()
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -112,6 +125,7 @@ struct ComparisonKey {
 #[derive(Debug)]
 struct CachedComparison {
     key: ComparisonKey,
+    /// Of the compared runs, then of the further runs of the baseline.
     revisions: Vec<RunRevision>,
     at: Timestamp,
     n_bytes: usize,
@@ -136,16 +150,16 @@ fn memory(results: &[RunResults]) -> usize {
 pub(crate) struct ComparisonCache(Mutex<VecDeque<CachedComparison>>);
 
 impl ComparisonCache {
+    /// The comparison with the revisions of its runs when it was computed.
     fn get(
         &self,
         key: &ComparisonKey,
-        revisions: &[RunRevision],
         now: Timestamp,
-    ) -> Option<Arc<ComparedRuns>> {
+    ) -> Option<(Vec<RunRevision>, Arc<ComparedRuns>)> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|entry| now.micros_since(entry.at) < MAX_AGE_MS * 1_000);
         let found = entries.iter().find(|entry| entry.key == *key)?;
-        (found.revisions == revisions).then(|| Arc::clone(&found.runs))
+        Some((found.revisions.clone(), Arc::clone(&found.runs)))
     }
 
     /// Stores a comparison of results that were read after their revisions, unless it is too large.
@@ -241,14 +255,14 @@ mod tests {
         let cache = ComparisonCache::default();
         let at = Timestamp::from_millis;
         cache.put(key(0), vec![RunRevision::default()], at(0), &compared(1));
-        assert!(cache.get(&key(0), &[RunRevision::default()], at(1)).is_some());
-        assert!(cache.get(&key(0), &[], at(1)).is_none());
-        assert!(cache.get(&key(0), &[RunRevision::default()], at(MAX_AGE_MS)).is_none());
+        let (revisions, _) = cache.get(&key(0), at(1)).unwrap();
+        assert_eq!(revisions, [RunRevision::default()]);
+        assert!(cache.get(&key(0), at(MAX_AGE_MS)).is_none());
         for n in 0..=MAX_ENTRIES {
             cache.put(key(n), Vec::new(), at(0), &compared(1));
         }
-        assert!(cache.get(&key(0), &[], at(1)).is_none());
-        assert!(cache.get(&key(MAX_ENTRIES), &[], at(1)).is_some());
+        assert!(cache.get(&key(0), at(1)).is_none());
+        assert!(cache.get(&key(MAX_ENTRIES), at(1)).is_some());
     }
 
     #[test]
@@ -257,10 +271,10 @@ mod tests {
         let at = Timestamp::from_millis(0);
         cache.put(key(0), Vec::new(), at, &compared(MAX_BYTES / 2 - 4_096));
         cache.put(key(1), Vec::new(), at, &compared(MAX_BYTES / 2 - 4_096));
-        assert!(cache.get(&key(0), &[], at).is_some() && cache.get(&key(1), &[], at).is_some());
+        assert!(cache.get(&key(0), at).is_some() && cache.get(&key(1), at).is_some());
         cache.put(key(2), Vec::new(), at, &compared(8_192));
-        assert!(cache.get(&key(0), &[], at).is_none() && cache.get(&key(1), &[], at).is_some());
+        assert!(cache.get(&key(0), at).is_none() && cache.get(&key(1), at).is_some());
         cache.put(key(3), Vec::new(), at, &compared(MAX_BYTES));
-        assert!(cache.get(&key(3), &[], at).is_none());
+        assert!(cache.get(&key(3), at).is_none());
     }
 }

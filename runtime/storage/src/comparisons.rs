@@ -65,6 +65,18 @@ impl Store {
         results: &[RunResults],
         query: &ComparisonQuery,
     ) -> Result<Result<CompareOptions, String>, Error> {
+        let noise_runs = self.noise_run_ids(project, results, query).await?;
+        self.compare_options_with(project, results, query, &noise_runs).await
+    }
+
+    /// As [`Store::compare_options`], with these further runs of the baseline.
+    pub(crate) async fn compare_options_with(
+        &self,
+        project: &ProjectId,
+        results: &[RunResults],
+        query: &ComparisonQuery,
+        noise_runs: &[String],
+    ) -> Result<Result<CompareOptions, String>, Error> {
         let mut options = query.options.clone();
         for (name, definition) in self.score_definitions(project, results).await? {
             let requested = options.scores.entry(name).or_default();
@@ -79,21 +91,30 @@ impl Store {
         if let Some(key) = &query.cluster_by {
             options.clusters = Some(self.item_groups(project, results, key).await?);
         }
-        let base = match &options.base {
-            Some(id) => results.iter().find(|run| run.run.id == *id),
-            None => results.first(),
-        };
-        let ids = match (query.noise_runs.as_slice(), base) {
-            ([], Some(base)) => self.equal_runs(project, base, results).await?,
-            (ids, _) => ids.to_vec(),
-        };
-        match self.results_of_runs(project, &ids).await? {
+        match self.results_of_runs(project, noise_runs).await? {
             Ok(runs) => options.noise_runs = runs,
             // A run that was found by its metadata may be deleted meanwhile.
             Err(_) if query.noise_runs.is_empty() => {}
             Err(id) => return Ok(Err(id)),
         }
         Ok(Ok(options))
+    }
+
+    /// The ids of the further runs of the baseline: those of the query, or else runs with the same metadata.
+    pub(crate) async fn noise_run_ids(
+        &self,
+        project: &ProjectId,
+        results: &[RunResults],
+        query: &ComparisonQuery,
+    ) -> Result<Vec<String>, Error> {
+        let base = match &query.options.base {
+            Some(id) => results.iter().find(|run| run.run.id == *id),
+            None => results.first(),
+        };
+        match (query.noise_runs.as_slice(), base) {
+            ([], Some(base)) => self.equal_runs(project, base, results).await,
+            (ids, _) => Ok(ids.to_vec()),
+        }
     }
 
     /// The definitions of the scores of the runs: the newest score config of the name, or else the declaration of the

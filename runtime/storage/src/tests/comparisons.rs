@@ -1,5 +1,7 @@
 //! Options of comparisons, references to runs, and gates.
 
+use std::sync::Arc;
+
 use perpend_domain::dataset::{Dataset, run_id};
 use perpend_domain::experiment::GateRecord;
 use perpend_domain::ids::{ProjectId, ScoreId, TraceId};
@@ -114,6 +116,27 @@ async fn runs_with_the_metadata_of_the_baseline_alone_measure_noise() {
         let unknown = ["nothing".to_owned()];
         let found = store.results_of_runs(&home(), &unknown).await.unwrap();
         assert_eq!(found.unwrap_err(), "nothing");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_comparison_is_computed_again_when_a_further_run_of_the_baseline_is_deleted() {
+    on_each_database(|store| async move {
+        let dataset = dataset(&store).await;
+        let main = json!({ "commit": "a" });
+        let base = run(&store, &dataset, "base", main.clone(), 1).await;
+        let noise = run(&store, &dataset, "noise", main, 2).await;
+        let other = run(&store, &dataset, "other", json!({ "commit": "b" }), 3).await;
+        let ids = [base, other];
+        let query = ComparisonQuery::default();
+        let compared =
+            async || store.compare_runs(&home(), &ids, &query, at(5)).await.unwrap().unwrap();
+        let first = compared().await;
+        assert_eq!(first.comparison.noise_runs, [noise.as_str()]);
+        assert!(Arc::ptr_eq(&first, &compared().await));
+        store.telemetry.delete_dataset_run(&home(), &noise, at(9)).await.unwrap();
+        assert_eq!(compared().await.comparison.noise_runs, [""; 0]);
     })
     .await;
 }
