@@ -402,7 +402,7 @@ fn against_baseline(
     let difference = metric.runs.last().and_then(|run| run.difference.as_ref());
     let Some(difference) = difference.filter(|_| has_baseline) else {
         let status = effect(config.stats.on_missing_baseline);
-        return check(rule, status, None, margin, "there is no baseline".to_owned());
+        return check(rule, status, None, margin, "no baseline".to_owned());
     };
     let must_be_better = rule == "better_than_baseline";
     let status = match difference.verdict {

@@ -336,8 +336,8 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Restores schemas and items. The items of then match the schemas of then, but maybe not the current ones, and
-    /// the current items maybe not those of then: the schemas are removed in between if that is necessary.
+    /// Restores schemas and items. If the current items do not match the earlier schemas, the schemas are removed while the
+    /// items are restored.
     async fn restore_all(
         &self,
         schemas: &DatasetPatch,

@@ -225,7 +225,7 @@ pub(crate) async fn from_traces_page(
     page(StatusCode::OK, &view)
 }
 
-/// What the operation would add, and its problems.
+/// The result of a dry run of the operation, and its problems.
 #[derive(Default)]
 struct Preview {
     counts: String,

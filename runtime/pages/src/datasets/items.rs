@@ -278,7 +278,7 @@ impl BulkAct {
 }
 
 impl ItemChange {
-    /// What was done, and the act that undoes it.
+    /// The participle of the message, and the act that undoes the change.
     fn done(self) -> (&'static str, Option<&'static str>) {
         match self {
             Self::Status(ItemStatus::Archived) => ("archived", Some("activate")),

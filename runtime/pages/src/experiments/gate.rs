@@ -156,7 +156,7 @@ fn record(
     config: &str,
 ) -> Result<GateRecord, Problem> {
     let mut json = serde_json::to_value(report).map_err(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "a report of a gate is no JSON");
+        tracing::error!(error = &error as &dyn std::error::Error, "a report of a gate is not JSON");
         Problem::internal()
     })?;
     if let Some(members) = json.as_object_mut() {

@@ -17,7 +17,7 @@ const TABS: [(&str, &str); 5] = [
     ("use", "Use"),
 ];
 
-/// What the tabs of a dataset have in common.
+/// The part that all tabs of a dataset share.
 #[derive(Clone, Debug)]
 pub struct DatasetHead {
     /// Last part of the name.

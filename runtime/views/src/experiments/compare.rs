@@ -183,7 +183,7 @@ impl ItemScoreChip {
 pub struct RunSelectionPage {
     /// Page frame.
     pub shell: Shell,
-    /// Why there is no comparison.
+    /// The reason for the absence of a comparison.
     pub message: Text,
     /// Names, percent-encoded ids and whether each is selected.
     pub runs: Vec<(Text, String, bool)>,

@@ -346,7 +346,7 @@ impl DatasetImports {
         Ok(())
     }
 
-    /// Fails an import that no server has worked on since a time, because none of them has the file.
+    /// Fails an import that no server has worked on since a time, because no server has the file.
     async fn fail_without_file(
         &self,
         project: &ProjectId,
