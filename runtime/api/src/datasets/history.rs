@@ -288,6 +288,15 @@ impl RestoredParts {
     }
 }
 
+/// The change that gives a dataset these schemas.
+fn schemas_patch(input: Option<Value>, expected_output: Option<Value>) -> DatasetPatch {
+    DatasetPatch {
+        input_schema: Some(input.unwrap_or(Value::Null)),
+        expected_output_schema: Some(expected_output.unwrap_or(Value::Null)),
+        ..DatasetPatch::default()
+    }
+}
+
 /// A restore of one dataset.
 struct Restore<'r> {
     app: &'r App,
@@ -305,11 +314,7 @@ impl Restore<'_> {
         let before = before.ok_or_else(|| Problem::not_found("dataset at that time"))?;
         let is_same = before.input_schema == dataset.input_schema
             && before.expected_output_schema == dataset.expected_output_schema;
-        Ok((!is_same).then(|| DatasetPatch {
-            input_schema: Some(before.input_schema.unwrap_or(Value::Null)),
-            expected_output_schema: Some(before.expected_output_schema.unwrap_or(Value::Null)),
-            ..DatasetPatch::default()
-        }))
+        Ok((!is_same).then(|| schemas_patch(before.input_schema, before.expected_output_schema)))
     }
 
     /// Sets the earlier schemas, or reports the active items that do not match them.
@@ -337,9 +342,10 @@ impl Restore<'_> {
     }
 
     /// Restores schemas and items. If the current items do not match the earlier schemas, the schemas are removed while the
-    /// items are restored.
+    /// items are restored; if that fails, the current schemas are set again, unless an item does not match them any more.
     async fn restore_all(
         &self,
+        dataset: &Dataset,
         schemas: &DatasetPatch,
         view: &mut RestoreView,
     ) -> Result<(), Problem> {
@@ -352,15 +358,17 @@ impl Restore<'_> {
             Err(problem) if problem.code() == Code::InvalidRequest => {}
             Err(problem) => return Err(problem),
         }
-        let none = DatasetPatch {
-            input_schema: Some(Value::Null),
-            expected_output_schema: Some(Value::Null),
-            ..DatasetPatch::default()
+        patch_dataset(app, project, id, &schemas_patch(None, None)).await?;
+        let restored = match self.restore_items(view, true).await {
+            Ok(()) => patch_dataset(app, project, id, schemas).await.map(drop),
+            Err(problem) => Err(problem),
         };
-        patch_dataset(app, project, id, &none).await?;
-        self.restore_items(view, true).await?;
-        patch_dataset(app, project, id, schemas).await?;
-        Ok(())
+        if restored.is_err() {
+            let (input, expected) = (&dataset.input_schema, &dataset.expected_output_schema);
+            let current = schemas_patch(input.clone(), expected.clone());
+            drop(patch_dataset(app, project, id, &current).await);
+        }
+        restored
     }
 
     /// Gives each item its earlier state. Without validation, the outcomes are only counted.
@@ -461,7 +469,7 @@ async fn restore_items(
         }
         (RestoredParts::Schemas, None) => {}
         (RestoredParts::All, Some(schemas)) => {
-            Box::pin(restore.restore_all(schemas, &mut view)).await?;
+            Box::pin(restore.restore_all(&stored.dataset, schemas, &mut view)).await?;
         }
         (RestoredParts::Items | RestoredParts::All, _) => {
             Box::pin(restore.restore_items(&mut view, true)).await?;
