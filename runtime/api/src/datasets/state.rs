@@ -29,20 +29,11 @@ const LIST: &[Param] = &[
 ];
 
 pub(super) fn routes(routes: &mut Routes) {
-    let list = Operation::get(
-        "listDatasetsWithState",
-        ALL,
-        "List datasets with their archive state and their baseline, newest first",
-        DatasetRead,
-    );
-    routes.add(list.query(LIST), list_datasets);
-    let one = Operation::get(
-        "getDatasetWithState",
-        ONE,
-        "Get a dataset with its archive state and its baseline",
-        DatasetRead,
-    );
-    routes.add(one, get_dataset);
+    let get = |id, path, summary| Operation::get(id, path, summary, DatasetRead);
+    let summary = "List datasets with their archive state and their baseline, newest first";
+    routes.add(get("listDatasetsWithState", ALL, summary).query(LIST), list_datasets);
+    let summary = "Get a dataset with its archive state and its baseline";
+    routes.add(get("getDatasetWithState", ONE, summary), get_dataset);
 }
 
 /// A dataset with its archive state and its baseline.
