@@ -7,30 +7,45 @@ const AT_MOST = 60_000;
 const part = document.getElementById("progress");
 let pause = EVERY;
 let next = 0;
+let isPolling = false;
+let isOver = false;
+let shown = "";
 
-async function poll() {
+/** The progress; null if it is not available. */
+async function load() {
   const answer = await fetch(part.dataset.from, { headers: { accept: "text/html" } }).catch(() => null);
-  // The session expired or the import was deleted: polling stops, and the link shows the error.
-  if (answer && (answer.redirected || (answer.status >= 400 && answer.status < 500 && answer.status !== 429))) return;
-  const html = answer?.ok ? await answer.text().catch(() => null) : null;
-  if (html !== null && html.trim() === "") {
-    location.reload();
-    return;
-  }
-  pause = html === null ? Math.min(2 * pause, AT_MOST) : EVERY;
+  // The session expired or the page was deleted: polling stops, and the link shows the error.
+  isOver = Boolean(answer && (answer.redirected || (answer.status >= 400 && answer.status < 500 && answer.status !== 429)));
+  return answer?.ok && !isOver ? answer.text().catch(() => null) : null;
+}
+
+function show(html) {
+  shown = html;
   // An unchanged link keeps the focus.
   const link = part.querySelector("a");
-  if (html !== null) {
-    part.innerHTML = html;
-    const again = part.querySelector("a");
-    if (link && again?.isEqualNode(link)) again.replaceWith(link);
+  part.innerHTML = html;
+  const again = part.querySelector("a");
+  if (link && again?.isEqualNode(link)) again.replaceWith(link);
+}
+
+async function poll() {
+  isPolling = true;
+  const html = await load();
+  isPolling = false;
+  pause = html === null ? Math.min(2 * pause, AT_MOST) : EVERY;
+  if (html?.trim() === "") {
+    isOver = true;
+    location.reload();
+  } else if (html !== null && html !== shown) {
+    show(html);
   }
   plan();
 }
 
 function plan() {
   clearTimeout(next);
-  if (!document.hidden && isLive()) next = setTimeout(poll, pause);
+  // The poll in progress plans the next one.
+  if (!document.hidden && isLive() && !isPolling && !isOver) next = setTimeout(poll, pause);
 }
 
 if (part) {
