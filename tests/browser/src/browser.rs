@@ -16,7 +16,7 @@ use crate::driver::{ConsoleLog, Protocol};
 use crate::patience::PATIENCE;
 use crate::process::Process;
 
-/// How often a window is tried to be opened.
+/// Attempts to open a window.
 const ATTEMPTS: u32 = 5;
 /// Set to `require`, a missing browser is a failure.
 pub(crate) const REQUIRE: &str = "PERPEND_TEST_BROWSER";
@@ -55,9 +55,10 @@ impl Browser {
     pub async fn open() -> Result<Self> {
         let mut opened = Self::start().await;
         for _ in 1..ATTEMPTS {
-            if opened.is_err() {
-                opened = Self::start().await;
+            if opened.is_ok() {
+                break;
             }
+            opened = Self::start().await;
         }
         opened
     }
@@ -121,7 +122,7 @@ impl Browser {
         self.protocol(command, size).await.map(drop)
     }
 
-    /// Waits until the page is painted twice: scripts that observe its size have run then.
+    /// Waits until the page is painted twice. Scripts that observe its size run before.
     ///
     /// # Errors
     /// When the driver does not answer.

@@ -1,7 +1,6 @@
 //! The server that a browser looks at: the program itself, with or without the data of its demonstration.
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
@@ -105,44 +104,55 @@ impl Server {
         Ok(answer.json())
     }
 
-    /// Waits until the rules have examined everything that was sent and no evaluation is open.
+    /// Waits until the rules have examined all traces and observations and no evaluation is open.
     ///
     /// # Errors
     /// When the server does not answer, or takes too long.
     pub async fn evaluate_all(&self) -> Result<()> {
-        let evaluated = async {
-            while !self.is_evaluated().await? {
-                tokio::time::sleep(Duration::from_millis(100)).await;
+        let rules = self.get("/api/public/v2/evaluation-rules?limit=100").await?;
+        let rules = rules["data"].as_array().context("rules")?;
+        loop {
+            let totals = self.totals().await?;
+            for rule in rules {
+                self.wait_for_rule(rule, totals).await?;
             }
-            Ok::<_, anyhow::Error>(())
-        };
-        let evaluated = tokio::time::timeout(PATIENCE, evaluated).await;
-        evaluated.context("the evaluators did not end")?
+            // An evaluation may record traces.
+            if self.totals().await? == totals {
+                return Ok(());
+            }
+        }
     }
 
-    async fn is_evaluated(&self) -> Result<bool> {
+    /// The numbers of traces and observations.
+    async fn totals(&self) -> Result<(u64, u64)> {
         let total = async |path: &str| {
             let answer = self.get(path).await?;
             answer["meta"]["totalItems"].as_u64().with_context(|| format!("{path}: {answer}"))
         };
         let n_traces = total("/api/public/traces?limit=1").await?;
         let n_observations = total("/api/public/observations?limit=1").await?;
-        let rules = self.get("/api/public/v2/evaluation-rules?limit=100").await?;
-        for rule in rules["data"].as_array().context("rules")? {
-            let id = rule["id"].as_str().context("an id")?;
-            let counters = self.get(&format!("/api/v1/evaluation-rules/{id}/counters")).await?;
-            let n_sent = match rule["target"].as_str() {
-                Some("trace") => n_traces,
-                Some("observation") => n_observations,
-                _ => 0,
-            };
+        Ok((n_traces, n_observations))
+    }
+
+    /// Waits until a rule has examined these numbers of traces and observations and has no open evaluation.
+    async fn wait_for_rule(
+        &self,
+        rule: &Value,
+        (n_traces, n_observations): (u64, u64),
+    ) -> Result<()> {
+        let n_sent = match rule["target"].as_str() {
+            Some("trace") => n_traces,
+            Some("observation") => n_observations,
+            _ => 0,
+        };
+        let is_evaluated = |counters: &Value| {
             let count = |name: &str| counters["funnel"][name].as_u64().unwrap_or(0);
-            let n_open = count("pending") + count("running") + count("delayed");
-            if count("arrived") < n_sent || 0 < n_open {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+            n_sent <= count("arrived")
+                && count("pending") + count("running") + count("delayed") == 0
+        };
+        let id = rule["id"].as_str().context("an id")?;
+        let counters = format!("/api/v1/evaluation-rules/{id}/counters");
+        perpend_it::wait_for(&self.client, &counters, is_evaluated).await.map(drop)
     }
 
     /// Sends spans in one request.

@@ -27,6 +27,8 @@ const N_TARGETS: u64 = N_TRACES * PER_TRACE;
 /// database, the directory.
 const ORDER: &str = "PERPEND_TEST_BACKFILL_KILL";
 const NAME: &str = "backfill_kills::a_killed_server_continues_a_backfill_exactly";
+/// Exit code of a test process with a failed test.
+const PANICKED: i32 = 101;
 /// Longer than a lease.
 const BETWEEN: Duration = Duration::from_secs(600);
 /// The place of each kill, and how often it is passed before.
@@ -76,6 +78,7 @@ fn is_killed(order: &str) -> bool {
         .stderr(Stdio::null())
         .status()
         .unwrap();
+    assert_ne!(status.code(), Some(PANICKED), "the process panicked");
     !status.success()
 }
 
