@@ -63,12 +63,13 @@ fn row_choice<R: 'static>(
 ) -> Option<ListChoice> {
     let choice = list.choice.as_ref().filter(|choice| viewer.may(choice.needs))?;
     let url = with_query(&format!("/{}", list.texts.name), &links.pairs);
+    if MAX_URL < url.len() {
+        return None;
+    }
     let action = format!("{}{}", viewer.base(), choice.path);
     let [label, all] = choice.labels;
     let all = (all, format!("{action}?in={}", encode(&url)));
-    let fields = vec![("in", url)];
-    let is_short = fields.iter().all(|(_, url)| url.len() <= MAX_URL);
-    is_short.then_some(ListChoice { action, fields, label, all })
+    Some(ListChoice { action, fields: vec![("in", url)], label, all })
 }
 
 /// The text filter and the form for time range and environments, if the list has a text filter.

@@ -241,14 +241,10 @@ struct ScoreCell<'a> {
 
 fn cell(column: &'static str, row: &ScoreRow, context: &CellContext<'_>) -> Cell {
     let line = &row.line;
-    let is_empty = match column {
-        "comment" => line.comment.is_none(),
-        "author" => line.author.is_none(),
-        "config" => line.config.is_none(),
-        _ => false,
-    };
     match column {
-        _ if is_empty => Cell::Empty,
+        "comment" if line.comment.is_none() => Cell::Empty,
+        "author" if line.author.is_none() => Cell::Empty,
+        "config" if line.config.is_none() => Cell::Empty,
         "environment" => Cell::Text(line.environment.clone()),
         _ => Cell::html(&ScoreCell { column, line, base: context.base }),
     }
