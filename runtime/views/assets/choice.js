@@ -21,17 +21,17 @@ function problemOf(button) {
   return `${value("needs", "Select rows")} (${n} selected).`;
 }
 
-function tell(text) {
+function announce(text) {
   counter.textContent = text;
   status.textContent = text;
 }
 
 /** Shows the number of selected rows, or the message of the first button. */
-function count(isSaid) {
+function count(isAnnounced) {
   const n = boxes().filter((box) => box.checked).length;
   const note = form.dataset.note ? `; ${form.dataset.note}` : "";
   const text = problemOf(form.querySelector("button[type=submit]")) ?? `${n} selected${note}`;
-  if (isSaid) tell(text);
+  if (isAnnounced) announce(text);
   else counter.textContent = text;
 }
 
@@ -80,7 +80,7 @@ if (form) {
     const problem = problemOf(event.submitter);
     if (problem === null) return;
     event.preventDefault();
-    tell(problem);
+    announce(problem);
   });
   document.addEventListener("change", (event) => {
     if (!event.target.matches?.("input[form=choice][type=checkbox]")) return;

@@ -86,7 +86,7 @@ async fn contains(app: &TestApp) -> String {
 async fn on_postgres() -> Option<(TestApp, TempDatabase)> {
     let database = TempDatabase::postgres().await?;
     let DatabaseUrl::Postgres(url) = database.url() else {
-        unreachable!("PostgreSQL was asked for");
+        unreachable!("the database is PostgreSQL");
     };
     let settings = [("database.url", url.as_str())];
     let app = TestApp::with(&settings).await.unwrap();
@@ -127,7 +127,7 @@ async fn modes_story(app: TestApp) {
     assert_eq!(filled["refusedCount"], 11, "the roots are no generations: {filled}");
     assert_eq!((&filled["completedCount"], &filled["examinedCount"]), (&json!(8), &json!(22)));
     let all = scored_by(&app, 11).await;
-    assert!(live.iter().all(|one| all.contains(one)), "what was scored live is not scored again");
+    assert!(live.iter().all(|one| all.contains(one)), "live scores are kept");
     let again = completed(&app, &rule, json!({})).await;
     assert_eq!((&again["itemCount"], &again["presentCount"]), (&json!(0), &json!(11)), "{again}");
 
@@ -237,7 +237,7 @@ async fn changed(app: &TestApp, id: &str, change: &str) -> (u16, Value) {
 }
 
 async fn pause_story(app: TestApp) {
-    // Attempts that fail wait for the next one; the clock stands still.
+    // The clock is stopped, so that no failed attempt is repeated.
     let failing = json!([{ "error": { "status": 503 } }]);
     let rule = judging(&app, json!({}), 4).await;
     connect(&app, "main", failing).await;
@@ -251,7 +251,7 @@ async fn pause_story(app: TestApp) {
     let (status, again) = changed(&app, &id, "pause").await;
     assert_eq!((status, &again["state"]), (200, &json!("paused")), "{again}");
 
-    // What is set aside is not due, however much time passes. Another backfill of the rule leaves it alone too.
+    // Executions of a paused backfill are never due. Another backfill of the rule does not take them.
     app.clock.advance(Duration::from_secs(3_600));
     connect(&app, "main", good()).await;
     let other = completed(&app, &rule, json!({})).await;
@@ -307,7 +307,7 @@ async fn cancel_story(app: TestApp) {
     assert_eq!((&filled["completedCount"], &filled["reason"]), (&json!(6), &Value::Null));
     let still = app.client.get(&one).await.unwrap().json();
     assert_eq!(still["state"], "cancelled", "{still}");
-    // A backfill ends with its rule.
+    // A deleted rule has no backfills.
     let (status, deleted) = call(&app, Method::DELETE, &format!("{RULES}/{rule}"), json!({})).await;
     assert_eq!(status, 200, "{deleted}");
     let body = json!({ "ruleId": rule, "from": FROM });

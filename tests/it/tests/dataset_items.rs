@@ -145,7 +145,7 @@ async fn items_are_copied_and_moved_to_another_dataset() {
     assert_eq!((left.len(), &left[0]["id"]), (1, &json!("two")), "an item that does not fit stays");
 }
 
-/// The items without their ids, in another order.
+/// The items without their ids, sorted.
 fn without_ids(mut items: Vec<Value>) -> Vec<String> {
     for item in &mut items {
         item.as_object_mut().unwrap().remove("id");

@@ -434,8 +434,8 @@ async fn an_archived_dataset_is_left_out_of_lists_and_choices_and_still_works() 
     assert_eq!(rows(&test.visitor.page("/datasets?folder=f&archived=1").await), ["old"]);
     let choices = test.visitor.page("/experiments/new").await;
     assert!(choices.contains("value=\"f/new\"") && !choices.contains("value=\"f/old\""));
-    let asked = test.visitor.page("/experiments/new?dataset=f%2Fold").await;
-    assert!(asked.contains("value=\"f/old\" selected"), "{asked}");
+    let form = test.visitor.page("/experiments/new?dataset=f%2Fold").await;
+    assert!(form.contains("value=\"f/old\" selected"), "{form}");
     test.item(json!({ "datasetName": "f/old", "id": "one", "input": "kept" })).await;
     assert_eq!(rows(&test.visitor.page(&path).await), ["one"]);
     let stored = test.get("/api/v1/datasets/f%2Fold").await;

@@ -93,7 +93,7 @@ pub(crate) struct ListQuery<'a> {
     pub(crate) max_tested: u64,
 }
 
-/// A page of a list, or the error that is answered instead.
+/// A page of a list.
 pub(crate) type PageResult<T> = Result<BidirectionalPage<T>, Problem>;
 
 /// A page that is shown.
@@ -254,7 +254,7 @@ pub(crate) trait ListSource: Default + Send + Sync + 'static {
     }
 }
 
-/// The names and values as query parameters.
+/// The own parameters that links of the list have.
 pub(crate) fn kept_parameters(known: &[OwnParameter], own: &OwnParameters) -> Vec<Parameter> {
     let kept = known.iter().filter(|parameter| parameter.is_kept);
     let value = |parameter: &OwnParameter| {

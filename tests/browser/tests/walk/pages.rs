@@ -58,7 +58,7 @@ pub(crate) async fn open(visitor: &Visitor, (name, path): &Page) -> Result<()> {
     Ok(())
 }
 
-/// Removes of these rows those that are made like `n` others before them: the rows of a list have the same elements.
+/// Removes rows that have the same elements as `n` rows before them.
 pub(crate) async fn drop_alike(browser: &Browser, rows: &str, n: usize) -> Result<()> {
     let drop = format!(
         "(() => {{ const seen = {{}}; \

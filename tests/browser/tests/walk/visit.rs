@@ -250,8 +250,8 @@ impl Walk<'_> {
         let shown = "document.querySelector('#detail h2').textContent";
         let is_selected = "location.search.includes('observation=')";
         let agrees = format!("{is_selected} && {marked} === {shown}");
-        let is_said = "document.getElementById('said').textContent !== ''";
-        browser.wait_for(&format!("{agrees} && {is_said}")).await?;
+        let is_announced = "document.getElementById('said').textContent !== ''";
+        browser.wait_for(&format!("{agrees} && {is_announced}")).await?;
         browser.eval("history.back()").await?;
         browser.wait_for(&format!("!{is_selected} && {marked} === {shown}")).await?;
         self.assert_quiet().await
