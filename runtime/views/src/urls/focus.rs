@@ -174,12 +174,6 @@ impl Focus {
         self.from.is_some() || self.to.is_some()
     }
 
-    /// A copy without the time range.
-    #[must_use]
-    pub fn without_time(&self) -> Self {
-        Self { environments: self.environments.clone(), ..Self::default() }
-    }
-
     /// A copy without the environments.
     #[must_use]
     pub fn without_environments(&self) -> Self {
