@@ -122,7 +122,7 @@ impl Browser {
         self.protocol(command, size).await.map(drop)
     }
 
-    /// Waits until the page is painted twice. Scripts that observe its size run before.
+    /// Waits until the page is painted twice, after which scripts that observe its size have run.
     ///
     /// # Errors
     /// When the driver does not answer.
