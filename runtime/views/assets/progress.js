@@ -2,6 +2,8 @@
 "use strict";
 
 const EVERY = 2_000;
+// While the progress does not change, and while it is not available.
+const UNCHANGED = 10_000;
 const AT_MOST = 60_000;
 
 const part = document.getElementById("progress");
@@ -32,11 +34,15 @@ async function poll() {
   isPolling = true;
   const html = await load();
   isPolling = false;
-  pause = html === null ? Math.min(2 * pause, AT_MOST) : EVERY;
-  if (html?.trim() === "") {
+  if (html === null) {
+    pause = Math.min(2 * pause, AT_MOST);
+  } else if (html.trim() === "") {
     isOver = true;
     location.reload();
-  } else if (html !== null && html !== shown) {
+  } else if (html === shown) {
+    pause = Math.min(1.5 * pause, UNCHANGED);
+  } else {
+    pause = EVERY;
     show(html);
   }
   plan();
