@@ -307,7 +307,7 @@ async fn cancel_story(app: TestApp) {
     assert_eq!((&filled["completedCount"], &filled["reason"]), (&json!(6), &Value::Null));
     let still = app.client.get(&one).await.unwrap().json();
     assert_eq!(still["state"], "cancelled", "{still}");
-    // A deleted rule has no backfills.
+    // A backfill of a deleted rule is refused.
     let (status, deleted) = call(&app, Method::DELETE, &format!("{RULES}/{rule}"), json!({})).await;
     assert_eq!(status, 200, "{deleted}");
     let body = json!({ "ruleId": rule, "from": FROM });
