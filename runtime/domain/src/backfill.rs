@@ -1,8 +1,7 @@
 //! Backfills: a rule applied to stored targets, newest first.
 
-use serde_json::Value;
-
 use crate::evaluation::TargetKind;
+use crate::filter::WrittenFilter;
 use crate::ids::{ProjectId, RuleId};
 use crate::named::named_enum;
 use crate::time::Timestamp;
@@ -75,7 +74,7 @@ pub struct BackfillPlan {
     /// Targets that started before this time.
     pub to: Timestamp,
     /// Conditions in addition to those of the rule, on the same columns.
-    pub filter: Vec<Value>,
+    pub filter: WrittenFilter,
     /// Most targets to evaluate.
     pub max_items: Option<u64>,
     /// Most cost of model calls, US dollars.

@@ -14,7 +14,8 @@ use perpend_db::{
 use perpend_domain::backfill::{
     Backfill, BackfillCounts, BackfillPlan, BackfillReason, BackfillState,
 };
-use perpend_domain::evaluation::{AttemptFailure, Execution, ExecutionState, Target};
+use perpend_domain::evaluation::{AttemptFailure, Execution, ExecutionState, Target, TargetKind};
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{ProjectId, RuleId, TraceId};
 use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
 use perpend_domain::plugin::FailureClass;
@@ -205,17 +206,19 @@ impl TryFrom<BackfillRow> for Backfill {
 
     fn try_from(row: BackfillRow) -> Result<Self, Error> {
         let reason = row.reason.as_deref();
+        let target: TargetKind = checked(WHAT, &row.target)?;
+        let sent = from_json(WHAT, &row.filter)?;
         Ok(Self {
             project: checked(WHAT, &row.project_id)?,
             id: row.id,
             plan: BackfillPlan {
                 rule: checked(WHAT, &row.rule_id)?,
                 rule_name: row.rule_name,
-                target: checked(WHAT, &row.target)?,
+                target,
                 mode: checked(WHAT, &row.mode)?,
                 from: Timestamp::from_micros(row.from_at),
                 to: Timestamp::from_micros(row.to_at),
-                filter: from_json(WHAT, &row.filter)?,
+                filter: WrittenFilter::stored(sent, target.filter_columns()).0,
                 max_items: row.max_items.map(i64::unsigned_abs),
                 max_usd: row.max_usd,
                 n_in_range: row.n_in_range.map(i64::unsigned_abs),
@@ -361,7 +364,7 @@ impl Ledger {
             plan.mode.as_str().into(),
             plan.from.as_micros().into(),
             plan.to.as_micros().into(),
-            to_json(WHAT, &plan.filter)?.into(),
+            to_json(WHAT, &plan.filter.sent())?.into(),
             plan.max_items.map(stored).into(),
             plan.max_usd.into(),
             plan.n_in_range.map(stored).into(),

@@ -96,7 +96,7 @@ pub(crate) async fn backfill_page(
         found.plan.max_items.map(|n| format!("At most {}.", plural(n, "target"))),
         found.plan.max_usd.map(|usd| format!("At most {} for model calls.", dollars(usd))),
     ];
-    let conditions = found.plan.filter.iter();
+    let conditions = found.plan.filter.sent().iter();
     let conditions = conditions.map(|condition| Text::from(describe_condition(condition)));
     let id = encode(&found.id);
     let api = ApiRequest::new(&viewer.origin, &format!("{OPERATION}/{id}"));

@@ -46,7 +46,7 @@ impl Scheduler {
             mode,
             from: now,
             to: now,
-            filter: Vec::new(),
+            filter: WrittenFilter::default(),
             max_items: None,
             max_usd: None,
             n_in_range: None,

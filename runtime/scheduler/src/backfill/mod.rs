@@ -81,7 +81,7 @@ impl Inner {
         plan: &'p BackfillPlan,
         rule: Rule,
     ) -> Result<BackfillScan<'p>, perpend_db::Error> {
-        let sent = [rule.filter.sent(), plan.filter.as_slice()].concat();
+        let sent = [rule.filter.sent(), plan.filter.sent()].concat();
         let (filter, _) = WrittenFilter::stored(sent, rule.target.filter_columns());
         let rule = Rule { filter, ..rule };
         let mut rule = prepare_alone(&self.deps.store, project, rule).await?;

@@ -211,6 +211,7 @@ impl Inner {
 mod tests {
     use perpend_domain::backfill::{BackfillCounts, BackfillMode, BackfillPlan};
     use perpend_domain::evaluation::TargetKind;
+    use perpend_domain::filter::WrittenFilter;
 
     use super::*;
 
@@ -241,7 +242,7 @@ mod tests {
             mode: BackfillMode::Fill,
             from: Timestamp::from_micros(0),
             to: Timestamp::from_micros(1),
-            filter: Vec::new(),
+            filter: WrittenFilter::default(),
             max_items: None,
             max_usd: None,
             n_in_range: None,
