@@ -55,7 +55,7 @@ impl Scheduler {
         let rule = Rule { filter: WrittenFilter::default(), sampling: 1.0, ..rule };
         let mut scan = inner.scan_of(project, &plan, rule).await?;
         scan.class = ExecutionClass::Manual;
-        let mut page = BackfillPage::new(now);
+        let mut page = BackfillPage::new(now, None, u64::MAX);
         let mut seen = HashSet::new();
         let unique: Vec<&Target> = targets.iter().filter(|target| seen.insert(*target)).collect();
         let n_found = match plan.target.is_of_observations() {

@@ -56,13 +56,13 @@ impl Scheduler {
         let mut cursor: Option<String> = None;
         while found.counts.n_examined < max_examined && !is_half_over() {
             let _scratch = Scratch::begin();
-            let page = inner.backfill_page(&scan, cursor.as_deref(), u64::MAX).await?;
+            let page = inner.backfill_page(&scan, cursor, u64::MAX).await?;
             found.counts.add(&page.counts);
             for each in page.executions {
                 *found.executions.entry(each.execution.evaluator_id).or_default() += 1;
             }
             found.reached_at = page.reached_at.or(found.reached_at);
-            cursor = page.cursor.or(cursor);
+            cursor = page.cursor;
             if page.is_end {
                 found.is_whole = true;
                 break;

@@ -38,11 +38,13 @@ const PAGE_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub(super) struct BackfillPage {
     now: Timestamp,
+    /// Most targets with a new execution.
+    max_items: u64,
     /// The executions to make.
     pub(super) executions: Vec<PlannedExecution>,
     /// Without the number of executions.
     pub(super) counts: BackfillCounts,
-    /// The position after the last examined target; absent if none was examined.
+    /// The position after the last examined target, at first that before the page; absent at the start of the range.
     pub(super) cursor: Option<String>,
     /// Start of the last examined target.
     pub(super) reached_at: Option<Timestamp>,
@@ -124,15 +126,20 @@ impl BackfillScan<'_> {
 }
 
 impl BackfillPage {
-    pub(super) fn new(now: Timestamp) -> Self {
+    pub(super) fn new(now: Timestamp, after: Option<String>, max_items: u64) -> Self {
         Self {
             now,
+            max_items,
             executions: Vec::new(),
             counts: BackfillCounts::default(),
-            cursor: None,
+            cursor: after,
             reached_at: None,
             is_end: false,
         }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.max_items <= self.counts.n_items
     }
 
     /// Notes an examined target.
@@ -255,19 +262,19 @@ impl Inner {
     pub(super) async fn backfill_page(
         &self,
         scan: &BackfillScan<'_>,
-        after: Option<&str>,
+        after: Option<String>,
         max_items: u64,
     ) -> Result<BackfillPage, perpend_db::Error> {
-        let mut page = BackfillPage::new(self.deps.clock.now());
+        let mut page = BackfillPage::new(self.deps.clock.now(), after, max_items);
         match scan.plan.target {
             TargetKind::Observation | TargetKind::Experiment => {
-                Box::pin(self.page_of_observations(scan, after, (&mut page, max_items))).await?;
+                Box::pin(self.page_of_observations(scan, &mut page)).await?;
             }
             TargetKind::Trace => {
-                Box::pin(self.page_of_traces(scan, after, (&mut page, max_items))).await?;
+                Box::pin(self.page_of_traces(scan, &mut page)).await?;
             }
             TargetKind::Session => {
-                Box::pin(self.page_of_sessions(scan, after, (&mut page, max_items))).await?;
+                Box::pin(self.page_of_sessions(scan, &mut page)).await?;
             }
             // A run is evaluated again by its own page.
             TargetKind::Run => page.is_end = true,
@@ -278,13 +285,12 @@ impl Inner {
     async fn page_of_observations(
         &self,
         scan: &BackfillScan<'_>,
-        after: Option<&str>,
-        (page, max_items): (&mut BackfillPage, u64),
+        page: &mut BackfillPage,
     ) -> Result<(), perpend_db::Error> {
         let (project, rule) = (scan.project, &scan.rule);
         let query = ObservationQuery {
             filter: range(OBSERVATIONS, "startTime", scan.plan),
-            after: after.and_then(read_observation_cursor),
+            after: page.cursor.as_deref().and_then(read_observation_cursor),
             limit: scan.page_len(),
             with_content: rule.reads_content,
             without_records: true,
@@ -304,7 +310,7 @@ impl Inner {
         let executions = by_target(&executions);
         let mut traces: HashMap<TraceId, TraceData> = HashMap::new();
         for stored in &found.items {
-            if max_items <= page.counts.n_items {
+            if page.is_full() {
                 return Ok(());
             }
             let own = &stored.observation;
@@ -325,8 +331,7 @@ impl Inner {
     async fn page_of_traces(
         &self,
         scan: &BackfillScan<'_>,
-        after: Option<&str>,
-        (page, max_items): (&mut BackfillPage, u64),
+        page: &mut BackfillPage,
     ) -> Result<(), perpend_db::Error> {
         let (project, rule) = (scan.project, &scan.rule);
         let query = TraceQuery {
@@ -335,6 +340,7 @@ impl Inner {
             with_content: rule.reads_content,
             ..TraceQuery::default()
         };
+        let after = page.cursor.as_deref();
         let from = after.and_then(|after| TraceCursor::read(after, &TraceOrder::Timestamp));
         let from = from.map(TracesFrom::After);
         // Counted up to the end of the page only.
@@ -347,7 +353,7 @@ impl Inner {
         let executions = store.ledger.rule_executions_in(project, &rule.rule.id, &ids).await?;
         let executions = by_target(&executions);
         for stored in found.traces {
-            if max_items <= page.counts.n_items {
+            if page.is_full() {
                 return Ok(());
             }
             let trace = stored.trace;
@@ -374,14 +380,13 @@ impl Inner {
     async fn page_of_sessions(
         &self,
         scan: &BackfillScan<'_>,
-        after: Option<&str>,
-        (page, max_items): (&mut BackfillPage, u64),
+        page: &mut BackfillPage,
     ) -> Result<(), perpend_db::Error> {
         let (project, rule) = (scan.project, &scan.rule);
         let query = GroupQuery {
             started: (Some(scan.plan.from), Some(scan.plan.to)),
             position: ListPosition {
-                cursor: after.and_then(read_group_cursor),
+                cursor: page.cursor.as_deref().and_then(read_group_cursor),
                 is_backwards: false,
             },
             ..GroupQuery::new(GroupKey::Session, PAGE_READ)
@@ -389,7 +394,7 @@ impl Inner {
         let store = &self.deps.store;
         let found = store.telemetry.trace_groups(project, &query).await?;
         for group in &found.items {
-            if max_items <= page.counts.n_items {
+            if page.is_full() {
                 return Ok(());
             }
             page.reach(json!([group.last.as_micros(), group.id]).to_string(), group.last);

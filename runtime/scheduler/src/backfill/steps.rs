@@ -197,9 +197,9 @@ impl Inner {
                 return Ok(());
             }
         };
-        let page = self.backfill_page(scan, next.cursor.as_deref(), n_targets).await?;
+        let page = self.backfill_page(scan, next.cursor.take(), n_targets).await?;
         next.counts.add(&page.counts);
-        next.cursor = page.cursor.or(next.cursor.take());
+        next.cursor = page.cursor;
         next.reached_at = page.reached_at.or(next.reached_at);
         next.is_scanned = page.is_end;
         step.executions = page.executions;
