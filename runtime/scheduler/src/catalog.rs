@@ -25,7 +25,8 @@ use tokio::sync::Mutex;
 const OF_TRACE: [&str; 4] = ["traceName", "userId", "sessionId", "tags"];
 
 /// Columns of an observation whose values come from its span or from the link of a run.
-const OF_EXPERIMENT: [&str; 3] = ["experimentId", "datasetId", "isExperimentItemRootSpan"];
+pub(crate) const OF_EXPERIMENT: [&str; 3] =
+    ["experimentId", "datasetId", "isExperimentItemRootSpan"];
 
 /// A rule with compiled mappings.
 #[derive(Debug)]

@@ -12,15 +12,12 @@ use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
 use perpend_executions::{NewWatch, Watch};
 
-use crate::catalog::{Catalog, PreparedRule};
+use crate::catalog::{Catalog, OF_EXPERIMENT, PreparedRule};
 use crate::completeness::missing_until;
 use crate::decide::Refusal;
 use crate::deps::{Error, Inner};
 use crate::explain::ExplanationStep;
 use crate::matcher::{Pass, earliest};
-
-/// Columns of filters that a link determines.
-const OF_LINK: [&str; 3] = ["experimentId", "datasetId", "isExperimentItemRootSpan"];
 
 struct LinkRow<'l>(&'l MissingItem);
 
@@ -39,7 +36,7 @@ impl Row for LinkRow<'_> {
 fn selects(rule: &Rule, link: &MissingItem) -> bool {
     let conditions = rule.filter.filter().conditions.iter();
     let of_link = conditions
-        .filter(|each| each.column.is_some_and(|column| OF_LINK.contains(&column.id)))
+        .filter(|each| each.column.is_some_and(|column| OF_EXPERIMENT.contains(&column.id)))
         .cloned();
     Filter { conditions: of_link.collect() }.matches(&LinkRow(link))
 }
