@@ -32,7 +32,7 @@ use crate::{Error, Ledger};
 const WHAT: &str = "backfill";
 /// Ended executions that are counted at a time.
 const N_SETTLED: i64 = 5_000;
-/// Open backfills of a project that advance at a time.
+/// Open backfills that are read at a time.
 const N_OPEN: i64 = 100;
 
 codes!(state_code, "state of a backfill", BackfillState {
@@ -101,14 +101,6 @@ const ADVANCE: &str = "
            n_executions = $15, n_completed = $16, n_skipped = $17, n_failed = $18, n_cancelled = $19, cost_usd = $20,
            updated_at = $21, ended_at = $22
      WHERE project_id = $1 AND id = $2 AND revision = $3";
-/// Paused backfills have the last places. `project_id || ''` keeps SQLite from reading the backfills that are not open.
-const OPEN: &str = "
-    SELECT ranked.project_id, ranked.id
-      FROM (SELECT project_id, id, ROW_NUMBER() OVER
-                   (PARTITION BY project_id || ''
-                    ORDER BY CASE WHEN state = 1 THEN 1 ELSE 0 END, created_at, id) AS place
-              FROM backfills WHERE is_open = 1) ranked
-     WHERE ranked.place <= $1";
 const ADD_EXECUTIONS: &str =
     "UPDATE backfills SET n_executions = n_executions + $3 WHERE project_id = $1 AND id = $2";
 static ADD_LINKS: Sized = Sized::repeatable(|n| {
@@ -421,14 +413,20 @@ impl Ledger {
         Ok(BidirectionalPage::read(items, position, has_more, at))
     }
 
-    /// Backfills that are running or paused, or whose executions have not ended, oldest first, up to a limit per
-    /// project. Crosses tenants: for the engine.
+    /// A page of the backfills that are running or paused, or whose executions have not ended, oldest first. Crosses
+    /// tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn open_backfills(&self) -> Result<Vec<Backfill>, Error> {
-        let sql = select(&format!("WHERE (project_id, id) IN ({OPEN}) ORDER BY created_at, id"));
-        let rows: Vec<BackfillRow> = query(sql).bind(N_OPEN).fetch_all(&self.pool).await?;
+    pub async fn open_backfills(&self, after: Option<&Cursor>) -> Result<Vec<Backfill>, Error> {
+        let rows: Vec<BackfillRow> = query(select(
+            "WHERE is_open = 1 AND (created_at, id) > ($1, $2) ORDER BY created_at, id LIMIT $3",
+        ))
+        .bind(after.map_or(i64::MIN, |after| after.at.as_micros()))
+        .bind(after.map_or("", |after| after.id.as_str()))
+        .bind(N_OPEN)
+        .fetch_all(&self.pool)
+        .await?;
         rows_of(rows)
     }
 

@@ -1,6 +1,7 @@
 //! Steps of backfills: count what has ended, then queue executions over the next page of targets.
 
 use perpend_domain::backfill::{Backfill, BackfillReason, BackfillState};
+use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
 use perpend_executions::BackfillStep;
 
@@ -24,6 +25,14 @@ pub struct BackfillAdvance {
     pub may_continue: bool,
     /// A backfill waits for the end of its executions.
     pub is_waiting: bool,
+}
+
+impl BackfillAdvance {
+    fn add(&mut self, more: Self) {
+        self.n_items += more.n_items;
+        self.may_continue |= more.may_continue;
+        self.is_waiting |= more.is_waiting;
+    }
 }
 
 /// How many targets a backfill may queue now.
@@ -87,20 +96,32 @@ impl Scheduler {
     /// A step of each open backfill. Another node may take the same steps: one of each is written. Crosses tenants.
     ///
     /// # Errors
-    /// When the database fails. The next call continues.
+    /// When the database fails. The other backfills have advanced, and the next call continues.
     pub async fn advance_backfills(&self) -> Result<BackfillAdvance, perpend_db::Error> {
         let inner = &self.inner;
         let mut all = BackfillAdvance::default();
-        for backfill in inner.deps.store.ledger.open_backfills().await? {
-            let advance = Box::pin(inner.advance_backfill(backfill)).await?;
-            all.n_items += advance.n_items;
-            all.may_continue |= advance.may_continue;
-            all.is_waiting |= advance.is_waiting;
+        let mut failure = None;
+        let mut after: Option<Cursor> = None;
+        loop {
+            let open = inner.deps.store.ledger.open_backfills(after.as_ref()).await?;
+            let Some(last) = open.last() else {
+                break;
+            };
+            after = Some(Cursor { at: last.created_at, id: last.id.clone() });
+            for backfill in open {
+                match Box::pin(inner.advance_backfill(backfill)).await {
+                    Ok(advance) => all.add(advance),
+                    Err(error) => failure = Some(error),
+                }
+            }
         }
         if 0 < all.n_items {
             self.wake();
         }
-        Ok(all)
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(all),
+        }
     }
 }
 
