@@ -175,7 +175,8 @@ impl Inner {
         now: Timestamp,
     ) -> Result<(), perpend_db::Error> {
         let next = &mut step.next;
-        if next.plan.max_usd.is_some_and(|max| max <= next.counts.cost_usd) {
+        let is_over = next.is_scanned && next.counts.n_open() == 0;
+        if !is_over && next.plan.max_usd.is_some_and(|max| max <= next.counts.cost_usd) {
             (next.is_scanned, next.reason) = (true, Some(BackfillReason::MaxUsd));
             step.cancels_waiting = 0 < next.counts.n_open();
         }
