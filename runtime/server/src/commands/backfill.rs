@@ -23,7 +23,7 @@ use crate::SystemClock;
 const TIMEOUT: Duration = Duration::from_secs(180);
 /// Steps of the bar.
 const BAR: u64 = 1_000;
-/// Exit status of a backfill that was cancelled or failed.
+/// Exit status of a backfill that was paused, cancelled or failed.
 const FAILED: u8 = 1;
 /// Exit status for arguments or a connection that cannot be used.
 const UNUSABLE: u8 = 3;
@@ -43,7 +43,7 @@ enum Mode {
 #[command(after_help = "Examples:\n  \
     perpend backfill helpful --from 7d --dry-run\n  \
     perpend backfill helpful --from 2026-11-01 --to 2026-11-08 --mode rescore --max-usd 5\n\n\
-    Exit status: 0 completed, 1 cancelled or failed, 3 arguments or connection, 4 --max-usd reached")]
+    Exit status: 0 completed, 1 paused, cancelled or failed, 3 arguments or connection, 4 --max-usd reached")]
 pub(super) struct BackfillArgs {
     /// Id or name of the rule
     rule: String,
@@ -261,8 +261,10 @@ fn status_text(found: &Backfill, address: &str, project: Option<&str>) -> String
 fn exit_code(found: &Backfill) -> ExitCode {
     match (found.state, found.reason) {
         (BackfillState::Completed, Some(BackfillReason::MaxUsd)) => ExitCode::from(OVER_BUDGET),
-        (BackfillState::Cancelled | BackfillState::Failed, _) => ExitCode::from(FAILED),
-        _ => ExitCode::SUCCESS,
+        (BackfillState::Running | BackfillState::Completed, _) => ExitCode::SUCCESS,
+        (BackfillState::Paused | BackfillState::Cancelled | BackfillState::Failed, _) => {
+            ExitCode::from(FAILED)
+        }
     }
 }
 
