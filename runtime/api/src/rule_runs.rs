@@ -6,7 +6,6 @@ use perpend_api_types::trial::TrialTarget;
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::backfill::BackfillMode;
 use perpend_domain::evaluation::{Rule, Target, TargetKind};
-use perpend_domain::ids::{InvalidId, ObservationId, SessionId, TraceId};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, must_be_one_of};
@@ -14,7 +13,7 @@ use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
 use perpend_http_kit::routes::Operation;
 
-use super::rules;
+use super::{evaluators, rules};
 use crate::state::{App, Routes};
 
 const RUN: &str = "/api/v1/evaluation-rules/{ruleId}/run";
@@ -42,24 +41,7 @@ pub(super) fn mode(raw: Option<&str>) -> Result<BackfillMode, Problem> {
 }
 
 fn target(at: usize, input: &TrialTarget, rule: &Rule) -> Result<Target, Problem> {
-    let wrong = |member: &str, error: InvalidId| {
-        Problem::body(&format!("targets[{at}].{member}"), error.to_string())
-    };
-    let target = match (&input.trace_id, &input.session_id) {
-        (Some(trace), None) => {
-            let trace = TraceId::new(trace).map_err(|error| wrong("traceId", error))?;
-            let observation = input.observation_id.as_deref().map(ObservationId::new).transpose();
-            let observation = observation.map_err(|error| wrong("observationId", error))?;
-            Target::within(trace, observation)
-        }
-        (None, Some(session)) if input.observation_id.is_none() => {
-            Target::Session(SessionId::new(session).map_err(|error| wrong("sessionId", error))?)
-        }
-        _ => {
-            let message = "must have either traceId, with or without observationId, or sessionId";
-            return Err(Problem::body(&format!("targets[{at}]"), message));
-        }
-    };
+    let target = evaluators::checked_target(at, input)?;
     match rule.target.is_for(&target) {
         true => Ok(target),
         false => {

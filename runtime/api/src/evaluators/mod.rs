@@ -44,7 +44,7 @@ use crate::state::{App, Routes};
 pub(super) use definition::{Definition, check_mapping_for};
 pub(super) use find::{checked_name, find, parse_id};
 pub(super) use preflight::check as preflight;
-pub(super) use trial::{LIMIT as TRIAL_LIMIT, trial_item};
+pub(super) use trial::{LIMIT as TRIAL_LIMIT, checked_target, trial_item};
 
 pub(super) const PAGE: &[Param] = &[
     param("limit", "integer", "Rows per page, 1 to 100; 50 when absent."),

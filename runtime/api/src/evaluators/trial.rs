@@ -88,7 +88,8 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialSubject>, Problem> {
     match (&input.targets, &input.item) {
         (Some(targets), None) if (1..=MAX_TARGETS).contains(&targets.len()) => {
             let targets = targets.iter().enumerate();
-            targets.map(|(at, target)| checked_target(at, target)).collect()
+            let targets = targets.map(|(at, target)| checked_target(at, target));
+            targets.map(|target| target.map(TrialSubject::Target)).collect()
         }
         (Some(targets), None) => {
             let message = format!("must contain 1 to {MAX_TARGETS} targets, got {}", targets.len());
@@ -103,14 +104,15 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialSubject>, Problem> {
     }
 }
 
-fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialSubject, Problem> {
+/// A target in a list of targets.
+pub(crate) fn checked_target(at: usize, target: &TrialTarget) -> Result<Target, Problem> {
     let wrong =
         |member: &str, message: String| Problem::body(&format!("targets[{at}].{member}"), message);
     let (trace, session) = (target.trace_id.as_deref(), target.session_id.as_deref());
     let observation = target.observation_id.as_deref().map(ObservationId::new);
     let observation = observation.transpose();
     let observation = observation.map_err(|error| wrong("observationId", error.to_string()))?;
-    Ok(TrialSubject::Target(match (trace, session) {
+    Ok(match (trace, session) {
         (Some(trace), None) => {
             let trace = TraceId::new(trace);
             let trace = trace.map_err(|error| wrong("traceId", error.to_string()))?;
@@ -131,7 +133,7 @@ fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialSubject, Probl
             let message = "must be absent with traceId";
             return Err(wrong("sessionId", message.to_owned()));
         }
-    }))
+    })
 }
 
 pub(super) fn manual_item(item: TrialItem) -> ManualItem {
