@@ -196,27 +196,14 @@ async fn check_max_usd(
     checked.map_err(|problem| problem.with("field", "maxUsd"))
 }
 
-/// Sums of the estimates of the evaluators.
-struct Sums {
-    evaluators: Vec<BackfillEvaluator>,
-    /// Share of the extrapolated targets that `maxItems` allows, times the extrapolation.
-    scale: f64,
-}
-
-impl Sums {
-    /// Rounded.
-    fn scaled(&self, n: u64) -> u64 {
-        (n as f64 * self.scale).round() as u64
-    }
-}
-
-async fn sums(
+/// The estimate of each evaluator. The numbers of the examined targets are multiplied by `scale`.
+async fn evaluator_estimates(
     app: &App,
     project: &ProjectId,
     checked: &Checked,
     (found, scale): (&BackfillEstimate, f64),
-) -> Result<Sums, Problem> {
-    let mut sums = Sums { evaluators: Vec::new(), scale };
+) -> Result<Vec<BackfillEvaluator>, Problem> {
+    let mut estimates = Vec::with_capacity(checked.evaluators.len());
     for evaluator in &checked.evaluators {
         let mut all = checked.rule.assignments.iter();
         let Some(assignment) = all.find(|each| each.evaluator_id == evaluator.id) else {
@@ -226,13 +213,13 @@ async fn sums(
         let concurrency = preview.concurrency(evaluator).await?;
         let means = preview.means(evaluator.clone(), None).await?;
         let n = found.executions.get(&evaluator.id).copied().unwrap_or_default();
-        let execution_count = sums.scaled(n);
+        let execution_count = (n as f64 * scale).round() as u64;
         let n = execution_count as f64;
         let of_models = means.latency_ms.zip(concurrency);
         let of_models =
             of_models.map(|(ms, concurrency)| n * ms / 1_000.0 / f64::from(concurrency));
         let is_code = !evaluator.version.grants.model;
-        sums.evaluators.push(BackfillEvaluator {
+        estimates.push(BackfillEvaluator {
             evaluator_id: evaluator.id.clone(),
             execution_count,
             basis: means.basis,
@@ -241,7 +228,7 @@ async fn sums(
             seconds: of_models.or(is_code.then(|| n / EXECUTIONS_PER_SECOND)),
         });
     }
-    Ok(sums)
+    Ok(estimates)
 }
 
 /// The factor from the examined targets to those of the range.
@@ -275,25 +262,27 @@ async fn estimate_backfill(
     let (in_range, found) = reading::limited(&app.web, project, read).await?;
     checked.plan.n_in_range = in_range;
     let factor = extrapolation(&found, &checked.plan);
-    let n_items = (found.counts.n_items as f64 * factor).round();
+    let scaled = |n: u64| (n as f64 * factor).round();
+    let n_items = scaled(found.counts.n_items);
     let allowed = input.max_items.map_or(n_items, |max| n_items.min(max as f64));
     let share = if 0.0 < n_items { allowed / n_items } else { 1.0 };
-    let sums = sums(&app, project, &checked, (&found, factor * share)).await?;
-    let costs = sums.evaluators.iter().map(|each| each.cost_usd);
+    let scale = factor * share;
+    let evaluators = evaluator_estimates(&app, project, &checked, (&found, scale)).await?;
+    let costs = evaluators.iter().map(|each| each.cost_usd);
     let cost_usd: Option<f64> = costs.sum();
-    let seconds = sums.evaluators.iter().map(|each| each.seconds);
+    let seconds = evaluators.iter().map(|each| each.seconds);
     let seconds: Option<Vec<f64>> = seconds.collect();
     Ok(Answer(EstimateView {
         target_count: in_range,
         examined_count: found.counts.n_examined,
         is_whole: found.is_whole,
         item_count: allowed as u64,
-        present_count: (found.counts.n_present as f64 * factor).round() as u64,
-        refused_count: (found.counts.n_refused as f64 * factor).round() as u64,
-        execution_count: sums.evaluators.iter().map(|each| each.execution_count).sum(),
+        present_count: scaled(found.counts.n_present) as u64,
+        refused_count: scaled(found.counts.n_refused) as u64,
+        execution_count: evaluators.iter().map(|each| each.execution_count).sum(),
         cost_usd,
         seconds: seconds.map(|all| all.into_iter().fold(0.0, f64::max)),
-        evaluators: sums.evaluators,
+        evaluators,
     }))
 }
 
