@@ -32,7 +32,7 @@ impl Quirk {
     }
 }
 
-/// What the calls of the last day showed about a model of a connection.
+/// Capabilities of a model of a connection, as observed in the calls of the last day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnedModel {
     /// As the provider names it.

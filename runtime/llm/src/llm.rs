@@ -96,7 +96,7 @@ impl Llm {
         self.0.capabilities.get(endpoint, model, now).structure
     }
 
-    /// What calls of this process showed about the models of a connection, by model.
+    /// Capabilities of the models of a connection, as observed in calls of this process; by model.
     #[must_use]
     pub fn learned_models(&self, endpoint: &Endpoint) -> Vec<LearnedModel> {
         self.0.capabilities.of_connection(endpoint, self.0.clock.now())

@@ -598,8 +598,9 @@ impl Pass<'_> {
         true
     }
 
-    /// Whether this pass has set a watch of the target; it is then due at this time at the latest.
-    pub(crate) fn is_due_by(
+    /// Makes the watch that this pass has set for the target due at `due_at` at the latest; `false` if it has set no
+    /// watch.
+    pub(crate) fn bring_forward(
         &mut self,
         project: &ProjectId,
         target: &Target,

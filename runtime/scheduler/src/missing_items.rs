@@ -66,7 +66,7 @@ impl Inner {
                 continue;
             };
             let target = Target::Trace(link.trace_id.clone());
-            if pass.is_due_by(project, &target, due_at) {
+            if pass.bring_forward(project, &target, due_at) {
                 continue;
             }
             let existing = store.ledger.watch(project, &target).await?;
@@ -116,7 +116,7 @@ impl Inner {
                 next = earliest(next, until);
                 continue;
             }
-            // Otherwise it was counted.
+            // Counted by the first examination after the wait.
             if watch.looked_at < until {
                 let refusal = match rule.rule.enabled {
                     true => Refusal::RootMissing,

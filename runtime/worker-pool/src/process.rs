@@ -33,8 +33,8 @@ pub(crate) fn spawn(options: &Options) -> io::Result<(Child, StdStream)> {
     Ok((child, ours))
 }
 
-/// The time that a worker may take to start, in silence limits: on a busy machine it takes longer than the next message of a
-/// running worker.
+/// Time limit for the start of a worker, as a multiple of the silence limit: on a busy machine a start takes longer than the
+/// interval between messages.
 const START_LIMITS: u32 = 4;
 
 /// Starts a worker without calls and returns its `Ready`.

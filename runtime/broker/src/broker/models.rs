@@ -43,7 +43,7 @@ pub trait Models: Send + Sync {
         ConnectionUsage::default()
     }
 
-    /// What calls of this server showed about the models of a connection, by model.
+    /// Capabilities of the models of a connection, as observed in calls of this server; by model.
     fn learned_models(&self, _project: &ProjectId, _connection: &Connection) -> Vec<LearnedModel> {
         Vec::new()
     }

@@ -28,9 +28,9 @@ const RENEW: Duration = Duration::from_secs(15);
 const GATHER: Duration = Duration::from_millis(10);
 /// Time for calls in flight at shutdown. Later ones are repeated after the restart.
 const GRACE: Duration = Duration::from_secs(5);
-/// Stored answers whose traces are written together,
+/// Most stored answers whose traces are written together.
 const PER_WRITE: u32 = 50;
-/// unless they have more than this number of bytes.
+/// Most bytes of these answers, unless it is a single one.
 const WRITE_BYTES: usize = 1 << 20;
 /// Name of the only slot.
 const SLOT: &str = "model";

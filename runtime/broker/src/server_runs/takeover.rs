@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::driver::Driver;
 use super::engine::{LEASE_MS, POLL, RunEngine};
 
-/// Interval of looks for rules of ended runs.
+/// Interval of checks for rules of ended runs.
 const RULES: Duration = Duration::from_secs(60);
 
 impl RunEngine {

@@ -20,7 +20,7 @@ const MAX_EXAMINED: u64 = 10_000;
 /// Maximum of examined targets if content, traces or scores have to be read.
 const MAX_READ: u64 = 1_000;
 
-/// What a backfill would evaluate, from its newest targets.
+/// Targets and executions of a backfill, counted over its newest targets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BackfillEstimate {
     /// Counts of the examined targets.

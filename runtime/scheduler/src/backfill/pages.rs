@@ -276,7 +276,7 @@ impl Inner {
             TargetKind::Session => {
                 Box::pin(self.page_of_sessions(scan, &mut page)).await?;
             }
-            // A run is evaluated again by its own page.
+            // Rules of runs cannot be backfilled.
             TargetKind::Run => page.is_end = true,
         }
         Ok(page)

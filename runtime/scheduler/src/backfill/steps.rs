@@ -16,7 +16,7 @@ const MIN_ENDED: u64 = 8;
 /// Executions that are open while the cost of one is unknown.
 const N_FIRST: u64 = 1;
 
-/// What a round of steps has done.
+/// The result of a round of steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackfillAdvance {
     /// Examined targets and counted ends of executions.
@@ -35,14 +35,14 @@ impl BackfillAdvance {
     }
 }
 
-/// How many targets a backfill may queue now.
+/// The number of targets that a backfill may queue now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Capacity {
     /// Up to this number, at least one.
     Targets(u64),
     /// None until executions end.
     Full,
-    /// None any more: a limit of the backfill is reached.
+    /// None: a limit of the backfill is reached.
     Over(BackfillReason),
 }
 
