@@ -134,6 +134,9 @@ const RESUME: &str = "
 const CANCEL: &str = "
     UPDATE backfills SET state = 3, reason = NULL, revision = revision + 1, updated_at = $3, ended_at = $3
      WHERE project_id = $1 AND id = $2 AND state < 2";
+/// Keeps a paused backfill from being resumed until the end of the transaction.
+const LOCK_PAUSED: &str =
+    "UPDATE backfills SET state = 1 WHERE project_id = $1 AND id = $2 AND state = 1";
 /// Running executions continue.
 const SET_ASIDE_WAITING: &str = "
     UPDATE executions SET state = 2, due_at = $3
@@ -578,13 +581,22 @@ impl Ledger {
     }
 
     /// Sets executions of a paused backfill aside that wait again: after a failed attempt, or because their rule is no
-    /// longer paused.
+    /// longer paused. No effect if the backfill has been resumed.
     ///
     /// # Errors
-    /// When the database fails.
+    /// When the database fails; nothing is written then.
     pub async fn set_backfill_aside(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
-        let args = [project.as_str().into(), id.into(), Arg::from(SET_ASIDE)];
-        self.pool.change(SET_ASIDE_WAITING, &args).await?;
+        despite_collisions!(self.set_aside_once(project, id).await)
+    }
+
+    async fn set_aside_once(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            let of = [Arg::from(project.as_str()), id.into()];
+            if tx.execute(LOCK_PAUSED, &of).await? == 1 {
+                let aside = [Arg::from(SET_ASIDE)];
+                tx.execute(SET_ASIDE_WAITING, &[&of[..], &aside].concat()).await?;
+            }
+        });
         Ok(())
     }
 
