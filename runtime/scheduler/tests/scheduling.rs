@@ -7,6 +7,7 @@
 )]
 
 mod after;
+mod backfill;
 mod breaker;
 mod fairness;
 mod held;
