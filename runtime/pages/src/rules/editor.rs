@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
-use perpend_domain::ids::RuleId;
+use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{
     EvaluatorChoice, RejectedForm, RuleConflict, RuleEditorPage, RulePreviewView, RulesPage,
@@ -25,6 +25,8 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 
 const RULES: &str = "/api/public/v2/evaluation-rules";
+/// Evaluators of a rule, as in the API.
+const MAX_SELECTED: usize = 20;
 /// Kinds of targets.
 const TARGETS: [(TargetKind, &str); 5] = [
     (TargetKind::Observation, "observations"),
@@ -206,7 +208,7 @@ async fn previewed(
         Ok(body) => body,
         Err(problems) => return rejected(app, viewer, rule, (form, problems)).await,
     };
-    let names = evaluators(app, viewer).await?.into_iter();
+    let names = evaluators(app, viewer, form).await?.into_iter();
     let names: Vec<(String, String)> = names.map(|one| (one.id.to_string(), one.name)).collect();
     match Box::pin(preview(app, viewer, body, &names)).await {
         Ok(mut found) => {
@@ -273,9 +275,22 @@ fn field_of(member: &str) -> &'static str {
     }
 }
 
-async fn evaluators(app: &App, viewer: &Viewer) -> Result<Vec<Evaluator>, Problem> {
-    let all = app.store.catalog.evaluators(&viewer.project, None, RulesPage::LIMIT).await?;
-    Ok(all.items)
+/// The newest evaluators of the project, and those of the form: one that is not listed would lose its assignment when
+/// the form is saved.
+async fn evaluators(
+    app: &App,
+    viewer: &Viewer,
+    form: &RuleForm,
+) -> Result<Vec<Evaluator>, Problem> {
+    let (catalog, project) = (&app.store.catalog, &viewer.project);
+    let mut all = catalog.evaluators(project, None, RulesPage::LIMIT).await?.items;
+    for own in form.evaluators.iter().take(MAX_SELECTED) {
+        let is_listed = all.iter().any(|evaluator| evaluator.id.as_str() == own.id);
+        if let (false, Ok(id)) = (is_listed, EvaluatorId::new(&own.id)) {
+            all.extend(catalog.evaluator(project, &id).await?);
+        }
+    }
+    Ok(all)
 }
 
 /// The evaluators of the project, those of the form first and in its order.
@@ -321,13 +336,17 @@ async fn view(
         Some(_) => format!("{href}/edit"),
         None => href.clone(),
     };
-    let all = evaluators(app, viewer).await?;
+    let all = evaluators(app, viewer, form).await?;
     let links = app.store.catalog.rule_links(&viewer.project).await?;
     let others = links.iter().filter(|link| Some(link.id.as_str()) != own_id).map(|link| {
         let id = link.id.to_string();
         let is_selected = form.after.contains(&id);
         (id, Text::from(link.name.as_str()), is_selected)
     });
+    let mut others: Vec<(String, Text, bool)> = others.collect();
+    // A selected rule that is not listed would be removed when the form is saved.
+    others.sort_by_key(|(_, _, is_selected)| !is_selected);
+    others.truncate(RulesPage::LIMIT as usize);
     let columns = form.target.filter_columns().iter().map(|column| column.id);
     Ok(RuleEditorPage {
         shell: viewer.shell(Section::Rules),
@@ -340,7 +359,7 @@ async fn view(
             .map(|(kind, label)| (kind.as_str(), *label, *kind == form.target))
             .collect(),
         evaluators: choices(&all, form),
-        others: others.take(RulesPage::LIMIT as usize).collect(),
+        others,
         columns: columns.collect(),
         notices: extras.notices,
         rejected_form: RejectedForm { values: Vec::new(), problems: extras.problems },

@@ -1,7 +1,7 @@
 //! The fields of the editor of a rule, and the request body that they mean.
 
 use perpend_domain::budget::Budget;
-use perpend_domain::evaluation::{LatePolicy, Mapping, OnMissing, Rule, TargetKind};
+use perpend_domain::evaluation::{Assignment, LatePolicy, Mapping, OnMissing, Rule, TargetKind};
 use perpend_domain::filter::{Condition, Test, WrittenFilter, find};
 use perpend_domain::ids::RuleId;
 use perpend_domain::query::{parse, print_condition};
@@ -58,13 +58,10 @@ impl RuleForm {
         let (q, conditions) = filter_fields(&rule.filter);
         let ms = |ms: Option<i64>| ms.map(|ms| ms.to_string()).unwrap_or_default();
         let budget = rule.budget.iter().map(budget_line).collect::<Vec<_>>().join("\n");
-        let evaluators = rule.assignments.iter().map(|assignment| {
-            let mapping = assignment.mapping.iter().flatten().map(mapping_line);
-            SelectedEvaluator {
-                id: assignment.evaluator_id.to_string(),
-                mapping: mapping.collect::<Vec<_>>().join("\n"),
-                version: assignment.version.to_string(),
-            }
+        let evaluators = rule.assignments.iter().map(|assignment| SelectedEvaluator {
+            id: assignment.evaluator_id.to_string(),
+            mapping: mapping_lines(assignment),
+            version: assignment.version.to_string(),
         });
         Self {
             target: rule.target,
@@ -162,7 +159,7 @@ impl RuleForm {
         let values = [
             ("filter", self.filter(current)),
             ("sampling", share("sampling", &fields.sampling, current.map(|rule| rule.sampling))),
-            ("evaluatorAssignments", self.assignments()),
+            ("evaluatorAssignments", self.assignments(current)),
             ("budget", budget(&fields.budget)),
             (
                 "settleMs",
@@ -240,13 +237,20 @@ impl RuleForm {
         Ok(json!(conditions))
     }
 
-    fn assignments(&self) -> Result<Value, FieldProblems> {
+    /// The stored mapping of an evaluator is kept if the field means the same.
+    fn assignments(&self, current: Option<&Rule>) -> Result<Value, FieldProblems> {
+        let stored = current.map(|rule| rule.assignments.as_slice()).unwrap_or_default();
         let mut problems = Vec::new();
         let mut assignments = Vec::new();
         for evaluator in &self.evaluators {
             let version = Some(evaluator.version.as_str());
             let version = version.filter(|version| !["", "latest"].contains(version));
-            match mapping(&evaluator.mapping) {
+            let own = stored.iter().find(|own| own.evaluator_id.as_str() == evaluator.id);
+            let entries = match own {
+                Some(own) if mapping_lines(own) == evaluator.mapping => Ok(own.mapping.clone()),
+                _ => mapping(&evaluator.mapping),
+            };
+            match entries {
                 Ok(mapping) => assignments.push(json!({
                     "evaluatorId": evaluator.id,
                     "variableMapping": mapping,
@@ -286,6 +290,11 @@ fn filter_fields(filter: &WrittenFilter) -> (String, String) {
         false => serde_json::to_string_pretty(&others).unwrap_or_default(),
     };
     (terms.join(" "), others)
+}
+
+fn mapping_lines(assignment: &Assignment) -> String {
+    let lines = assignment.mapping.iter().flatten().map(mapping_line);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn budget_line(budget: &Budget) -> String {

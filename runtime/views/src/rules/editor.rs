@@ -27,7 +27,7 @@ pub struct RuleEditorPage {
     pub targets: Vec<(&'static str, &'static str, bool)>,
     /// Evaluators of the project, the selected ones first.
     pub evaluators: Vec<EvaluatorChoice>,
-    /// Other rules: id, name, and whether this rule waits for it.
+    /// Other rules, the selected ones first: id, name, and whether this rule waits for it.
     pub others: Vec<(String, Text, bool)>,
     /// Columns that the filter can use.
     pub columns: Vec<&'static str>,
