@@ -8,7 +8,7 @@ use perpend_domain::evaluation::TargetKind;
 use perpend_domain::list::ListPosition;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::extract::Params;
-use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::problem::Problem;
 use perpend_views::{
     ApiRequest, BackfillEstimateView, BackfillsPage, Moment, RejectedForm, Section, Text, dollars,
     duration, plural,
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::{OPERATION, backfill_href, line};
 use crate::request::forms::SubmittedForm;
-use crate::request::operations::{call, field_problems, is_about_input};
+use crate::request::operations::{call, field_problems, is_about_input_or_reference, sent_values};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
@@ -92,8 +92,7 @@ async fn rejected(
     fields: &Params,
     problem: Problem,
 ) -> Result<Response, Problem> {
-    // A rule that was deleted meanwhile is a wrong value.
-    if !is_about_input(&problem) && problem.code() != Code::NotFound {
+    if !is_about_input_or_reference(&problem) {
         return Err(problem);
     }
     let problems = field_problems(&problem, &FIELDS, "rule");
@@ -104,8 +103,7 @@ async fn rejected(
 }
 
 fn values(fields: &Params) -> Vec<(&'static str, String)> {
-    let names = FIELDS.iter().map(|(_, field)| *field);
-    names.map(|name| (name, fields.raw(name).unwrap_or_default().to_owned())).collect()
+    sent_values(fields, FIELDS.map(|(_, field)| field))
 }
 
 /// The body of the operation.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::list;
 use super::usage::list_href;
 use crate::request::forms::SubmittedForm;
-use crate::request::operations::{call, field_problems, is_about_input};
+use crate::request::operations::{call, field_problems, is_about_input, sent_values};
 use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
 use crate::state::App;
@@ -41,11 +41,8 @@ pub(crate) async fn change_default_model(
     };
     match Box::pin(form.run_once(&app, act)).await {
         Err(problem) if is_about_input(&problem) => {
-            let values = FIELDS
-                .iter()
-                .map(|(_, field)| (*field, form.fields.raw(field).unwrap_or_default().to_owned()));
             let rejected = RejectedForm {
-                values: values.collect(),
+                values: sent_values(&form.fields, FIELDS.map(|(_, field)| field)),
                 problems: field_problems(&problem, &FIELDS, "model"),
             };
             page(StatusCode::UNPROCESSABLE_ENTITY, &list::view(&app, viewer, rejected).await?)

@@ -7,7 +7,7 @@ use axum::response::Response;
 use perpend_catalog::prompts::PromptQuery;
 use perpend_domain::list::Paging;
 use perpend_http_kit::extract::Params;
-use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::problem::Problem;
 use perpend_views::{
     DatasetsPage, ExperimentEstimate, NewExperimentPage, RejectedForm, RunEstimateLine, RunsQuery,
     Section, Text, dollars, duration, plural, run_href, segment,
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::experiments::run::RunPath;
 use crate::request::forms::SubmittedForm;
-use crate::request::operations::{call, field_problems, is_about_input};
+use crate::request::operations::{call, field_problems, is_about_input_or_reference, sent_values};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
@@ -117,18 +117,10 @@ async fn rejected(
     fields: &Params,
     problem: Problem,
 ) -> Result<Response, Problem> {
-    // A dataset or a prompt that does not exist is a wrong value.
-    if !is_about_input(&problem) && problem.code() != Code::NotFound {
+    if !is_about_input_or_reference(&problem) {
         return Err(problem);
     }
-    let mut problems = field_problems(&problem, &FIELDS, "name");
-    let body = problem.rfc9457_body();
-    let field = body["field"].as_str().unwrap_or_default();
-    let member = field.split(['[', '.']).next().unwrap_or_default();
-    let known = FIELDS.iter().find(|(name, _)| *name == member);
-    if let (Some((_, known)), [(at, _)]) = (known, problems.as_mut_slice()) {
-        *at = *known;
-    }
+    let problems = field_problems(&problem, &FIELDS, "name");
     let form = RejectedForm { values: values(fields), problems };
     let dataset = fields.raw("dataset").unwrap_or_default();
     let view = view(app, viewer, dataset, (form, None)).await?;
@@ -137,8 +129,8 @@ async fn rejected(
 
 /// The sent values, except the secret.
 fn values(fields: &Params) -> Vec<(&'static str, String)> {
-    let names = FIELDS.iter().map(|(_, field)| *field).chain(["metadata_value", "items", "name"]);
-    names.map(|name| (name, fields.raw(name).unwrap_or_default().to_owned())).collect()
+    let names = FIELDS.iter().map(|(_, field)| *field);
+    sent_values(fields, names.chain(["metadata_value", "items", "name"]))
 }
 
 fn lines(text: Option<&str>) -> impl Iterator<Item = &str> {

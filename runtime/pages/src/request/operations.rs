@@ -7,6 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Request};
 use axum::response::Response;
 use perpend_http_kit::auth::{Act, ViewerAct};
+use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::Text;
 use serde::de::DeserializeOwned;
@@ -85,14 +86,38 @@ pub(crate) fn is_about_input(problem: &Problem) -> bool {
         )
 }
 
+/// Like [`is_about_input`], for a form that refers to other resources: one that does not exist is a wrong value.
+pub(crate) fn is_about_input_or_reference(problem: &Problem) -> bool {
+    is_about_input(problem) || problem.code() == Code::NotFound
+}
+
+/// The sent values of fields.
+pub(crate) fn sent_values(
+    sent: &Params,
+    fields: impl IntoIterator<Item = &'static str>,
+) -> Vec<(&'static str, String)> {
+    let value = |field: &'static str| (field, sent.raw(field).unwrap_or_default().to_owned());
+    fields.into_iter().map(value).collect()
+}
+
+/// The member of the body that a path begins with, and the rest of the path.
+fn split_member(path: &str) -> (&str, &str) {
+    path.split_at(path.find(['/', '[', '.']).unwrap_or(path.len()))
+}
+
 /// The messages of a problem at the fields of a form. `fields` are pairs of a member of the body and the field for it;
-/// `other` is the field for other messages. The path within the member is a JSON Pointer.
+/// `other` is the field for other messages, unless the problem names one.
 pub(crate) fn field_problems(
     problem: &Problem,
     fields: &[(&str, &'static str)],
     other: &'static str,
 ) -> Vec<(&'static str, Text)> {
     let body = problem.rfc9457_body();
+    let field_of = |path: &str| {
+        let (member, _) = split_member(path);
+        fields.iter().find(|(name, _)| *name == member).map(|(_, field)| *field)
+    };
+    let other = body["field"].as_str().and_then(field_of).unwrap_or(other);
     let issues = body["issues"].as_array().filter(|issues| !issues.is_empty());
     let Some(issues) = issues else {
         return vec![(other, Text::from(problem.message()))];
@@ -100,13 +125,14 @@ pub(crate) fn field_problems(
     let listed = issues.iter().map(|issue| {
         let path = issue["path"][0].as_str().unwrap_or_default();
         let message = issue["message"].as_str().unwrap_or_default();
-        let (member, pointer) = path.split_at(path.find('/').unwrap_or(path.len()));
-        match fields.iter().find(|(name, _)| *name == member) {
-            Some((_, field)) if pointer.is_empty() => (*field, Text::from(message)),
-            Some((_, field)) => (*field, Text::from(format!("{pointer}: {message}"))),
-            None if path.is_empty() => (other, Text::from(message)),
-            None => (other, Text::from(format!("{path}: {message}"))),
-        }
+        let (field, (_, rest)) = (field_of(path), split_member(path));
+        let text = match field {
+            Some(_) if rest.is_empty() => message.to_owned(),
+            Some(_) if rest.starts_with('/') => format!("{rest}: {message}"),
+            None if path.is_empty() => message.to_owned(),
+            _ => format!("{path}: {message}"),
+        };
+        (field.unwrap_or(other), Text::from(text))
     });
     listed.collect()
 }
@@ -116,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_violation_is_at_its_field_with_its_pointer() {
+    fn a_violation_is_at_its_field_with_its_path() {
         let fields = [("input", "input"), ("expectedOutput", "expected")];
         let at = |path: &str| {
             let problem = Problem::body(path, "must be text");
@@ -125,9 +151,14 @@ mod tests {
         };
         assert_eq!(at("expectedOutput/a/0"), ("expected", "/a/0: must be text".to_owned()));
         assert_eq!(at("input"), ("input", "must be text".to_owned()));
+        assert_eq!(at("input[0].id"), ("input", "input[0].id: must be text".to_owned()));
         assert_eq!(at("status"), ("name", "status: must be text".to_owned()));
         let other = Problem::new(Code::Conflict, "in use");
         assert!(is_about_input(&other) && !is_about_input(&Problem::not_found("dataset")));
-        assert_eq!(field_problems(&other, &fields, "name")[0].1.raw(), "in use");
+        let other = field_problems(&other, &fields, "name").remove(0);
+        assert_eq!((other.0, other.1.raw()), ("name", "in use"));
+        let unknown = Problem::new(Code::Unprocessable, "unknown").with("field", "input[1]");
+        let unknown = field_problems(&unknown, &fields, "name").remove(0);
+        assert_eq!((unknown.0, unknown.1.raw()), ("input", "unknown"));
     }
 }

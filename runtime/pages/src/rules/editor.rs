@@ -17,7 +17,7 @@ use super::fields::{FieldProblems, RuleForm};
 use super::preview::preview;
 use super::{RulePath, definition, operation, stored_rule};
 use crate::request::forms::SubmittedForm;
-use crate::request::operations::{call, is_about_input};
+use crate::request::operations::{call, field_problems, is_about_input_or_reference};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
@@ -27,6 +27,23 @@ use crate::state::App;
 const RULES: &str = "/api/public/v2/evaluation-rules";
 /// Evaluators of a rule, as in the API.
 const MAX_SELECTED: usize = 20;
+/// Members of the body and their fields.
+const FIELDS: [(&str, &str); 14] = [
+    ("name", "name"),
+    ("target", "target"),
+    ("filter", "q"),
+    ("sampling", "sampling"),
+    ("evaluatorAssignments", "evaluators"),
+    ("versionPolicy", "evaluators"),
+    ("settleMs", "settle_ms"),
+    ("quietMs", "quiet_ms"),
+    ("maxWaitMs", "max_wait_ms"),
+    ("onMissing", "on_missing"),
+    ("late", "late"),
+    ("budget", "budget"),
+    ("after", "after"),
+    ("audit", "audit"),
+];
 /// Kinds of targets.
 const TARGETS: [(TargetKind, &str); 5] = [
     (TargetKind::Observation, "observations"),
@@ -148,7 +165,7 @@ async fn submit(
         Ok::<_, Problem>(outcome.at(rule_href(&viewer.base(), id)))
     };
     match Box::pin(submitted.run_once(app, act)).await {
-        Err(problem) if is_about_input(&problem) => {
+        Err(problem) if is_about_input_or_reference(&problem) => {
             refused(app, viewer, rule, (form, &body, &problem)).await
         }
         outcome => outcome,
@@ -217,7 +234,7 @@ async fn previewed(
             let view = view(app, viewer, rule, (form, extras)).await?;
             page(StatusCode::OK, &view)
         }
-        Err(problem) if is_about_input(&problem) => {
+        Err(problem) if is_about_input_or_reference(&problem) => {
             rejected(app, viewer, rule, (form, problems(&problem))).await
         }
         Err(problem) => Err(problem),
@@ -247,32 +264,7 @@ async fn overlaps(
 
 /// The messages of a problem at the fields of the form.
 fn problems(problem: &Problem) -> FieldProblems {
-    let body = problem.rfc9457_body();
-    let issues = body["issues"].as_array().filter(|issues| !issues.is_empty());
-    let Some(issues) = issues else {
-        return vec![("evaluators", Text::from(problem.message()))];
-    };
-    let listed = issues.iter().map(|issue| {
-        let path = issue["path"][0].as_str().unwrap_or_default();
-        let message = issue["message"].as_str().unwrap_or_default();
-        let field = field_of(path.split(['[', '.', '/']).next().unwrap_or_default());
-        (field, Text::from(format!("{path} {message}")))
-    });
-    listed.collect()
-}
-
-/// The field of the form for a member of the request.
-fn field_of(member: &str) -> &'static str {
-    match member {
-        "target" => "target",
-        "filter" => "q",
-        "sampling" | "samplingIndependent" => "sampling",
-        "evaluatorAssignments" | "versionPolicy" => "evaluators",
-        "settleMs" | "quietMs" | "maxWaitMs" | "onMissing" | "late" => "settle_ms",
-        "budget" => "budget",
-        "after" | "audit" => "after",
-        _ => "name",
-    }
+    field_problems(problem, &FIELDS, "evaluators")
 }
 
 /// The newest evaluators of the project, and those of the form: one that is not listed would lose its assignment when

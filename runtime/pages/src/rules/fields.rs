@@ -156,23 +156,15 @@ impl RuleForm {
         body.insert("onMissing".to_owned(), json!(fields.on_missing));
         body.insert("late".to_owned(), json!(fields.late));
         body.insert("after".to_owned(), json!(self.after));
+        let stored = current.map(|rule| rule.timing).unwrap_or_default();
         let values = [
             ("filter", self.filter(current)),
             ("sampling", share("sampling", &fields.sampling, current.map(|rule| rule.sampling))),
             ("evaluatorAssignments", self.assignments(current)),
             ("budget", budget(&fields.budget)),
-            (
-                "settleMs",
-                milliseconds(&fields.settle_ms, current.and_then(|own| own.timing.settle_ms)),
-            ),
-            (
-                "quietMs",
-                milliseconds(&fields.quiet_ms, current.and_then(|own| own.timing.quiet_ms)),
-            ),
-            (
-                "maxWaitMs",
-                milliseconds(&fields.max_wait_ms, current.and_then(|own| own.timing.max_wait_ms)),
-            ),
+            ("settleMs", milliseconds("settle_ms", &fields.settle_ms, stored.settle_ms)),
+            ("quietMs", milliseconds("quiet_ms", &fields.quiet_ms, stored.quiet_ms)),
+            ("maxWaitMs", milliseconds("max_wait_ms", &fields.max_wait_ms, stored.max_wait_ms)),
         ];
         let audit = match self.after.is_empty() || fields.audit.is_empty() {
             true => Ok(Value::Null),
@@ -309,16 +301,19 @@ fn share(field: &'static str, text: &str, stored: Option<f64>) -> Result<Value, 
     match text.parse::<f64>() {
         Ok(percent) if percent.is_finite() => Ok(json!((percent * 1e6).round() / 1e8)),
         _ => {
-            let problem = Text::from(format!("{field} must be a number in percent, got `{text}`"));
-            let at = if field == "audit" { "after" } else { field };
-            Err(vec![(at, problem)])
+            let problem = Text::from(format!("must be a number in percent, got `{text}`"));
+            Err(vec![(field, problem)])
         }
     }
 }
 
 /// A duration; the API cannot remove a stored one.
-fn milliseconds(text: &str, stored: Option<i64>) -> Result<Value, FieldProblems> {
-    let problem = |message: String| Err(vec![("settle_ms", Text::from(message))]);
+fn milliseconds(
+    field: &'static str,
+    text: &str,
+    stored: Option<i64>,
+) -> Result<Value, FieldProblems> {
+    let problem = |message: String| Err(vec![(field, Text::from(message))]);
     match (text, stored) {
         ("", None) => Ok(Value::Null),
         ("", Some(stored)) => problem(format!(
@@ -326,9 +321,7 @@ fn milliseconds(text: &str, stored: Option<i64>) -> Result<Value, FieldProblems>
         )),
         (text, _) => match text.parse::<i64>() {
             Ok(ms) => Ok(json!(ms)),
-            Err(_) => {
-                problem(format!("a duration must be a whole number of milliseconds, got `{text}`"))
-            }
+            Err(_) => problem(format!("must be a whole number of milliseconds, got `{text}`")),
         },
     }
 }

@@ -136,7 +136,15 @@ pub struct RulePreviewExampleView {
     pub problem: Option<Text>,
 }
 
+/// Fields of the folded part of the form.
+const FOLDED_FIELDS: [&str; 8] =
+    ["settle_ms", "quiet_ms", "max_wait_ms", "late", "on_missing", "budget", "after", "audit"];
+
 impl RuleEditorPage {
+    fn is_unfolded(&self) -> bool {
+        FOLDED_FIELDS.iter().any(|field| self.rejected_form.problem(field).is_some())
+    }
+
     fn has_value(&self, field: &str, value: &str) -> bool {
         let own = match field {
             "on_missing" => &self.fields.on_missing,
