@@ -25,8 +25,6 @@ use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-/// Rules offered by the form.
-const MAX_RULES: u32 = 500;
 /// Members of the body and their fields.
 const FIELDS: [(&str, &str); 6] = [
     ("ruleId", "rule"),
@@ -178,10 +176,10 @@ async fn view(
     let found = store.ledger.backfills(project, &position, BackfillsPage::LIMIT).await?;
     let may_write = viewer.may(EvaluatorWrite);
     let rules = match may_write {
-        true => store.catalog.rules(project, None, MAX_RULES).await?.items,
+        true => store.catalog.enabled_rules(project).await?,
         false => Vec::new(),
     };
-    let rules = rules.into_iter().filter(|each| each.enabled && each.target != TargetKind::Run);
+    let rules = rules.into_iter().rev().filter(|each| each.target != TargetKind::Run);
     let rules = rules.map(|each| {
         let is_selected = each.id.as_str() == rule;
         (each.id.to_string(), Text::from(each.name), is_selected)

@@ -12,6 +12,7 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_domain::list::ListPosition;
+use perpend_domain::slots::CONNECTION_REASONS;
 use perpend_executions::{ExecutionFilter, FailureCount, WaitingCount, rule_funnel};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -188,16 +189,6 @@ fn requests(viewer: &Viewer, rule: &Rule) -> Vec<ApiRequest> {
         request(format!("/api/v1/evaluation-rules/{id}/changes"), "Its changes:"),
     ]
 }
-
-/// Reasons of pauses that an LLM connection or the default model causes.
-const CONNECTION_REASONS: [&str; 6] = [
-    "LLM_CONNECTION_AUTH_INVALID",
-    "LLM_CONNECTION_BILLING_EXHAUSTED",
-    "LLM_CONNECTION_ENDPOINT_UNREACHABLE",
-    "LLM_CONNECTION_MISSING",
-    "DEFAULT_EVAL_MODEL_MISSING",
-    "PROVIDER_ACCOUNT_NOT_READY",
-];
 
 /// What ends a pause.
 fn way_out(pause: &Pause) -> &'static str {
