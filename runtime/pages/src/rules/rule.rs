@@ -190,8 +190,8 @@ fn requests(viewer: &Viewer, rule: &Rule) -> Vec<ApiRequest> {
     ]
 }
 
-/// What ends a pause.
-fn way_out(pause: &Pause) -> &'static str {
+/// The event that ends a pause.
+fn end_condition(pause: &Pause) -> &'static str {
     match pause.reason.as_str() {
         Pause::BUDGET_REACHED => {
             "It ends with the next period of the budget, or when the rule gets another budget."
@@ -200,7 +200,10 @@ fn way_out(pause: &Pause) -> &'static str {
             "It ends when a test execution succeeds; the failures are below. Resume ends it at once."
         }
         "DEFAULT_EVAL_MODEL_MISSING" => "It ends when the project has a default model.",
-        "EVAL_MODEL_CONFIG_INVALID" | "EVAL_MODEL_UNAVAILABLE" | "PLUGIN_CONFIG_INVALID" => {
+        "EVAL_MODEL_CONFIG_INVALID" | "EVAL_MODEL_UNAVAILABLE" => {
+            "It ends when the evaluator or its LLM connection is saved and passes its check."
+        }
+        "PLUGIN_CONFIG_INVALID" => {
             "It ends when a version of the evaluator is saved that passes its check."
         }
         _ => "It ends when the LLM connection is saved again and passes its check.",
@@ -228,7 +231,7 @@ fn pauses(
         since: pause.at,
         until: pause.until,
         held: n_held(evaluator.map(|own| &own.id)),
-        way_out: way_out(pause),
+        end_condition: end_condition(pause),
         connections_href: CONNECTION_REASONS
             .contains(&pause.reason.as_str())
             .then(|| format!("{base}/settings/connections")),

@@ -94,8 +94,8 @@ pub struct PauseView {
     pub until: Option<Timestamp>,
     /// Number of held executions.
     pub held: String,
-    /// What ends the pause.
-    pub way_out: &'static str,
+    /// The event that ends the pause.
+    pub end_condition: &'static str,
     /// URL of the LLM connections, if one of them causes the pause.
     pub connections_href: Option<String>,
     /// Whether enabling the rule ends the pause.

@@ -30,7 +30,7 @@ fn rule_page() -> RulePage {
             since: at(),
             until: Some(at()),
             held: "3 executions held".to_owned(),
-            way_out: "It ends.",
+            end_condition: "It ends.",
             connections_href: Some(typed()),
             may_resume: true,
         }],
