@@ -8,7 +8,7 @@ use perpend_domain::backfill::BackfillMode;
 use perpend_domain::evaluation::{Rule, Target, TargetKind};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
-use perpend_http_kit::extract::{Body, must_be_one_of};
+use perpend_http_kit::extract::Body;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
 use perpend_http_kit::routes::Operation;
@@ -31,13 +31,8 @@ pub(super) fn routes(routes: &mut Routes) {
 
 /// The mode of a backfill or run.
 pub(super) fn mode(raw: Option<&str>) -> Result<BackfillMode, Problem> {
-    let Some(raw) = raw else {
-        return Ok(BackfillMode::Fill);
-    };
-    raw.parse().map_err(|_| {
-        let names: Vec<&str> = BackfillMode::ALL.iter().map(|mode| mode.as_str()).collect();
-        Problem::body("mode", must_be_one_of(&names, raw))
-    })
+    let mode = rules::parse_choice("mode", raw, BackfillMode::ALL, BackfillMode::as_str)?;
+    Ok(mode.unwrap_or(BackfillMode::Fill))
 }
 
 fn target(at: usize, input: &TrialTarget, rule: &Rule) -> Result<Target, Problem> {

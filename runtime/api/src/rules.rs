@@ -63,7 +63,7 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(changes, list_changes);
 }
 
-fn parse_choice<T: Copy + std::str::FromStr>(
+pub(super) fn parse_choice<T: Copy + std::str::FromStr>(
     field: &str,
     raw: Option<&str>,
     all: &[T],
