@@ -13,7 +13,7 @@ use perpend_domain::evaluation::{
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_domain::list::ListPosition;
 use perpend_domain::slots::CONNECTION_REASONS;
-use perpend_executions::{ExecutionFilter, FailureCount, WaitingCount, rule_funnel};
+use perpend_executions::{ExecutionFilter, FailureCount, StateCount, WaitingCount, rule_funnel};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     ApiRequest, AssignmentLine, ExecutionLine, FailureLine, FunnelStep, Html, PauseView,
@@ -60,19 +60,18 @@ impl RuleParams {
     }
 }
 
-/// The funnel of the last hours.
+/// The funnel of the last hours. `states` are the numbers of executions now.
 async fn steps(
     app: &App,
     viewer: &Viewer,
     rule: &Rule,
-    hours: u32,
+    (hours, states): (u32, &[StateCount]),
 ) -> Result<Vec<FunnelStep>, Problem> {
     let (ledger, project) = (&app.store.ledger, &viewer.project);
     let from = app.web.clock.now().plus_millis(-i64::from(hours) * HOUR_MS);
     let counts = ledger.rule_counts(project, &rule.id, from).await?;
-    let states = ledger.rule_states(project, &rule.id).await?;
     let executions = format!("{}/executions?rule={}", viewer.base(), encode(rule.id.as_str()));
-    Ok(funnel::steps(&rule_funnel(&counts, &states), &executions))
+    Ok(funnel::steps(&rule_funnel(&counts, states), &executions))
 }
 
 /// `GET P/_/rules/{rule}/funnel?hours=`
@@ -83,7 +82,8 @@ pub(crate) async fn funnel_fragment(
     Query(params): Query<RuleParams>,
 ) -> Result<Response, Problem> {
     let rule = stored_rule(&app, &viewer, &path).await?;
-    let funnel = steps(&app, &viewer, &rule, params.period()).await?;
+    let states = app.store.ledger.rule_states(&viewer.project, &rule.id).await?;
+    let funnel = steps(&app, &viewer, &rule, (params.period(), &states)).await?;
     page(StatusCode::OK, &RuleFunnelFragment { funnel })
 }
 
@@ -99,11 +99,7 @@ pub(crate) async fn rule_page(
 }
 
 /// The evaluators of a rule that exist, in the order of its assignments.
-pub(super) async fn evaluators_of(
-    app: &App,
-    viewer: &Viewer,
-    rule: &Rule,
-) -> Result<Vec<Evaluator>, Problem> {
+async fn evaluators_of(app: &App, viewer: &Viewer, rule: &Rule) -> Result<Vec<Evaluator>, Problem> {
     let mut evaluators = Vec::with_capacity(rule.assignments.len());
     for assignment in &rule.assignments {
         let found = app.store.catalog.evaluator(&viewer.project, &assignment.evaluator_id).await?;
@@ -162,7 +158,7 @@ pub(super) async fn view(
         conditions: definition::conditions(&rule.filter),
         assignments: assignment_lines(rule, &evaluators),
         periods: periods.to_vec(),
-        funnel: steps(app, viewer, rule, hours).await?,
+        funnel: steps(app, viewer, rule, (hours, &figures.states)).await?,
         funnel_href: format!("{base}/_/rules/{}/funnel?hours={hours}", encode(id)),
         failures: failures.iter().map(|each| failure_line(each, &executions)).collect(),
         failed_href: format!("{executions}&state=failed"),
