@@ -181,8 +181,8 @@ async fn a_rule_is_switched_off_and_on_and_deleted_only_by_its_name() {
     assert_eq!(rule(&app, &id).await["enabled"], false);
     let cookie = off.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
     let client = visitor.client.clone().with_header("cookie", &cookie);
-    let told = client.get(&href).await.unwrap().text();
-    assert!(told.contains(">Undo</button>"), "{told}");
+    let switched = client.get(&href).await.unwrap().text();
+    assert!(switched.contains(">Undo</button>"), "{switched}");
     let token = visitor.token(&href).await;
     let on = visitor.send(&switch, format!("form={token}&enabled=true")).await;
     assert_eq!(on.status, 303, "{}", on.text());

@@ -3,19 +3,20 @@
 use perpend_domain::funnel::Funnel;
 use perpend_views::{FunnelPart, FunnelStep, Tone, count};
 
-type Part = (&'static str, u64, Option<&'static str>);
+/// Label, number of targets or executions, and the state of these executions.
+type PartCount = (&'static str, u64, Option<&'static str>);
 
-/// A step with its parts; parts without targets are left out. `executions` is the URL of the list of executions of the
-/// rule, and the third member of a part the state that it is filtered by.
+/// A step with its parts; parts of 0 are left out. `executions` is the URL of the list of executions of the rule, which
+/// the link of a part filters by its state.
 fn step(
     (title, label): (&'static str, &'static str),
     total: u64,
-    parts: &[Part],
+    parts: &[PartCount],
     executions: &str,
 ) -> FunnelStep {
     let sum: u64 = parts.iter().map(|(_, n, _)| n).sum();
     let shown = parts.iter().filter(|(_, n, _)| 0 < *n);
-    let part = |&(label, n, state): &Part| FunnelPart {
+    let part = |&(label, n, state): &PartCount| FunnelPart {
         label,
         n: count(n),
         href: state.map(|state| format!("{executions}&state={state}")),

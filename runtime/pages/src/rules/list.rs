@@ -27,7 +27,7 @@ use crate::state::App;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// What a rule did.
+/// Counts and cost of a rule.
 pub(super) struct RuleFigures {
     /// Of the last 24 hours.
     pub(super) funnel: Funnel,

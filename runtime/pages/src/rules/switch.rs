@@ -17,7 +17,7 @@ use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
 use crate::state::App;
 
-/// What a switched rule does now, with the form that undoes it.
+/// The notice after a switch, with the form that undoes it.
 fn outcome(before: &Rule, enabled: bool, href: &str) -> SubmissionOutcome {
     let name = &before.name;
     if before.enabled == enabled {

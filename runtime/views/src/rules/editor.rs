@@ -37,7 +37,7 @@ pub struct RuleEditorPage {
     pub rejected_form: RejectedForm,
     /// The stored rule, if it was changed after this form was opened.
     pub conflict: Option<RuleConflict>,
-    /// What the rule would score.
+    /// The preview of the sent values.
     pub preview: Option<RulePreviewView>,
 }
 
@@ -98,7 +98,7 @@ pub struct RuleConflict {
     pub members: Vec<DefinitionChange>,
 }
 
-/// What a rule would score.
+/// The targets that a rule would score, and their cost.
 #[derive(Clone, Debug)]
 pub struct RulePreviewView {
     /// Numbers of matching and of sampled targets of the last 24 hours.

@@ -118,7 +118,7 @@ pub struct AssignmentLine {
 pub struct FunnelStep {
     /// Such as `Targets`.
     pub title: &'static str,
-    /// What is counted.
+    /// Label of the total, such as `arrived`.
     pub label: &'static str,
     /// The total.
     pub total: String,
@@ -161,7 +161,7 @@ pub struct FailureLine {
 pub struct RuleChangeLine {
     /// Time of the change.
     pub at: Timestamp,
-    /// Who made it, if known.
+    /// The author, if known.
     pub author: Option<Text>,
     /// Whether nothing earlier is recorded.
     pub is_oldest: bool,

@@ -37,8 +37,8 @@ async fn makes_a_rule(visitor: &Visitor) -> Result<()> {
     });
     let evaluator = server.post("/api/public/v2/evaluators", &evaluator).await?;
     let evaluator = evaluator["id"].as_str().context("an id")?;
-    let said = data::said("a", "b");
-    let before = data::span(&data::new_trace(), 1, None, "answer for a rule", &said);
+    let content = data::said("a", "b");
+    let before = data::span(&data::new_trace(), 1, None, "answer for a rule", &content);
     server.send(&[before]).await?;
     visitor.log_in().await?;
     visitor.open("/observations?q=name%3A%22answer+for+a+rule%22").await?;
@@ -59,7 +59,7 @@ async fn makes_a_rule(visitor: &Visitor) -> Result<()> {
     browser.wait_for("document.getElementById('funnel') !== null").await?;
     let page = browser.eval("location.pathname").await?;
     let page = page.as_str().context("a path")?.to_owned();
-    let after = data::span(&data::new_trace(), 1, None, "answer for a rule", &said);
+    let after = data::span(&data::new_trace(), 1, None, "answer for a rule", &content);
     server.send(&[after]).await?;
     let id = page.rsplit('/').next().unwrap_or_default();
     let counters = format!("/api/v1/evaluation-rules/{id}/counters");
