@@ -36,6 +36,8 @@ async fn a_backfill_is_estimated_started_and_shown_until_its_end() {
     let wrong = visitor.send(&list, format!("form={token}&{}", fields("soon", "start"))).await;
     assert_eq!(wrong.status, 422);
     assert!(wrong.text().contains("id=\"problem-from\""), "{}", wrong.text());
+    let wrong = visitor.send(&list, format!("form={token}&{}", fields("2026-01-01", "go"))).await;
+    assert_eq!(wrong.status, 400, "{}", wrong.text());
 
     let token = visitor.token(&list).await;
     let body = format!("form={token}&{}", fields("2026-01-01", "start"));

@@ -7,7 +7,7 @@ use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::list::ListPosition;
 use perpend_domain::time::Timestamp;
-use perpend_http_kit::extract::Params;
+use perpend_http_kit::extract::{Params, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     ApiRequest, BackfillEstimateView, BackfillsPage, Moment, RejectedForm, Section, Text, dollars,
@@ -59,7 +59,11 @@ pub(crate) async fn submit(
 ) -> Result<Response, Problem> {
     let viewer = &form.viewer;
     let now = app.web.clock.now();
-    if form.fields.text("action") == Some("estimate") {
+    let action = form.fields.text("action").unwrap_or_default();
+    if !["estimate", "start"].contains(&action) {
+        return Err(Problem::body("action", must_be_one_of(&["estimate", "start"], action)));
+    }
+    if action == "estimate" {
         return match estimate(&app, viewer, &form.fields).await {
             Ok(estimate) => {
                 let values = RejectedForm { values: values(&form.fields), problems: Vec::new() };

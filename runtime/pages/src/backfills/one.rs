@@ -7,6 +7,7 @@ use axum::response::Response;
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::backfill::{Backfill, BackfillState};
 use perpend_domain::filter::describe_condition;
+use perpend_http_kit::extract::must_be_one_of;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     ApiRequest, BackfillPage, BackfillProgressFragment, Section, Text, count, dollars, encode,
@@ -22,6 +23,8 @@ use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
 use crate::state::App;
+
+const ACTIONS: [&str; 3] = ["pause", "resume", "cancel"];
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct BackfillPath {
@@ -140,10 +143,10 @@ pub(crate) async fn change_state(
     form: SubmittedForm,
 ) -> Result<Response, Problem> {
     let viewer = &form.viewer;
-    let action = match form.fields.text("action") {
-        Some(action @ ("pause" | "resume" | "cancel")) => action,
-        _ => return Err(Problem::query("action", "must be one of `pause`, `resume`, `cancel`")),
-    };
+    let action = form.fields.text("action").unwrap_or_default();
+    if !ACTIONS.contains(&action) {
+        return Err(Problem::body("action", must_be_one_of(&ACTIONS, action)));
+    }
     let act = async {
         let operation = format!("{OPERATION}/{}/{action}", encode(&path.backfill));
         let changed = call(&app, viewer, (Method::POST, operation.as_str()), &json!({})).await?;
