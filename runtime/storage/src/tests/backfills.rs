@@ -2,6 +2,7 @@
 
 use perpend_domain::backfill::{BackfillMode, BackfillPlan};
 use perpend_domain::evaluation::TargetKind;
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
@@ -17,7 +18,7 @@ fn plan() -> BackfillPlan {
         mode: BackfillMode::Fill,
         from: Timestamp::from_millis(0),
         to: Timestamp::from_millis(1),
-        filter: Vec::new(),
+        filter: WrittenFilter::default(),
         max_items: None,
         max_usd: None,
         n_in_range: None,
