@@ -9,10 +9,11 @@ use utoipa::ToSchema;
 
 use crate::any_json::AnyJson;
 use crate::evaluator::NewEvaluator;
-use crate::execution::ModelCall;
+use crate::execution::{LogEntry, ModelCall};
+use crate::filter::{Condition, Conditions};
 use crate::score::AnyValue;
 
-/// A trial: `evaluatorId` or `evaluator`, and `targets` or `item`.
+/// A trial: `evaluatorId` or `evaluator`, and one of `targets`, `recent` and `item`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TrialInput {
@@ -27,13 +28,30 @@ pub struct TrialInput {
     pub variable_mapping: Option<Vec<Mapping>>,
     /// The action when a mapped part is absent: `fail`, `skip` or `empty`, as in a rule.
     pub on_missing: Option<String>,
-    /// 1 to 20.
+    /// 1 to 50.
     pub targets: Option<Vec<TrialTarget>>,
+    /// The newest targets that match a filter.
+    pub recent: Option<RecentTargets>,
     /// An item written by hand; no mapping is applied.
     #[schema(value_type = Option<TrialItem>)]
     pub item: Option<Map<String, Value>>,
     /// Call models again instead of using cached replies.
     pub fresh: Option<bool>,
+}
+
+/// The newest complete targets of the last seven days that match a filter.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = TrialRecentTargets)]
+pub struct RecentTargets {
+    /// `observation`, `experiment`, `trace` or `session`; `observation` when absent.
+    pub target: Option<String>,
+    /// Conditions of the filter of a rule for such targets, which must all hold.
+    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+    #[schema(value_type = Vec<Condition>, required = false)]
+    pub filter: Conditions,
+    /// 1 to 50; 10 when absent. There are fewer results if fewer match.
+    pub limit: Option<u32>,
 }
 
 /// A target of a trial.
@@ -115,6 +133,14 @@ pub struct TrialResult {
     pub error_class: Option<String>,
     /// Human-readable.
     pub error_message: Option<String>,
+    /// The line of the source that failed, of a code evaluator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub error_line: Option<u32>,
+    /// The last log lines of the evaluator: up to 50, each truncated at 1,000 characters. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub log: Vec<LogEntry>,
     /// Exchanges with model providers.
     pub model_calls: Vec<ModelCall>,
     /// Their cost in US dollars; `null` if a price is unknown.

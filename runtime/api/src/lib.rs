@@ -33,6 +33,7 @@ mod rule_preview;
 mod rule_runs;
 mod rules;
 mod score_configs;
+mod selections;
 mod server_runs;
 mod skills;
 mod state;

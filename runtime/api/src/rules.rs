@@ -9,7 +9,7 @@ use perpend_domain::chain::{self, ChainFault};
 use perpend_domain::evaluation::{
     Assignment, Evaluator, LatePolicy, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
 };
-use perpend_domain::filter::{Test, WrittenFilter};
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
@@ -21,6 +21,7 @@ use perpend_http_kit::routes::Operation;
 
 use super::evaluators::{self, PAGE, check_mapping_for};
 use crate::budgets;
+use crate::selections::{check_datasets, selection};
 use crate::state::{App, Routes};
 
 const LIST: &str = "/api/public/v2/evaluation-rules";
@@ -30,8 +31,6 @@ const CHANGES: &str = "/api/v1/evaluation-rules/{ruleId}/changes";
 const MAX_CHANGES: u32 = 500;
 const MAX_ASSIGNMENTS: usize = 20;
 const DAY_MS: i64 = 86_400_000;
-/// Columns with ids of datasets.
-const DATASETS: [&str; 2] = ["datasetId", "experimentDatasetId"];
 
 pub(super) fn routes(routes: &mut Routes) {
     let create =
@@ -315,28 +314,6 @@ async fn versions_of(
     Ok([Some(used.live), used.shadow].into_iter().flatten().collect())
 }
 
-/// Checks that the datasets of a filter exist (evaluation.md 2.1).
-async fn check_datasets(
-    app: &App,
-    project: &ProjectId,
-    filter: &WrittenFilter,
-) -> Result<(), Problem> {
-    for (at, (_, condition)) in filter.iter().enumerate() {
-        let is_dataset = condition.column.is_some_and(|column| DATASETS.contains(&column.id));
-        let Test::AnyOf(ids) = &condition.test else {
-            continue;
-        };
-        for id in ids.iter().filter(|_| is_dataset) {
-            let found = app.store.catalog.dataset_by_id(project, id).await?;
-            if found.is_none() {
-                let message = format!("unknown dataset {id:?}");
-                return Err(Problem::body(&format!("filter[{at}].value"), message));
-            }
-        }
-    }
-    Ok(())
-}
-
 pub(super) fn parse_id(id: &str) -> Result<RuleId, Problem> {
     RuleId::new(id).map_err(|_| Problem::not_found("evaluation rule"))
 }
@@ -353,20 +330,14 @@ pub(super) async fn draft(
     input: &RuleInput,
 ) -> Result<(Rule, Vec<Evaluator>), Problem> {
     let patch = patch_of(input, app, None)?;
-    let now = app.web.clock.now();
     let target = patch.target.unwrap_or(TargetKind::Observation);
     check_waits(input, target)?;
     let sent = input.filter.clone().unwrap_or_default();
-    let filter = WrittenFilter::parse(sent.0, target.filter_columns()).map_err(filter_problem)?;
     let rule = Rule {
-        id: parse_id(&app.web.ids.uuid().to_string())?,
         name: patch.name.unwrap_or_default(),
-        target,
         enabled: patch.enabled.unwrap_or_default(),
-        paused: None,
         sampling: patch.sampling.unwrap_or(1.0),
         sampling_independent: patch.sampling_independent.unwrap_or(false),
-        filter,
         assignments: patch.assignments.unwrap_or_default(),
         timing: patch.timing.unwrap_or_default(),
         on_missing: patch.on_missing.unwrap_or(OnMissing::Fail),
@@ -374,11 +345,9 @@ pub(super) async fn draft(
         budget: patch.budget.unwrap_or_default(),
         after: patch.after.unwrap_or_default(),
         audit: patch.audit.unwrap_or(chain::AUDIT),
-        created_at: now,
-        updated_at: now,
+        ..selection(app, project, target, sent).await?
     };
     let evaluators = check_whole(app, project, &rule).await?;
-    check_datasets(app, project, &rule.filter).await?;
     Ok((rule, evaluators))
 }
 

@@ -41,6 +41,7 @@ pub use finish::{EndReport, LeaseEnd, count, end};
 pub use funnel::{FailureCount, rule_funnel};
 pub use latest::LatestMeans;
 pub use list::ExecutionFilter;
+pub use logs::log_excerpt;
 pub use matches::{MatchBatch, NewWatch, PlannedExecution, Watch, make};
 pub use outcome::{ExecutionEnd, Outcome};
 pub use queue::ExecutionQueue;

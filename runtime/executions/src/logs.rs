@@ -38,8 +38,9 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// The last lines, each cut to the maximum length.
-fn bounded(lines: &[LogLine]) -> Vec<LogLine> {
+/// The lines that are kept of a log: the last ones, each cut to the maximum length.
+#[must_use]
+pub fn log_excerpt(lines: &[LogLine]) -> Vec<LogLine> {
     let last = &lines[lines.len().saturating_sub(MAX_LINES)..];
     let cut = last.iter().map(|line| LogLine {
         level: line.level.clone(),
@@ -61,7 +62,7 @@ pub(super) async fn put(
         if each.log.is_empty() || !mine.contains(&execution.seq) {
             continue;
         }
-        let lines = to_json("execution log", &bounded(&each.log))?;
+        let lines = to_json("execution log", &log_excerpt(&each.log))?;
         let row: [Arg<'_>; 4] = [
             execution.seq.into(),
             execution.project.as_str().into(),

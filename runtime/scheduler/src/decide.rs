@@ -226,17 +226,37 @@ pub fn decide(
     if all_paused || paused.is_some_and(|pause| pause.refuses(complete.now)) {
         return Decision::Refused(Refusal::RulePaused);
     }
+    let (value, is_audit) = match select(rule, complete) {
+        Ok(selected) => selected,
+        Err(refusal) => return Decision::Refused(refusal),
+    };
+    let verdicts = rule.assignments.iter().map(|assignment| AssignmentVerdict {
+        assignment: assignment.id.clone(),
+        shadow: assignment.shadow,
+        verdict: verdict(rule, assignment, complete, existing, is_audit),
+    });
+    Decision::Taken { sample: value, is_audit, verdicts: verdicts.collect() }
+}
+
+/// Applies filter and sampling of a rule: the sampling value of the target, and whether it is taken for audit only.
+///
+/// # Errors
+/// Why it is refused.
+pub(crate) fn select(
+    rule: &PreparedRule,
+    complete: &CompleteTarget<'_>,
+) -> Result<(f64, bool), Refusal> {
     if rule.rule.target == TargetKind::Experiment && !is_item(complete.row) {
-        return Decision::Refused(Refusal::NotAnItem);
+        return Err(Refusal::NotAnItem);
     }
     if is_reserved(complete.environment) {
-        return Decision::Refused(Refusal::InternalEnvironment);
+        return Err(Refusal::InternalEnvironment);
     }
     let mismatch = rule.filter().first_failing(complete.row);
     let is_audit = mismatch.is_some() && is_audited(rule, complete);
     if let Some(mismatch) = mismatch.filter(|_| !is_audit) {
         let condition = rule.rule.filter.sent().get(mismatch.index);
-        return Decision::Refused(Refusal::NotMatched {
+        return Err(Refusal::NotMatched {
             index: mismatch.index,
             condition: condition.cloned().unwrap_or_default(),
             actual: mismatch.actual,
@@ -246,14 +266,9 @@ pub fn decide(
     let value = sampling::value(salt, complete.target.sampled_by());
     let rate = rule.rule.sampling;
     if !sampling::is_selected(value, rate) {
-        return Decision::Refused(Refusal::SampledOut { value, rate });
+        return Err(Refusal::SampledOut { value, rate });
     }
-    let verdicts = rule.assignments.iter().map(|assignment| AssignmentVerdict {
-        assignment: assignment.id.clone(),
-        shadow: assignment.shadow,
-        verdict: verdict(rule, assignment, complete, existing, is_audit),
-    });
-    Decision::Taken { sample: value, is_audit, verdicts: verdicts.collect() }
+    Ok((value, is_audit))
 }
 
 /// Whether a waiting rule takes a target that its filter refuses only because of scores. Such targets show

@@ -105,6 +105,11 @@ pub(crate) fn held_by<'i>(items: impl Iterator<Item = &'i Item>) -> usize {
     items.map(|item| ITEM_BYTES + N_COPIES_ITEM * item.n_bytes()).sum()
 }
 
+/// The most memory of this number of calls whose items have so many bytes together.
+pub(crate) const fn max_held(n_calls: usize, item_bytes: usize) -> usize {
+    n_calls.saturating_mul(ITEM_BYTES).saturating_add(N_COPIES_ITEM.saturating_mul(item_bytes))
+}
+
 /// Memory of the calls of some works until they are answered, with shared items counted once; and per work
 /// the memory that is free when all its calls are answered.
 pub(crate) fn held_by_works(works: &[Vec<Arc<Item>>]) -> (usize, Vec<usize>) {

@@ -1,6 +1,6 @@
 //! Preview of a rule: its draft is applied to recent targets without making executions (evaluation.md 1.14).
 //!
-//! [`decide`] decides about a match, as for the matcher. Only a limited number of the newest targets is
+//! [`select`] decides about a match, as for the matcher. Only a limited number of the newest targets is
 //! examined; the result contains how far back they reach.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -23,7 +23,7 @@ use crate::Scheduler;
 use crate::call::{LoadResult, NoCall, item_of, missing_of};
 use crate::catalog::{PreparedRule, prepare_alone};
 use crate::completeness::{completion, observation_completion};
-use crate::decide::{CompleteTarget, Decision, Refusal, decide};
+use crate::decide::{CompleteTarget, Refusal, select};
 use crate::deps::Inner;
 use crate::matcher::TraceData;
 use crate::target::ObservationRow;
@@ -116,6 +116,8 @@ struct PreviewState {
     reached: Timestamp,
     n_examined: usize,
     max_examined: usize,
+    /// The examination ends with this number of matches.
+    max_matches: usize,
     is_whole: bool,
     matches: Vec<PreviewMatch>,
 }
@@ -128,20 +130,46 @@ impl Scheduler {
     pub async fn preview(
         &self,
         project: &ProjectId,
-        mut rule: Rule,
+        rule: Rule,
     ) -> Result<Preview, perpend_db::Error> {
         let inner = &self.inner;
-        (rule.enabled, rule.paused) = (true, None);
         let mut rule = prepare_alone(&inner.deps.store, project, rule).await?;
         // A shadow version takes the same targets as the live version.
         rule.assignments.retain(|each| each.shadow.is_none());
-        for assignment in &mut rule.assignments {
-            if let Some(own) = Arc::get_mut(&mut assignment.evaluator) {
-                own.evaluator.paused = None;
-            }
-        }
         let rule = Arc::new(rule);
-        let now = inner.deps.clock.now();
+        let found = inner.examine(project, &rule, usize::MAX).await?;
+        // The memory for reading is charged to the memory of evaluations.
+        let preview = Box::pin(inner.preview_of(project, &rule, found));
+        perpend_db::unlimited(preview).await
+    }
+
+    /// The newest complete targets of the last seven days that match the filter of a draft, at most `max`. The draft may have
+    /// no evaluators.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn newest_matches(
+        &self,
+        project: &ProjectId,
+        rule: Rule,
+        max: usize,
+    ) -> Result<Vec<Target>, perpend_db::Error> {
+        let inner = &self.inner;
+        let rule = Arc::new(prepare_alone(&inner.deps.store, project, rule).await?);
+        let found = inner.examine(project, &rule, max).await?;
+        Ok(found.matches.into_iter().map(|each| each.target).take(max).collect())
+    }
+}
+
+impl Inner {
+    /// The matches among the targets of the last seven days.
+    async fn examine(
+        &self,
+        project: &ProjectId,
+        rule: &Arc<PreparedRule>,
+        max_matches: usize,
+    ) -> Result<PreviewState, perpend_db::Error> {
+        let now = self.deps.clock.now();
         let is_cheap = rule.rule.target.is_of_observations()
             && !rule.reads_content
             && !rule.reads_more_than_observation();
@@ -151,25 +179,22 @@ impl Scheduler {
             reached: now,
             n_examined: 0,
             max_examined: if is_cheap { MAX_OBSERVATIONS } else { MAX_READ },
+            max_matches,
             is_whole: true,
             matches: Vec::new(),
         };
         match rule.rule.target {
             TargetKind::Observation | TargetKind::Experiment => {
-                inner.preview_observations(project, &rule, &mut found).await?;
+                self.preview_observations(project, rule, &mut found).await?;
             }
-            TargetKind::Trace => inner.preview_traces(project, &rule, &mut found).await?,
-            TargetKind::Session => inner.preview_sessions(project, &rule, &mut found).await?,
+            TargetKind::Trace => self.preview_traces(project, rule, &mut found).await?,
+            TargetKind::Session => self.preview_sessions(project, rule, &mut found).await?,
             // Runs are few, and their evaluation needs no estimate.
             TargetKind::Run => {}
         }
-        // The memory for reading is charged to the memory of evaluations.
-        let preview = Box::pin(inner.preview_of(project, &rule, found));
-        perpend_db::unlimited(preview).await
+        Ok(found)
     }
-}
 
-impl Inner {
     async fn preview_observations(
         &self,
         project: &ProjectId,
@@ -403,7 +428,9 @@ impl PreviewState {
         if is_late {
             self.since = self.since.max(self.reached);
         }
-        let may_continue = !is_late && self.n_examined < self.max_examined;
+        let may_continue = !is_late
+            && self.n_examined < self.max_examined
+            && self.matches.len() < self.max_matches;
         self.is_whole &= may_continue;
         may_continue
     }
@@ -481,10 +508,10 @@ impl PreviewState {
         name: Option<&str>,
         at: Timestamp,
     ) {
-        let is_sampled = match decide(rule, complete, &[]) {
-            Decision::Taken { .. } => true,
-            Decision::Refused(Refusal::SampledOut { .. }) => false,
-            Decision::Refused(_) => return,
+        let is_sampled = match select(rule, complete) {
+            Ok(_) => true,
+            Err(Refusal::SampledOut { .. }) => false,
+            Err(_) => return,
         };
         self.matches.push(PreviewMatch {
             target: complete.target.clone(),

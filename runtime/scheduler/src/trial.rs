@@ -14,9 +14,11 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::{ManualItem, MappingPlan};
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::plugin::{
-    CallOrigin, CallResult, EvaluationCall, Failure, FailureClass, Item, ReplyReuse, ResultPermit,
+    CallOrigin, CallResult, EvaluationCall, Failure, FailureClass, Item, LogLine, ReplyReuse,
+    ResultPermit,
 };
 use perpend_domain::time::Timestamp;
+use perpend_executions::log_excerpt;
 use perpend_memory::Reservation;
 use tokio::time::Instant;
 
@@ -26,7 +28,7 @@ use crate::catalog::{PreparedEvaluator, plan_of, prepare_evaluator};
 use crate::deps::Inner;
 use crate::failures::as_noted;
 use crate::holder::Holder;
-use crate::memory::held_by;
+use crate::memory::{held_by, max_held};
 use crate::pointers::refusal;
 use crate::scores::{TrialScore, trial_scores};
 
@@ -45,8 +47,7 @@ fn keep(result: &mut CallResult, memory: &mut Reservation<Holder>) {
     // With the permit of a result to be written, the result would keep the last results of the trial from
     // being read.
     result.permit = ResultPermit::default();
-    // A trial shows no log.
-    result.log = Vec::new();
+    result.log = log_excerpt(&result.log);
     let n_bytes = result.n_bytes();
     if SMALL_RESULT_BYTES < n_bytes && memory.try_grow(n_bytes).is_err() {
         let message = format!(
@@ -55,6 +56,7 @@ fn keep(result: &mut CallResult, memory: &mut Reservation<Holder>) {
             n_bytes >> 10
         );
         result.outcome = Err(Failure { class: FailureClass::OutputLimit, message });
+        result.log = Vec::new();
     }
 }
 
@@ -107,11 +109,48 @@ pub struct TrialResult {
     pub took_ms: u64,
     /// CPU time in the guest, microseconds.
     pub cpu_us: u64,
+    /// The last log lines, oldest first.
+    pub log: Vec<LogLine>,
 }
 
 impl TrialResult {
     fn without_call(why: AttemptFailure) -> Self {
-        Self { item: None, outcome: Err(why), model_calls: Vec::new(), took_ms: 0, cpu_us: 0 }
+        Self {
+            item: None,
+            outcome: Err(why),
+            model_calls: Vec::new(),
+            took_ms: 0,
+            cpu_us: 0,
+            log: Vec::new(),
+        }
+    }
+}
+
+/// The mapping, compiled for each kind of target.
+struct Plans {
+    observation: Result<MappingPlan, String>,
+    trace: Result<MappingPlan, String>,
+    session: Result<MappingPlan, String>,
+    run: Result<MappingPlan, String>,
+}
+
+impl Plans {
+    fn new(mapping: &[Mapping]) -> Self {
+        Self {
+            observation: plan_of(mapping, TargetKind::Observation),
+            trace: plan_of(mapping, TargetKind::Trace),
+            session: plan_of(mapping, TargetKind::Session),
+            run: plan_of(mapping, TargetKind::Run),
+        }
+    }
+
+    const fn of(&self, target: &Target) -> &Result<MappingPlan, String> {
+        match target {
+            Target::Observation(..) => &self.observation,
+            Target::Trace(_) => &self.trace,
+            Target::Session(_) => &self.session,
+            Target::Run(_) => &self.run,
+        }
     }
 }
 
@@ -163,31 +202,9 @@ impl Scheduler {
         let store = &inner.deps.store;
         let evaluator = prepare_evaluator(store, project, trial.evaluator).await?;
         let default = &evaluator.evaluator.version.mapping;
-        let mapping = trial.mapping.as_ref().unwrap_or(default);
-        let of_observations = plan_of(mapping, TargetKind::Observation);
-        let of_traces = plan_of(mapping, TargetKind::Trace);
-        let of_sessions = plan_of(mapping, TargetKind::Session);
-        let of_runs = plan_of(mapping, TargetKind::Run);
-        let plan = |target: &Target| match target {
-            Target::Observation(..) => &of_observations,
-            Target::Trace(_) => &of_traces,
-            Target::Session(_) => &of_sessions,
-            Target::Run(_) => &of_runs,
-        };
+        let plans = Plans::new(trial.mapping.as_ref().unwrap_or(default));
         let now = inner.deps.clock.now();
-        // Reserved before anything is read, for everything that is kept until the end.
-        let mut to_reserve = 0_usize;
-        for on in &trial.on {
-            let n_bytes = match on {
-                TrialSubject::Target(target) => {
-                    let plan = plan(target);
-                    inner.target_bytes(project, target, plan).await?
-                }
-                // Already in memory.
-                TrialSubject::Written(_) => 0,
-            };
-            to_reserve = to_reserve.saturating_add(n_bytes);
-        }
+        let to_reserve = inner.trial_bytes(project, &trial.on, &plans).await?;
         let mut memory = inner.reserve_to_show(project, to_reserve).await;
         let mut n_bytes = 0;
         let (mut results, mut open, mut calls) = (Vec::new(), Vec::new(), Vec::new());
@@ -199,7 +216,7 @@ impl Scheduler {
                         .item_of_target(
                             project,
                             &evaluator,
-                            (&target, plan(&target)),
+                            (&target, plans.of(&target)),
                             trial.on_missing,
                         )
                         .await?;
@@ -242,6 +259,26 @@ impl Scheduler {
 }
 
 impl Inner {
+    /// Memory of a trial, which is reserved before anything is read. Targets are read one at a time; their items are kept until
+    /// the end.
+    async fn trial_bytes(
+        &self,
+        project: &ProjectId,
+        on: &[TrialSubject],
+        plans: &Plans,
+    ) -> Result<usize, perpend_db::Error> {
+        let (mut sum, mut largest) = (0_usize, 0_usize);
+        for subject in on {
+            // A written item is in memory already.
+            if let TrialSubject::Target(target) = subject {
+                let n_bytes = self.target_bytes(project, target, plans.of(target)).await?;
+                sum = sum.saturating_add(n_bytes);
+                largest = largest.max(n_bytes);
+            }
+        }
+        Ok(sum.min(max_held(on.len(), MAX_ITEMS_BYTES).saturating_add(largest)))
+    }
+
     async fn item_of_target(
         &self,
         project: &ProjectId,
@@ -350,6 +387,7 @@ impl Inner {
             model_calls,
             took_ms,
             cpu_us: result.cpu_us,
+            log: result.log,
         })
     }
 }

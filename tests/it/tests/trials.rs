@@ -185,14 +185,22 @@ async fn a_trial_that_does_not_say_what_is_tried_on_what_is_refused() {
         app.evaluator("perpend/text", "contains-any", json!({ "terms": ["x"] })).await.unwrap();
     let item = json!({ "output": "x" });
     let trace = Trace::new(1, "t").id;
-    let many: Vec<Value> = (0..21).map(|_| json!({ "traceId": trace })).collect();
+    let many: Vec<Value> = (0..51).map(|_| json!({ "traceId": trace })).collect();
     let mapping = json!([{ "variable": "output", "source": "nowhere" }]);
     for (body, status, part) in [
         (json!({ "item": item }), 400, "evaluatorId"),
         (json!({ "evaluatorId": exact }), 400, "targets"),
         (json!({ "evaluatorId": exact, "targets": [] }), 400, "targets"),
-        (json!({ "evaluatorId": exact, "targets": many }), 400, "20"),
+        (json!({ "evaluatorId": exact, "targets": many }), 400, "50"),
         (json!({ "evaluatorId": exact, "targets": many[..1], "item": item }), 400, "targets"),
+        (json!({ "evaluatorId": exact, "targets": many[..1], "recent": {} }), 400, "targets"),
+        (json!({ "evaluatorId": exact, "recent": { "limit": 51 } }), 400, "limit"),
+        (json!({ "evaluatorId": exact, "recent": { "target": "run" } }), 400, "target"),
+        (
+            json!({ "evaluatorId": exact, "recent": { "filter": [{ "column": "weather" }] } }),
+            400,
+            "filter",
+        ),
         (
             json!({ "evaluatorId": exact, "targets": [{ "traceId": "" }] }),
             400,

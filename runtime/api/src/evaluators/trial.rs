@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use perpend_api_types::trial::{self as contract, TrialInput, TrialItem, TrialTarget};
+use perpend_api_types::trial::{
+    self as contract, RecentTargets, TrialInput, TrialItem, TrialTarget,
+};
 use perpend_catalog::NewVersion;
 use perpend_domain::access::Permission::EvaluatorWrite;
-use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Mapping, OnMissing, Target};
+use perpend_domain::evaluation::{
+    Evaluator, EvaluatorVersion, Mapping, OnMissing, Rule, Target, TargetKind,
+};
 use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::mapping::{ManualItem, VARIABLES};
 use perpend_domain::plugin::{Item, ReplyPolicy, ReplyReuse};
@@ -15,6 +19,7 @@ use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::extract::{Body, from_value, must_be_one_of};
 use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading;
 use perpend_http_kit::routes::Operation;
 use perpend_scheduler::{Trial, TrialResult, TrialScore, TrialSubject};
 use serde_json::{Map, Value};
@@ -23,10 +28,16 @@ use super::definition::check_mapping_for;
 use super::find::{checked_name, find, parse_id};
 use super::input;
 use crate::model_calls;
+use crate::selections::selection;
 use crate::state::{App, Routes};
 
 const TRIAL: &str = "/api/v1/evaluations/trial";
-const MAX_TARGETS: usize = 20;
+const MAX_TARGETS: usize = 50;
+/// Recent targets of a trial without a limit.
+const DEFAULT_RECENT: usize = 10;
+/// Kinds of recent targets.
+const RECENT_KINDS: [TargetKind; 4] =
+    [TargetKind::Observation, TargetKind::Experiment, TargetKind::Trace, TargetKind::Session];
 /// Time limit of a trial, and of the trials for a rule that is enabled.
 pub(crate) const LIMIT: Duration = Duration::from_secs(95);
 
@@ -46,10 +57,11 @@ async fn try_evaluator(
     Body(input): Body<TrialInput>,
 ) -> Result<Answer<contract::Trial>, Problem> {
     let project = &caller.project;
-    let (evaluator, on) = match (evaluator_of(&app, project, &input).await, checked_on(&input)) {
-        (Ok(evaluator), Ok(on)) => (evaluator, on),
-        (evaluator, on) => {
-            let problems = evaluator.err().into_iter().chain(on.err());
+    let evaluator = evaluator_of(&app, project, &input).await;
+    let (evaluator, subjects) = match (evaluator, subjects(&app, project, &input).await) {
+        (Ok(evaluator), Ok(subjects)) => (evaluator, subjects),
+        (evaluator, subjects) => {
+            let problems = evaluator.err().into_iter().chain(subjects.err());
             return Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal));
         }
     };
@@ -59,7 +71,9 @@ async fn try_evaluator(
             Problem::body("onMissing", must_be_one_of(&["fail", "skip", "empty"], raw))
         })?,
     };
-    check_plan(&evaluator, input.variable_mapping.as_deref(), &on)?;
+    check_plan(&evaluator, input.variable_mapping.as_deref(), subjects.kinds())?;
+    let _turn = app.trials.wait(project).await?;
+    let on = subjects.resolve(&app, project).await?;
     let trial = Trial {
         evaluator,
         mapping: input.variable_mapping,
@@ -68,7 +82,6 @@ async fn try_evaluator(
         reuse: reuse(input.fresh, 0),
         limit: LIMIT,
     };
-    let _turn = app.trials.wait(project).await?;
     let results = app.scheduler.trial(project, trial).await?;
     let data = on.iter().zip(results).map(|(on, result)| trial_result(on, result));
     Ok(Answer(contract::Trial { data: data.collect() }))
@@ -83,25 +96,89 @@ pub(super) fn reuse(is_fresh: Option<bool>, run: u32) -> ReplyReuse {
     ReplyReuse { replies, run }
 }
 
-/// The targets or the item of a trial.
-fn checked_on(input: &TrialInput) -> Result<Vec<TrialSubject>, Problem> {
-    match (&input.targets, &input.item) {
-        (Some(targets), None) if (1..=MAX_TARGETS).contains(&targets.len()) => {
+/// The inputs of a trial.
+enum Subjects {
+    Given(Vec<TrialSubject>),
+    /// The newest targets that an unsaved rule selects, at most this number.
+    Recent(Box<Rule>, usize),
+}
+
+impl Subjects {
+    fn kinds(&self) -> Vec<TargetKind> {
+        match self {
+            Self::Given(given) => kinds(given).collect(),
+            Self::Recent(rule, _) => vec![rule.target],
+        }
+    }
+
+    async fn resolve(self, app: &App, project: &ProjectId) -> Result<Vec<TrialSubject>, Problem> {
+        match self {
+            Self::Given(given) => Ok(given),
+            Self::Recent(rule, max) => {
+                let newest = app.scheduler.newest_matches(project, *rule, max);
+                let newest = reading::limited(&app.web, project, newest).await?;
+                Ok(newest.into_iter().map(TrialSubject::Target).collect())
+            }
+        }
+    }
+}
+
+/// The kinds of the targets among the inputs.
+pub(super) fn kinds<'t>(
+    subjects: impl IntoIterator<Item = &'t TrialSubject>,
+) -> impl Iterator<Item = TargetKind> {
+    subjects.into_iter().filter_map(|subject| match subject {
+        TrialSubject::Target(target) => Some(target.kind()),
+        TrialSubject::Written(_) => None,
+    })
+}
+
+/// The inputs that a request names.
+async fn subjects(app: &App, project: &ProjectId, input: &TrialInput) -> Result<Subjects, Problem> {
+    match (&input.targets, &input.item, &input.recent) {
+        (Some(targets), None, None) if (1..=MAX_TARGETS).contains(&targets.len()) => {
             let targets = targets.iter().enumerate();
             let targets = targets.map(|(at, target)| checked_target(at, target));
-            targets.map(|target| target.map(TrialSubject::Target)).collect()
+            let targets = targets.map(|target| target.map(TrialSubject::Target));
+            Ok(Subjects::Given(targets.collect::<Result<_, Problem>>()?))
         }
-        (Some(targets), None) => {
+        (Some(targets), None, None) => {
             let message = format!("must contain 1 to {MAX_TARGETS} targets, got {}", targets.len());
             Err(Problem::body("targets", message))
         }
-        (None, Some(item)) => {
+        (None, Some(item), None) => {
             let item = from_value(&Value::Object(item.clone()));
             let item = item.map_err(|problem| problem.in_member("item"))?;
-            Ok(vec![TrialSubject::Written(Box::new(manual_item(item)))])
+            Ok(Subjects::Given(vec![TrialSubject::Written(Box::new(manual_item(item)))]))
         }
-        _ => Err(Problem::body("targets", "either targets or item is required")),
+        (None, None, Some(recent)) => {
+            let selected = recent_targets(app, project, recent).await;
+            selected.map_err(|problem| problem.in_member("recent"))
+        }
+        _ => Err(Problem::body("targets", "one of targets, recent and item is required")),
     }
+}
+
+async fn recent_targets(
+    app: &App,
+    project: &ProjectId,
+    recent: &RecentTargets,
+) -> Result<Subjects, Problem> {
+    let target = match recent.target.as_deref() {
+        None => TargetKind::Observation,
+        Some(raw) => {
+            let found = RECENT_KINDS.into_iter().find(|kind| kind.as_str() == raw);
+            let names = RECENT_KINDS.map(TargetKind::as_str);
+            found.ok_or_else(|| Problem::body("target", must_be_one_of(&names, raw)))?
+        }
+    };
+    let limit = recent.limit.map_or(DEFAULT_RECENT, |limit| limit as usize);
+    if !(1..=MAX_TARGETS).contains(&limit) {
+        let message = format!("must be from 1 to {MAX_TARGETS}, got {limit}");
+        return Err(Problem::body("limit", message));
+    }
+    let rule = selection(app, project, target, recent.filter.clone()).await?;
+    Ok(Subjects::Recent(Box::new(rule), limit))
 }
 
 /// A target in a list of targets.
@@ -220,19 +297,16 @@ fn first_version(new: NewVersion, now: Timestamp) -> EvaluatorVersion {
 }
 
 /// Validates the mapping for the targets.
-pub(super) fn check_plan<'t>(
+pub(super) fn check_plan(
     evaluator: &Evaluator,
     mapping: Option<&[Mapping]>,
-    on: impl IntoIterator<Item = &'t TrialSubject>,
+    kinds: impl IntoIterator<Item = TargetKind>,
 ) -> Result<(), Problem> {
     let version = &evaluator.version;
     let mapping = mapping.unwrap_or(&version.mapping);
-    for on in on {
-        if let TrialSubject::Target(target) = on {
-            check_mapping_for("variableMapping", version, mapping, target.kind())?;
-        }
-    }
-    Ok(())
+    kinds
+        .into_iter()
+        .try_for_each(|kind| check_mapping_for("variableMapping", version, mapping, kind))
 }
 
 fn trial_result(on: &TrialSubject, result: TrialResult) -> contract::TrialResult {
@@ -252,7 +326,9 @@ fn trial_result(on: &TrialSubject, result: TrialResult) -> contract::TrialResult
         item: result.item.map(trial_item),
         scores: scores.into_iter().map(trial_score).collect(),
         error_class: class,
+        error_line: message.as_deref().and_then(line_of),
         error_message: message,
+        log: result.log.into_iter().map(Into::into).collect(),
         cost_usd: model_calls::cost(&result.model_calls),
         model_calls: result
             .model_calls
@@ -262,6 +338,13 @@ fn trial_result(on: &TrialSubject, result: TrialResult) -> contract::TrialResult
         duration_ms: result.took_ms,
         cpu_microseconds: result.cpu_us,
     }
+}
+
+/// The line in the message of an error of a code evaluator, such as `ValueError: x (line 3, in evaluate)`.
+fn line_of(message: &str) -> Option<u32> {
+    let (_, rest) = message.rsplit_once(" (line ")?;
+    let end = rest.find([',', ')'])?;
+    rest[..end].parse().ok()
 }
 
 /// An item with its variables as a separate member.
@@ -289,5 +372,19 @@ fn trial_score(score: TrialScore) -> contract::TrialScore {
         comment: score.comment,
         metadata: score.metadata,
         observation_id: score.observation,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_an_error_of_a_code_evaluator_is_found() {
+        assert_eq!(line_of("ValueError: a (line 9) (line 3, in evaluate)"), Some(3));
+        assert_eq!(line_of("SyntaxError: unexpected token (line 12, column 4)"), Some(12));
+        for message in ["TypeError: x", "x (line )", "x (line 3", "timeout (line three)"] {
+            assert_eq!(line_of(message), None, "{message}");
+        }
     }
 }

@@ -25,7 +25,7 @@ use perpend_http_kit::routes::Operation;
 use perpend_scheduler::{Trial, TrialResult, TrialSubject};
 
 use super::find::find;
-use super::trial::{LIMIT, at_version, check_plan, manual_item, reuse, trial_item};
+use super::trial::{LIMIT, at_version, check_plan, kinds, manual_item, reuse, trial_item};
 use crate::state::{App, Routes};
 use crate::turns::QueueSlot;
 use figures::ComparedPairs;
@@ -96,8 +96,8 @@ async fn check_evaluator(
         return Err(Problem::body("runs", message));
     }
     let labelled = labels::load(&app, project, &input).await?;
-    let targets = labelled.iter().map(|one| &one.on);
-    check_plan(&evaluator, input.variable_mapping.as_deref(), targets)?;
+    let kinds = kinds(labelled.iter().map(|one| &one.on));
+    check_plan(&evaluator, input.variable_mapping.as_deref(), kinds)?;
     let mut check = CheckRun {
         app: &app,
         project,
