@@ -30,6 +30,8 @@ pub(crate) struct EvaluatorPatch {
     /// `llm_as_judge`, `code` or `plugin`, the current type. Required to replace the definition, which is replaced as a whole.
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
+    /// Number of the newest version that the sender knows; with a newer one the response is 409, and nothing is changed.
+    pub(super) if_version: Option<u32>,
     #[serde(flatten)]
     pub(super) rest: serde_json::Map<String, Value>,
 }

@@ -26,7 +26,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use perpend_api_types::evaluator::{self as contract, NewEvaluator};
 use perpend_api_types::list::{CursorList, CursorMeta, IdResponse};
-use perpend_catalog as catalog;
+use perpend_catalog::{self as catalog, Successor};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
@@ -34,7 +34,7 @@ use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
 use perpend_http_kit::cursor;
 use perpend_http_kit::extract::{Body, Param, Params, param};
-use perpend_http_kit::problem::Problem;
+use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 use serde_json::Value;
 
@@ -181,6 +181,11 @@ pub(super) async fn change(
     patch: EvaluatorPatch,
 ) -> Result<Evaluator, Problem> {
     let mut evaluator = current;
+    let number = evaluator.version.number;
+    if patch.if_version.is_some_and(|known| known != number) {
+        let message = format!("the evaluator has version {number} meanwhile: nothing was changed");
+        return Err(Problem::new(Code::Conflict, message).with("field", "ifVersion"));
+    }
     let now = app.web.clock.now();
     let name = patch.name.as_deref().map(checked_name).transpose()?;
     let version = match (&patch.kind, patch.rest.is_empty()) {
@@ -203,19 +208,26 @@ pub(super) async fn change(
         }
     };
     let catalog = &app.store.catalog;
+    if let Some(version) = version {
+        let id = &evaluator.id;
+        evaluator = match patch.if_version {
+            None => catalog.add_evaluator_version(project, id, &version, now).await?,
+            Some(follows) => {
+                let successor = Successor { evaluator: id.clone(), follows, version };
+                catalog.add_successors(project, &[successor], now).await?;
+                find(app, project, id.as_str()).await?
+            }
+        };
+        if evaluator.paused.is_some() {
+            catalog.unpause_evaluator(project, &evaluator.id, now).await?;
+            evaluator.paused = None;
+        }
+    }
     if name.is_some() || patch.description.is_some() {
         let description = patch.description.as_deref().map(Some);
         let (id, name) = (&evaluator.id, name.as_deref());
         let renamed = catalog.rename_evaluator(project, id, name, description, now);
         evaluator = renamed.await?;
-    }
-    if let Some(version) = version {
-        let added = catalog.add_evaluator_version(project, &evaluator.id, &version, now);
-        evaluator = added.await?;
-        if evaluator.paused.is_some() {
-            catalog.unpause_evaluator(project, &evaluator.id, now).await?;
-            evaluator.paused = None;
-        }
     }
     Ok(evaluator)
 }
