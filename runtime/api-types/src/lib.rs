@@ -25,6 +25,7 @@ pub mod outline;
 pub mod plugin;
 pub mod preset;
 pub mod preview;
+pub mod rendered_prompt;
 pub mod rule;
 pub mod rule_run;
 pub mod score;

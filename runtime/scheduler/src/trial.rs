@@ -258,6 +258,32 @@ impl Scheduler {
     }
 }
 
+impl Scheduler {
+    /// The item that an evaluator would receive, without a call. `mapping` replaces that of the evaluator.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn item(
+        &self,
+        project: &ProjectId,
+        evaluator: Evaluator,
+        (subject, mapping): (TrialSubject, Option<&[Mapping]>),
+        on_missing: OnMissing,
+    ) -> Result<Result<Item, AttemptFailure>, perpend_db::Error> {
+        let inner = &self.inner;
+        let evaluator = prepare_evaluator(&inner.deps.store, project, evaluator).await?;
+        let target = match subject {
+            TrialSubject::Written(written) => return Ok(Ok(written.item(evaluator.needs))),
+            TrialSubject::Target(target) => target,
+        };
+        let mapping = mapping.unwrap_or(&evaluator.evaluator.version.mapping);
+        let plan = plan_of(mapping, target.kind());
+        let n_bytes = inner.target_bytes(project, &target, &plan).await?;
+        let _memory = inner.reserve_to_show(project, n_bytes).await;
+        inner.item_of_target(project, &evaluator, (&target, &plan), on_missing).await
+    }
+}
+
 impl Inner {
     /// Memory of a trial, which is reserved before anything is read. Targets are read one at a time; their items are kept until
     /// the end.

@@ -121,6 +121,11 @@ impl Definition {
             check_with_plugin(app, plugin.digest, &self.evaluator, &config).await?;
         }
         let mapping = self.variable_mapping.unwrap_or_default();
+        // Without a mapping, rules may map the variables.
+        if plugin.info.name == JUDGES && !self.is_moved && !mapping.is_empty() {
+            let variables = prompt::variables_of(&config);
+            prompt::check_mapping("variableMapping", &variables, &mapping)?;
+        }
         let others = [TargetKind::Trace, TargetKind::Session];
         if others.iter().all(|kind| compile(&mapping, *kind).is_err()) {
             compile(&mapping, TargetKind::Observation)

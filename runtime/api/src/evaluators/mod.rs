@@ -19,6 +19,7 @@ mod models;
 mod preflight;
 mod presets;
 mod prompt;
+mod rendered_prompt;
 mod trial;
 mod view;
 
@@ -94,6 +95,7 @@ pub(super) fn routes(routes: &mut Routes) {
     routes.add(versions, list_versions);
     presets::routes(routes);
     trial::routes(routes);
+    rendered_prompt::routes(routes);
     check::routes(routes);
 }
 

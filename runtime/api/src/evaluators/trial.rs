@@ -57,21 +57,8 @@ async fn try_evaluator(
     Body(input): Body<TrialInput>,
 ) -> Result<Answer<contract::Trial>, Problem> {
     let project = &caller.project;
-    let evaluator = evaluator_of(&app, project, &input).await;
-    let (evaluator, subjects) = match (evaluator, subjects(&app, project, &input).await) {
-        (Ok(evaluator), Ok(subjects)) => (evaluator, subjects),
-        (evaluator, subjects) => {
-            let problems = evaluator.err().into_iter().chain(subjects.err());
-            return Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal));
-        }
-    };
-    let on_missing = match input.on_missing.as_deref() {
-        None => OnMissing::Fail,
-        Some(raw) => raw.parse().map_err(|_| {
-            Problem::body("onMissing", must_be_one_of(&["fail", "skip", "empty"], raw))
-        })?,
-    };
-    check_plan(&evaluator, input.variable_mapping.as_deref(), subjects.kinds())?;
+    let CheckedTrial { evaluator, subjects, on_missing } =
+        checked_trial(&app, project, &input).await?;
     let _turn = app.trials.wait(project).await?;
     let on = subjects.resolve(&app, project).await?;
     let trial = Trial {
@@ -87,6 +74,40 @@ async fn try_evaluator(
     Ok(Answer(contract::Trial { data: data.collect() }))
 }
 
+/// The parts of a request for a trial.
+pub(super) struct CheckedTrial {
+    pub(super) evaluator: Evaluator,
+    pub(super) subjects: Subjects,
+    pub(super) on_missing: OnMissing,
+}
+
+/// Validates a request for a trial.
+///
+/// # Errors
+/// Every invalid member, with its field.
+pub(super) async fn checked_trial(
+    app: &App,
+    project: &ProjectId,
+    input: &TrialInput,
+) -> Result<CheckedTrial, Problem> {
+    let evaluator = evaluator_of(app, project, input).await;
+    let (evaluator, subjects) = match (evaluator, subjects(app, project, input).await) {
+        (Ok(evaluator), Ok(subjects)) => (evaluator, subjects),
+        (evaluator, subjects) => {
+            let problems = evaluator.err().into_iter().chain(subjects.err());
+            return Err(Problem::all(problems.collect()).unwrap_or_else(Problem::internal));
+        }
+    };
+    let on_missing = match input.on_missing.as_deref() {
+        None => OnMissing::Fail,
+        Some(raw) => raw.parse().map_err(|_| {
+            Problem::body("onMissing", must_be_one_of(&["fail", "skip", "empty"], raw))
+        })?,
+    };
+    check_plan(&evaluator, input.variable_mapping.as_deref(), subjects.kinds())?;
+    Ok(CheckedTrial { evaluator, subjects, on_missing })
+}
+
 /// Cached replies are used unless the request is `fresh`.
 pub(super) fn reuse(is_fresh: Option<bool>, run: u32) -> ReplyReuse {
     let replies = match is_fresh {
@@ -97,7 +118,7 @@ pub(super) fn reuse(is_fresh: Option<bool>, run: u32) -> ReplyReuse {
 }
 
 /// The inputs of a trial.
-enum Subjects {
+pub(super) enum Subjects {
     Given(Vec<TrialSubject>),
     /// The newest targets that an unsaved rule selects, at most this number.
     Recent(Box<Rule>, usize),
@@ -111,7 +132,11 @@ impl Subjects {
         }
     }
 
-    async fn resolve(self, app: &App, project: &ProjectId) -> Result<Vec<TrialSubject>, Problem> {
+    pub(super) async fn resolve(
+        self,
+        app: &App,
+        project: &ProjectId,
+    ) -> Result<Vec<TrialSubject>, Problem> {
         match self {
             Self::Given(given) => Ok(given),
             Self::Recent(rule, max) => {

@@ -24,9 +24,9 @@ use crate::state::App;
 const PER_READ: usize = 200;
 /// Listed items that do not fill a prompt.
 const MAX_UNFILLED: usize = 20;
-const BYTES_PER_TOKEN: u64 = 4;
+pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 /// Assumed length of an output without an expected output, tokens.
-const OUTPUT_TOKENS: u64 = 256;
+pub(crate) const OUTPUT_TOKENS: u64 = 256;
 
 /// The estimate of a run.
 #[derive(Debug, Default)]
