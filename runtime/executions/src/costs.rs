@@ -62,6 +62,9 @@ const BY_DAY: &str = "
 const BY_RULE: &str = "
     SELECT rule_id, SUM(cost), CAST(SUM(n_unpriced) AS BIGINT) FROM model_costs
      WHERE project_id = $1 AND $2 <= day AND rule_id <> '' GROUP BY rule_id";
+const BY_EVALUATOR: &str = "
+    SELECT evaluator_id, SUM(cost), CAST(SUM(n_unpriced) AS BIGINT) FROM model_costs
+     WHERE project_id = $1 AND $2 <= day AND rule_id <> '' GROUP BY evaluator_id";
 
 perpend_db::record! {
     struct CostRow {
@@ -112,7 +115,7 @@ pub struct DayCost {
     pub saved: f64,
 }
 
-/// Costs of the calls of a rule.
+/// Costs of the calls of a rule or evaluator.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RuleCost {
     /// US dollars, without the calls whose price is unknown.
@@ -403,11 +406,33 @@ impl Ledger {
         project: &ProjectId,
         from: Timestamp,
     ) -> Result<HashMap<String, RuleCost>, Error> {
+        self.cost_sums(BY_RULE, project, from).await
+    }
+
+    /// Costs of the calls for rules by the id of the evaluator since the UTC day of a time. Evaluators without
+    /// calls are absent.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn costs_by_evaluator(
+        &self,
+        project: &ProjectId,
+        from: Timestamp,
+    ) -> Result<HashMap<String, RuleCost>, Error> {
+        self.cost_sums(BY_EVALUATOR, project, from).await
+    }
+
+    async fn cost_sums(
+        &self,
+        sql: &str,
+        project: &ProjectId,
+        from: Timestamp,
+    ) -> Result<HashMap<String, RuleCost>, Error> {
         let day = from.as_micros().div_euclid(DAY_MICROS) * DAY_MICROS;
         let args = [project.as_str().into(), day.into()];
-        let rows: Vec<(String, f64, i64)> = self.pool.select(BY_RULE, &args).await?;
-        let cost = |(rule, cost, n_unpriced): (String, f64, i64)| {
-            (rule, RuleCost { cost, n_unpriced: n_unpriced.unsigned_abs() })
+        let rows: Vec<(String, f64, i64)> = self.pool.select(sql, &args).await?;
+        let cost = |(id, cost, n_unpriced): (String, f64, i64)| {
+            (id, RuleCost { cost, n_unpriced: n_unpriced.unsigned_abs() })
         };
         Ok(rows.into_iter().map(cost).collect())
     }

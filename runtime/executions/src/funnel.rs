@@ -3,7 +3,7 @@
 use perpend_db::{checked, query};
 use perpend_domain::evaluation::{EndReason, ExecutionState};
 use perpend_domain::funnel::Funnel;
-use perpend_domain::ids::{ProjectId, RuleId};
+use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
 use super::counts::RuleCount;
@@ -52,7 +52,7 @@ pub fn rule_funnel(counts: &[RuleCount], states: &[StateCount]) -> Funnel {
     funnel
 }
 
-/// Failed executions of one rule and class.
+/// Failed executions of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureCount {
     /// The class.
@@ -69,6 +69,27 @@ const FAILURES: &str = "
     SELECT error_class, COUNT(*), MIN(finished_at), MAX(finished_at) FROM executions
      WHERE project_id = $1 AND state = 6 AND rule_id = $2 AND error_class IS NOT NULL
      GROUP BY error_class ORDER BY COUNT(*) DESC, error_class";
+/// Failed executions examined for the failures of evaluators.
+const MAX_FAILED: u32 = 10_000;
+const FAILURES_BY_EVALUATOR: &str = "
+    SELECT evaluator_id, error_class, COUNT(*), MIN(finished_at), MAX(finished_at)
+      FROM (SELECT evaluator_id, error_class, finished_at FROM executions
+             WHERE project_id = $1 AND state = 6 AND finished_at >= $2
+             ORDER BY finished_at DESC LIMIT $3) f
+     WHERE error_class IS NOT NULL
+     GROUP BY evaluator_id, error_class ORDER BY COUNT(*) DESC, evaluator_id, error_class";
+
+/// Class, number, and the ends of the first and the last execution.
+type FailureRow = (String, i64, Option<i64>, Option<i64>);
+
+fn failure_count((class, n, first, last): FailureRow) -> Result<FailureCount, Error> {
+    Ok(FailureCount {
+        class: checked("execution", &class)?,
+        n: n.unsigned_abs(),
+        first_at: Timestamp::from_micros(first.unwrap_or_default()),
+        last_at: Timestamp::from_micros(last.unwrap_or_default()),
+    })
+}
 
 impl Ledger {
     /// Failed executions of a rule by class, the most frequent first.
@@ -80,20 +101,37 @@ impl Ledger {
         project: &ProjectId,
         rule: &RuleId,
     ) -> Result<Vec<FailureCount>, Error> {
-        let rows: Vec<(String, i64, Option<i64>, Option<i64>)> = query(FAILURES)
+        let rows: Vec<FailureRow> = query(FAILURES)
             .bind(project.as_str())
             .bind(rule.as_str())
             .fetch_all(&self.pool)
             .await?;
-        let count = |(class, n, first, last): (String, i64, Option<i64>, Option<i64>)| {
-            Ok(FailureCount {
-                class: checked("execution", &class)?,
-                n: n.unsigned_abs(),
-                first_at: Timestamp::from_micros(first.unwrap_or_default()),
-                last_at: Timestamp::from_micros(last.unwrap_or_default()),
-            })
-        };
-        rows.into_iter().map(count).collect()
+        rows.into_iter().map(failure_count).collect()
+    }
+
+    /// Failed executions since a time by evaluator and class, the most frequent first; among the last 10,000
+    /// failed executions of the project.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn failures_by_evaluator(
+        &self,
+        project: &ProjectId,
+        since: Timestamp,
+    ) -> Result<Vec<(EvaluatorId, FailureCount)>, Error> {
+        let rows: Vec<(String, String, i64, Option<i64>, Option<i64>)> =
+            query(FAILURES_BY_EVALUATOR)
+                .bind(project.as_str())
+                .bind(since.as_micros())
+                .bind(i64::from(MAX_FAILED))
+                .fetch_all(&self.pool)
+                .await?;
+        let mut failures = Vec::with_capacity(rows.len());
+        for (evaluator, class, n, first, last) in rows {
+            let evaluator = checked("execution", &evaluator)?;
+            failures.push((evaluator, failure_count((class, n, first, last))?));
+        }
+        Ok(failures)
     }
 }
 

@@ -12,6 +12,7 @@
 mod backfills;
 mod connections;
 mod datasets;
+mod evaluators;
 mod executions;
 mod experiments;
 mod export;
@@ -169,6 +170,14 @@ fn rule_routes(routes: &mut Routes<App>) {
     routes.page(BySession, switch, rules::switch::switch_rule);
     let delete = PageRoute::post("/project/{project}/rules/{rule}/delete", EvaluatorWrite);
     routes.page(BySession, delete, rules::editor::delete_rule);
+}
+
+/// Evaluators.
+fn evaluator_routes(routes: &mut Routes<App>) {
+    let all = PageRoute::get("/project/{project}/evaluators", EvaluatorRead);
+    routes.page(BySession, all, evaluators::list::list_page);
+    let one = PageRoute::get("/project/{project}/evaluators/{evaluator}", EvaluatorRead);
+    routes.page(BySession, one, evaluators::one::evaluator_page);
 }
 
 /// Executions of rules.
@@ -408,6 +417,8 @@ fn redirect_routes(routes: &mut Routes<App>) {
     for (short, needs) in [
         ("/rules", EvaluatorRead),
         ("/rules/{rule}", EvaluatorRead),
+        ("/evaluators", EvaluatorRead),
+        ("/evaluators/{evaluator}", EvaluatorRead),
         ("/backfills", EvaluatorRead),
         ("/backfills/{backfill}", EvaluatorRead),
         ("/executions", EvaluatorRead),
@@ -459,6 +470,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     let search = PageRoute::get("/project/{project}/search", TraceRead);
     routes.page(BySession, search, search::search_page);
     rule_routes(&mut routes);
+    evaluator_routes(&mut routes);
     redirect_routes(&mut routes);
     let form = PageRoute::get("/preferences", Requirement::Public);
     routes.page(BySession, form, request::preferences::preferences_page);

@@ -2,7 +2,7 @@
 //!
 //! Invariant: **a form does what the API does.** Every change is a call of an operation (`request::operations`).
 
-mod definition;
+pub(super) mod definition;
 pub(super) mod editor;
 mod explain;
 mod fields;

@@ -16,6 +16,7 @@
 mod backfills;
 mod connections;
 mod datasets;
+mod evaluators;
 mod executions;
 mod experiments;
 mod facts;
@@ -79,6 +80,8 @@ pub use datasets::item::{
     ItemPage, ItemProblemsFragment, ItemRunLine, ItemSourceView, ItemVersionLine, StoredItemView,
 };
 pub use datasets::list::{DatasetLine, DatasetsPage, FolderLine};
+pub use evaluators::list::{EvaluatorLine, EvaluatorPauseSummary, EvaluatorsPage};
+pub use evaluators::one::{EvaluatorPage, EvaluatorUseLine};
 pub use executions::{
     AttemptLine, CallLine, ExecutionLine, ExecutionNames, ExecutionPage, LogEntry,
 };
@@ -103,7 +106,8 @@ pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};
 pub use layout::preferences::{Preferences, PreferencesPage, Theme};
 pub use layout::setup::{RejectedRequest, Setup};
 pub use layout::shell::{
-    AttentionCounts, ProjectLink, Section, Shell, base, execution_href, href, list_href, rule_href,
+    AttentionCounts, ProjectLink, Section, Shell, base, evaluator_href, execution_href, href,
+    list_href, rule_href,
 };
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
 pub use lists::chips::{ScoreChip, score_chips};

@@ -103,6 +103,8 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
         "/users",
         "/rules",
         "/rules/r1",
+        "/evaluators",
+        "/evaluators/e1",
         "/backfills",
         "/backfills/b1",
         "/executions?state=failed",

@@ -21,7 +21,7 @@ pub(super) fn conditions(filter: &WrittenFilter) -> Vec<Text> {
 }
 
 /// An entry of a mapping as the editor takes it.
-pub(super) fn mapping_line(entry: &Mapping) -> String {
+pub(crate) fn mapping_line(entry: &Mapping) -> String {
     let path = entry.json_path.as_ref().map(|path| format!(" {path}"));
     format!("{} {}{}", entry.variable, entry.source, path.unwrap_or_default())
 }

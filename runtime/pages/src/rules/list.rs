@@ -44,13 +44,18 @@ impl RuleFigures {
 
     /// Cost of the last seven days.
     pub(super) fn cost_text(&self) -> String {
-        let sum = self.cost.map(|RuleCost { cost, n_unpriced }| CostSum {
-            dollars: cost,
-            n_priced: u64::from(0.0 < cost || n_unpriced == 0),
-            n_unpriced,
-        });
-        perpend_views::cost(sum.unwrap_or_default())
+        cost_text(self.cost)
     }
+}
+
+/// The cost of calls; absent without calls.
+pub(crate) fn cost_text(cost: Option<RuleCost>) -> String {
+    let sum = cost.map(|RuleCost { cost, n_unpriced }| CostSum {
+        dollars: cost,
+        n_priced: u64::from(0.0 < cost || n_unpriced == 0),
+        n_unpriced,
+    });
+    perpend_views::cost(sum.unwrap_or_default())
 }
 
 /// The state of a rule with its colour. `evaluators` are its evaluators.

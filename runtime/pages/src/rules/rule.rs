@@ -186,14 +186,14 @@ fn requests(viewer: &Viewer, rule: &Rule) -> Vec<ApiRequest> {
     ]
 }
 
-/// The event that ends a pause.
-fn end_condition(pause: &Pause) -> &'static str {
+/// The event that ends a pause of a rule or evaluator.
+pub(crate) fn end_condition(pause: &Pause) -> &'static str {
     match pause.reason.as_str() {
         Pause::BUDGET_REACHED => {
-            "It ends with the next period of the budget, or when the rule gets another budget."
+            "It ends with the next period of the budget, or when the budget is changed."
         }
         Pause::PLUGIN_FAILING | Pause::UPSTREAM_FAILING => {
-            "It ends when a test execution succeeds; the failures are below. Resume ends it at once."
+            "It ends when a test execution succeeds; the failures are below."
         }
         "DEFAULT_EVAL_MODEL_MISSING" => "It ends when the project has a default model.",
         "EVAL_MODEL_CONFIG_INVALID" | "EVAL_MODEL_UNAVAILABLE" => {

@@ -13,6 +13,7 @@ mod read;
 mod superseded;
 #[cfg(test)]
 mod tests;
+mod versions;
 mod write;
 
 use perpend_domain::text::storable_members;

@@ -98,6 +98,12 @@ pub fn rule_href(base: &str, id: &str) -> String {
     format!("{base}/rules/{}", encode(id))
 }
 
+/// URL of the page of an evaluator. `base` is the URL of the project.
+#[must_use]
+pub fn evaluator_href(base: &str, id: &str) -> String {
+    format!("{base}/evaluators/{}", encode(id))
+}
+
 /// The sections of the sidebar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Section {
@@ -116,8 +122,10 @@ pub enum Section {
     Users,
     /// Scores.
     Scores,
-    /// Rules and evaluators.
+    /// Rules.
     Rules,
+    /// Evaluators.
+    Evaluators,
     /// Executions.
     Executions,
     /// Datasets.
@@ -189,6 +197,12 @@ static GROUPS: [SidebarGroup; 4] = [
         entries: &[
             entry(Section::Scores, "Scores", "/scores", ("c", "M2 12a6 6 0 0 1 12 0M8 12l3-4")),
             entry(Section::Rules, "Rules", "/rules", ("r", "M2 5h12M2 11h12M6 3v4M10 9v4")),
+            entry(
+                Section::Evaluators,
+                "Evaluators",
+                "/evaluators",
+                ("v", "M3 8l3 3 7-7M2 3h6M2 14h12"),
+            ),
             entry(Section::Executions, "Executions", "/executions", ("e", "M5 3l7 5-7 5z")),
         ],
     },

@@ -148,6 +148,7 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("user", "/users/noor"),
         ("rules", "/rules"),
         ("new-rule", "/rules/new?target=trace&q=level%3AERROR"),
+        ("evaluators", "/evaluators"),
         ("backfills", "/backfills"),
         ("executions", "/executions"),
         ("scores", "/scores"),
