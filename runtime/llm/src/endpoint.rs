@@ -36,7 +36,7 @@ pub enum Protocol {
     Anthropic,
     Azure,
     GoogleAiStudio,
-    /// Not supported yet: calls fail.
+    /// Amazon Bedrock's Converse API, with an API key.
     Bedrock,
     /// Not supported yet: calls fail.
     GoogleVertexAi,
@@ -95,7 +95,7 @@ pub struct Endpoint {
     pub api_version: Option<String>,
     /// Maximum number of concurrent requests, at least 1.
     pub max_in_flight: usize,
-    /// The script of the `mock` protocol: `{"replies": [..]}`.
+    /// The script of the `mock` protocol: `{"replies": [..]}`, or the region of Bedrock: `{"region": "eu-central-1"}`.
     pub config: Option<Value>,
 }
 

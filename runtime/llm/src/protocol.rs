@@ -2,6 +2,7 @@
 
 mod anthropic;
 mod azure;
+mod bedrock;
 mod google;
 mod mock;
 mod openai;
@@ -22,11 +23,15 @@ pub(crate) use wire::{CompletionSpec, Embeddings, EncodedRequest, REPLY, Reply};
 /// supports either tools or a schema.
 pub(crate) const fn methods(endpoint: &Endpoint, has_tools: bool) -> &'static [StructureMethod] {
     match endpoint.protocol {
-        Protocol::Anthropic | Protocol::GoogleAiStudio if has_tools => &[StructureMethod::Prompt],
+        Protocol::Anthropic | Protocol::Bedrock | Protocol::GoogleAiStudio if has_tools => {
+            &[StructureMethod::Prompt]
+        }
         _ if has_tools => {
             &[StructureMethod::JsonSchema, StructureMethod::JsonMode, StructureMethod::Prompt]
         }
-        Protocol::Anthropic => &[StructureMethod::Tool, StructureMethod::Prompt],
+        Protocol::Anthropic | Protocol::Bedrock => {
+            &[StructureMethod::Tool, StructureMethod::Prompt]
+        }
         Protocol::GoogleAiStudio => {
             &[StructureMethod::JsonSchema, StructureMethod::JsonMode, StructureMethod::Prompt]
         }
@@ -55,8 +60,9 @@ pub(crate) fn complete(
         Protocol::Anthropic => anthropic::complete(endpoint, spec),
         Protocol::Azure => azure::complete(endpoint, spec),
         Protocol::GoogleAiStudio => google::complete(endpoint, spec),
+        Protocol::Bedrock => bedrock::complete(endpoint, spec),
         Protocol::Mock => Ok(mock::complete(spec)),
-        Protocol::Bedrock | Protocol::GoogleVertexAi => Err(unsupported(endpoint)),
+        Protocol::GoogleVertexAi => Err(unsupported(endpoint)),
     }
 }
 
@@ -65,6 +71,7 @@ pub(crate) fn reply(endpoint: &Endpoint, body: Value) -> Result<Reply, String> {
     match endpoint.protocol {
         Protocol::OpenAi if endpoint.use_responses_api => responses::reply(body),
         Protocol::Anthropic => anthropic::reply(body),
+        Protocol::Bedrock => bedrock::reply(body),
         Protocol::GoogleAiStudio => google::reply(body),
         _ => openai::reply(body),
     }
@@ -82,11 +89,14 @@ pub(crate) fn embed(
         Protocol::Azure => azure::embed(endpoint, model, texts, rest),
         Protocol::GoogleAiStudio => google::embed(endpoint, model, texts, rest),
         Protocol::Mock => Ok(mock::embed(model, texts)),
-        Protocol::Anthropic => {
-            let message = "Anthropic has no embeddings; choose a model of another provider";
+        Protocol::Anthropic | Protocol::Bedrock => {
+            let message = format!(
+                "the protocol {} has no embeddings; choose a model of another provider",
+                endpoint.protocol.name()
+            );
             Err(Failure::new(ErrorClass::ModelConfigInvalid, message))
         }
-        Protocol::Bedrock | Protocol::GoogleVertexAi => Err(unsupported(endpoint)),
+        Protocol::GoogleVertexAi => Err(unsupported(endpoint)),
     }
 }
 

@@ -215,6 +215,68 @@ async fn anthropic_is_encoded_and_decoded() {
     assert_eq!(usage, expected);
 }
 
+fn converse_answer() -> Value {
+    json!({
+        "output": { "message": { "role": "assistant", "content": [
+            { "reasoningContent": { "reasoningText": { "text": "…" } } },
+            { "text": "I call it." },
+            { "toolUse": {
+                "toolUseId": "t1", "name": "reply", "input": { "reasoning": "fine", "score": 0.5 },
+            } },
+        ] } },
+        "stopReason": "tool_use",
+        "usage": {
+            "inputTokens": 10, "outputTokens": 9, "totalTokens": 19,
+            "cacheReadInputTokens": 6, "cacheWriteInputTokens": 4,
+        },
+        "metrics": { "latencyMs": 120 },
+    })
+}
+
+#[tokio::test]
+async fn bedrock_is_encoded_and_decoded() {
+    let extra = json!({ "top_k": 40, "serviceTier": { "type": "priority" } });
+    let request = CompletionRequest { extra: Some(extra.to_string()), ..full() };
+    let (received, completion, usage) =
+        exchanged(|_| {}, Protocol::Bedrock, &request, converse_answer()).await;
+    assert_eq!(received.path, "/model/m/converse");
+    assert_eq!(received.header("authorization").unwrap(), format!("Bearer {KEY}"));
+    let expected = json!({
+        "system": [{ "text": "Be strict." }],
+        "messages": [{ "role": "user", "content": [{ "text": "Is it good?" }] }],
+        "inferenceConfig": { "temperature": 0.7, "maxTokens": 300, "stopSequences": ["END"] },
+        "toolConfig": {
+            "tools": [{ "toolSpec": {
+                "name": "reply", "description": "Gives the reply.",
+                "inputSchema": { "json": schema() },
+            } }],
+            "toolChoice": { "tool": { "name": "reply" } },
+        },
+        "additionalModelRequestFields": { "top_k": 40 },
+        "serviceTier": { "type": "priority" },
+    });
+    assert_eq!(received.body, expected);
+    assert_eq!(completion.structured.as_deref(), Some(GOOD));
+    assert_eq!(completion.finish, FinishReason::Stop);
+    let mut expected = counted(20, 6, 9, 0);
+    expected.cache_creation = 4;
+    assert_eq!(usage, expected);
+}
+
+#[tokio::test]
+async fn bedrock_needs_the_name_of_a_region_or_an_address() {
+    for config in [None, Some(json!({ "region": "evil.example/" })), Some(json!({ "region": "" }))]
+    {
+        let mut endpoint = endpoint(Protocol::Bedrock, "");
+        (endpoint.base_url, endpoint.config) = (None, config);
+        let limits = CallLimits::default();
+        let (result, recorder) = support::call(&llm(), &endpoint, &limits, &structured()).await;
+        let failure = result.unwrap_err();
+        assert_eq!(failure.class, ErrorClass::ModelConfigInvalid);
+        assert!(failure.message.contains("region") && recorder.calls().is_empty());
+    }
+}
+
 #[tokio::test]
 async fn the_tool_choice_of_anthropic_is_not_forced_with_thinking() {
     let answer = json!({
@@ -294,16 +356,15 @@ async fn a_scripted_reply_needs_no_network() {
 }
 
 #[tokio::test]
-async fn unsupported_adapters_fail_with_their_name() {
-    for protocol in [Protocol::Bedrock, Protocol::GoogleVertexAi] {
-        let endpoint = endpoint(protocol, "http://127.0.0.1:1");
-        let limits = CallLimits::default();
-        let (result, recorder) = support::call(&llm(), &endpoint, &limits, &structured()).await;
-        let failure = result.unwrap_err();
-        assert_eq!(failure.class, ErrorClass::ModelConfigInvalid);
-        assert!(failure.message.contains(protocol.name()) && failure.is_unsent);
-        assert!(recorder.calls().is_empty());
-    }
+async fn an_unsupported_adapter_fails_with_its_name() {
+    let protocol = Protocol::GoogleVertexAi;
+    let endpoint = endpoint(protocol, "http://127.0.0.1:1");
+    let limits = CallLimits::default();
+    let (result, recorder) = support::call(&llm(), &endpoint, &limits, &structured()).await;
+    let failure = result.unwrap_err();
+    assert_eq!(failure.class, ErrorClass::ModelConfigInvalid);
+    assert!(failure.message.contains(protocol.name()) && failure.is_unsent);
+    assert!(recorder.calls().is_empty());
 }
 
 #[tokio::test]

@@ -250,12 +250,18 @@ fn answers(arguments: Option<&Value>, is_cut: bool) -> Vec<(Protocol, bool, Valu
     let google = json!({ "candidates": [{
         "content": { "parts": [part] }, "finishReason": ended("STOP", "MAX_TOKENS"),
     }] });
+    let called = json!({ "toolUseId": "c9", "name": "search" });
+    let bedrock = json!({
+        "output": { "message": { "content": [{ "toolUse": with(called, "input") }] } },
+        "stopReason": ended("tool_use", "max_tokens"),
+    });
     vec![
         (Protocol::OpenAi, false, chat.clone()),
         (Protocol::Azure, false, chat),
         (Protocol::OpenAi, true, responses),
         (Protocol::Anthropic, false, anthropic),
         (Protocol::GoogleAiStudio, false, google),
+        (Protocol::Bedrock, false, bedrock),
     ]
 }
 
@@ -363,6 +369,7 @@ async fn extra_cannot_replace_tools_or_conversation() {
         (Protocol::OpenAi, true, json!({ "status": "completed", "output": [] })),
         (Protocol::Anthropic, false, json!({ "content": [] })),
         (Protocol::GoogleAiStudio, false, json!({ "candidates": [{}] })),
+        (Protocol::Bedrock, false, json!({ "output": { "message": { "content": [] } } })),
     ] {
         let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = responses;
         let mut request = conversation("c1");
@@ -480,6 +487,7 @@ async fn a_blank_text_next_to_a_call_is_omitted_in_each_protocol() {
         (Protocol::OpenAi, true, "/input", 5),
         (Protocol::Anthropic, false, "/messages/1/content", 2),
         (Protocol::GoogleAiStudio, false, "/contents/1/parts", 2),
+        (Protocol::Bedrock, false, "/messages/1/content", 2),
     ] {
         let server = Server::start(vec![Act::Json(200, json!({}))]).await;
         let mut endpoint = endpoint(protocol, &server.url);
@@ -493,7 +501,7 @@ async fn a_blank_text_next_to_a_call_is_omitted_in_each_protocol() {
 
 #[tokio::test]
 async fn a_blank_question_is_an_error_for_protocols_that_reject_it() {
-    for protocol in [Protocol::Anthropic, Protocol::GoogleAiStudio] {
+    for protocol in [Protocol::Anthropic, Protocol::GoogleAiStudio, Protocol::Bedrock] {
         let server = Server::start(vec![Act::Json(200, json!({}))]).await;
         let endpoint = endpoint(protocol, &server.url);
         for (messages, expected) in [
@@ -524,6 +532,7 @@ async fn an_unsupported_part_is_an_error_before_anything_is_sent() {
         (Protocol::OpenAi, false, audio("audio/ogg"), "protocol openai"),
         (Protocol::OpenAi, true, audio("audio/wav"), "openai (responses)"),
         (Protocol::Anthropic, false, audio("audio/wav"), "protocol anthropic"),
+        (Protocol::Bedrock, false, audio("audio/wav"), "protocol bedrock"),
         (
             Protocol::GoogleAiStudio,
             false,

@@ -90,6 +90,11 @@ fn config(parts: &Parts<'_>) -> Result<(), Problem> {
             let names = known.join("`, `");
             return bad(format!("must contain only the string `{names}` for {}", parts.adapter));
         }
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if let Some(other) = value.as_str().filter(|name| !name.chars().all(is_name)) {
+            let expected = "letters, digits and hyphens such as `eu-central-1`";
+            return bad(format!("`{name}` must consist of {expected}, got {other:?}"));
+        }
     }
     Ok(())
 }

@@ -28,8 +28,8 @@ const TIMEOUT_MS: u32 = 120_000;
 /// Characters of a secret.
 const SECRET: std::ops::RangeInclusive<usize> = 16..=512;
 
-/// Adapters whose connections can be stored but not called.
-const UNSUPPORTED: [&str; 2] = ["bedrock", "google-vertex-ai"];
+/// Adapter whose connections can be stored but not called.
+const UNSUPPORTED: &str = "google-vertex-ai";
 
 /// Columns of the filter of items.
 const COLUMNS: &[Column] =
@@ -246,7 +246,7 @@ async fn models(
             let message = format!("the project has no LLM connection {:?}", model.provider);
             return Err(refused(message));
         };
-        if UNSUPPORTED.contains(&connection.adapter.as_str()) {
+        if connection.adapter == UNSUPPORTED {
             let message = format!(
                 "the LLM connection {:?} has the adapter `{}`, which cannot be called",
                 model.provider, connection.adapter
