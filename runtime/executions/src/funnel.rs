@@ -79,6 +79,8 @@ const FAILURES_BY_EVALUATOR: &str = "
      WHERE error_class IS NOT NULL
      GROUP BY evaluator_id, error_class ORDER BY COUNT(*) DESC, evaluator_id, error_class";
 
+/// The evaluator before the columns of [`FailureRow`].
+type FailureOfEvaluatorRow = (String, String, i64, Option<i64>, Option<i64>);
 /// Class, number, and the ends of the first and the last execution.
 type FailureRow = (String, i64, Option<i64>, Option<i64>);
 
@@ -119,13 +121,12 @@ impl Ledger {
         project: &ProjectId,
         since: Timestamp,
     ) -> Result<Vec<(EvaluatorId, FailureCount)>, Error> {
-        let rows: Vec<(String, String, i64, Option<i64>, Option<i64>)> =
-            query(FAILURES_BY_EVALUATOR)
-                .bind(project.as_str())
-                .bind(since.as_micros())
-                .bind(i64::from(MAX_FAILED))
-                .fetch_all(&self.pool)
-                .await?;
+        let rows: Vec<FailureOfEvaluatorRow> = query(FAILURES_BY_EVALUATOR)
+            .bind(project.as_str())
+            .bind(since.as_micros())
+            .bind(i64::from(MAX_FAILED))
+            .fetch_all(&self.pool)
+            .await?;
         let mut failures = Vec::with_capacity(rows.len());
         for (evaluator, class, n, first, last) in rows {
             let evaluator = checked("execution", &evaluator)?;

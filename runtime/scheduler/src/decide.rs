@@ -228,7 +228,7 @@ pub fn decide(
     }
     let (value, is_audit) = match select(rule, complete) {
         Ok(selected) => selected,
-        Err(refusal) => return Decision::Refused(refusal),
+        Err(refusal) => return Decision::Refused(*refusal),
     };
     let verdicts = rule.assignments.iter().map(|assignment| AssignmentVerdict {
         assignment: assignment.id.clone(),
@@ -245,28 +245,28 @@ pub fn decide(
 pub(crate) fn select(
     rule: &PreparedRule,
     complete: &CompleteTarget<'_>,
-) -> Result<(f64, bool), Refusal> {
+) -> Result<(f64, bool), Box<Refusal>> {
     if rule.rule.target == TargetKind::Experiment && !is_item(complete.row) {
-        return Err(Refusal::NotAnItem);
+        return Err(Box::new(Refusal::NotAnItem));
     }
     if is_reserved(complete.environment) {
-        return Err(Refusal::InternalEnvironment);
+        return Err(Box::new(Refusal::InternalEnvironment));
     }
     let mismatch = rule.filter().first_failing(complete.row);
     let is_audit = mismatch.is_some() && is_audited(rule, complete);
     if let Some(mismatch) = mismatch.filter(|_| !is_audit) {
         let condition = rule.rule.filter.sent().get(mismatch.index);
-        return Err(Refusal::NotMatched {
+        return Err(Box::new(Refusal::NotMatched {
             index: mismatch.index,
             condition: condition.cloned().unwrap_or_default(),
             actual: mismatch.actual,
-        });
+        }));
     }
     let salt = if rule.rule.sampling_independent { rule.rule.id.as_str() } else { "" };
     let value = sampling::value(salt, complete.target.sampled_by());
     let rate = rule.rule.sampling;
     if !sampling::is_selected(value, rate) {
-        return Err(Refusal::SampledOut { value, rate });
+        return Err(Box::new(Refusal::SampledOut { value, rate }));
     }
     Ok((value, is_audit))
 }

@@ -510,7 +510,7 @@ impl PreviewState {
     ) {
         let is_sampled = match select(rule, complete) {
             Ok(_) => true,
-            Err(Refusal::SampledOut { .. }) => false,
+            Err(refusal) if matches!(*refusal, Refusal::SampledOut { .. }) => false,
             Err(_) => return,
         };
         self.matches.push(PreviewMatch {
