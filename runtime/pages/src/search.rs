@@ -20,8 +20,8 @@ use perpend_domain::text_search::BoundedCount;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     SearchContentsFragment, SearchEntry, SearchEntryGroup, SearchFragment, SearchPage,
-    SearchResults, Section, Text, TracesQuery, anchor, count, encode, href, rule_href, run_href,
-    segment,
+    SearchResults, Section, Text, TracesQuery, anchor, count, encode, evaluator_href, href,
+    rule_href, run_href, segment,
 };
 use serde::Deserialize;
 
@@ -388,10 +388,9 @@ impl<'a> Search<'a> {
         }
         if let Ok(id) = EvaluatorId::new(id) {
             let evaluator = store.catalog.evaluator(project, &id).await?;
-            hits.extend(
-                evaluator
-                    .map(|one| entry(&one.name, "evaluator", self.evaluator_href(one.id.as_str()))),
-            );
+            hits.extend(evaluator.map(|one| {
+                entry(&one.name, "evaluator", evaluator_href(&self.base, one.id.as_str()))
+            }));
         }
         if let Ok(id) = RuleId::new(id) {
             let rule = store.catalog.rule(project, &id).await?;
@@ -461,7 +460,7 @@ impl<'a> Search<'a> {
             let names = catalog.names_with_prefix(project, kind, text, LIMIT).await?;
             let hits = names.found.iter().map(|(id, name)| {
                 let href = match kind {
-                    NamedKind::Evaluator => self.evaluator_href(id),
+                    NamedKind::Evaluator => evaluator_href(&self.base, id),
                     NamedKind::Rule => rule_href(&self.base, id),
                     NamedKind::Dataset => self.dataset_href(id),
                     NamedKind::Prompt => "/api/reference/prompts".to_owned(),
@@ -505,10 +504,6 @@ impl<'a> Search<'a> {
 
     fn dataset_href(&self, id: &str) -> String {
         format!("{}/datasets/{}", self.base, encode(id))
-    }
-
-    fn evaluator_href(&self, id: &str) -> String {
-        format!("{}/rules#evaluator-{}", self.base, encode(id))
     }
 }
 

@@ -161,7 +161,7 @@ pub use rules::page::{
     AssignmentLine, DefinitionChange, FailureLine, FunnelPart, FunnelStep, PauseView,
     RuleChangeLine, RuleExplanation, RuleFunnelFragment, RulePage,
 };
-pub use rules::{EvaluatorRow, RuleRow, RulesPage};
+pub use rules::{ExampleEvaluator, RuleRow, RulesPage};
 pub use scores::list::{SCORE_ROWS, ScoreLine, ScoreRow, ScoreSetup};
 pub use scores::score::{
     OriginView, ResourceLink, RuleOutcome, RuleRange, ScoreView, Tone, aggregate, anchor,

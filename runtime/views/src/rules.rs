@@ -1,4 +1,4 @@
-//! The page of rules and evaluators.
+//! Pages of rules.
 
 pub(crate) mod editor;
 pub(crate) mod page;
@@ -7,12 +7,11 @@ mod tests;
 
 use askama::Template;
 
-use crate::format::plural;
 use crate::layout::setup::Setup;
 use crate::scores::score::{ResourceLink, Tone};
 use crate::{Shell, Text};
 
-/// The page of rules and evaluators.
+/// The list of rules.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "rules.html")]
 pub struct RulesPage {
@@ -20,21 +19,30 @@ pub struct RulesPage {
     pub shell: Shell,
     /// Rules, newest first.
     pub rules: Vec<RuleRow>,
-    /// Evaluators, newest first.
-    pub evaluators: Vec<EvaluatorRow>,
-    /// Whether there are more rules or evaluators than listed.
+    /// The newest evaluator, for the example of a rule.
+    pub newest_evaluator: Option<ExampleEvaluator>,
+    /// Whether there are more rules than listed.
     pub has_more: bool,
     /// Whether the viewer may change rules.
     pub may_write: bool,
     /// Number of enabled rules, if all are listed, and the maximum.
     pub enabled: Option<(String, String)>,
-    /// Values for example commands, if there are no rules or no evaluators.
+    /// Values for an example command, if there are no rules.
     pub setup: Option<Setup>,
 }
 
 impl RulesPage {
-    /// Maximum number of rules and of evaluators on the page.
+    /// Maximum number of rules on the page.
     pub const LIMIT: u32 = 200;
+}
+
+/// The evaluator of an example.
+#[derive(Clone, Debug)]
+pub struct ExampleEvaluator {
+    /// Id.
+    pub id: Text,
+    /// Name.
+    pub name: Text,
 }
 
 /// One rule.
@@ -73,36 +81,9 @@ pub struct RuleRow {
 }
 
 impl RuleRow {
-    /// URL of the row of an evaluator with the same name as the rule.
+    /// URL of the page of an evaluator with the same name as the rule.
     pub(crate) fn namesake(&self, named: &ResourceLink, base: &str) -> Option<String> {
         let is_same = named.name.raw() == self.name.raw();
         named.href(base, "evaluator").filter(|_| is_same)
     }
-}
-
-impl EvaluatorRow {
-    pub(crate) fn n_settings(&self) -> String {
-        plural(self.settings.len() as u64, "setting")
-    }
-}
-
-/// One evaluator.
-#[derive(Clone, Debug)]
-pub struct EvaluatorRow {
-    /// Id, also the anchor of its row.
-    pub id: Text,
-    /// Name.
-    pub name: Text,
-    /// Number of the newest version.
-    pub version: u32,
-    /// `vendor/name version`.
-    pub plugin: Text,
-    /// Name of the function.
-    pub function: Text,
-    /// Names and values of its settings and models.
-    pub settings: Vec<(Text, Text)>,
-    /// Fingerprint in hex.
-    pub fingerprint: String,
-    /// Reason of the pause.
-    pub paused: Option<Text>,
 }

@@ -90,11 +90,11 @@ async fn the_request_that_a_list_shows_gives_the_rows_of_the_list() {
         }
         assert_eq!(ids(&found), wanted, "{path}: {}", shown[0]);
     }
-    let rules = requests(&visitor.page("/rules").await);
-    assert_eq!(rules.len(), 2, "{rules:?}");
-    for request in &rules {
-        let found = app.client.get(request).await.unwrap().json();
-        assert_eq!(ids(&found).len(), 1, "{request}");
+    for path in ["/rules", "/evaluators"] {
+        let shown = requests(&visitor.page(path).await);
+        assert_eq!(shown.len(), 1, "{shown:?}");
+        let found = app.client.get(&shown[0]).await.unwrap().json();
+        assert_eq!(ids(&found).len(), 1, "{shown:?}");
     }
     app.stop().await.unwrap();
 }

@@ -175,10 +175,9 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
         let told = format!("{max}{bound}");
         assert!(page.contains(&told), "what the score was held against: {page}");
     }
-    let rules = visitor.page("/rules").await;
-    assert!(rules.contains(&format!("{max}20")), "{rules}");
-    let its = format!("/scores?fingerprint={fingerprint}\">View scores</a>");
-    assert!(rules.contains(&its), "{rules}");
+    let evaluators = visitor.page("/evaluators").await;
+    let its = format!("/scores?fingerprint={fingerprint}\">2</a>");
+    assert!(evaluators.contains(&its), "{evaluators}");
     let same = visitor.page(&format!("/scores?fingerprint={fingerprint}")).await;
     assert_eq!(rows_of(&same), 2, "one of each trace: {same}");
     assert_eq!(same.matches(">Scores with this fingerprint</a>").count(), 2, "{same}");

@@ -61,7 +61,7 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
         (&dataset, format!("/datasets/{dataset}")),
         (run, format!("/experiments/{run}")),
         (&score, format!("/traces/{}#score-{score}", trace.id)),
-        (&evaluator, format!("/rules#evaluator-{evaluator}")),
+        (&evaluator, format!("/evaluators/{evaluator}")),
         (&rule, format!("/rules/{rule}")),
     ] {
         let href = format!("{base}{href}");

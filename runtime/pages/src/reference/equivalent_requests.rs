@@ -204,14 +204,9 @@ pub(crate) fn scores(
     })
 }
 
-/// The rules and the evaluators.
-pub(crate) fn rules(viewer: &Viewer) -> [ApiRequest; 2] {
-    let newest =
-        |path, note| ApiRequest::new(&viewer.origin, path).with("limit", "100").with_note(note);
-    [
-        newest("/api/public/v2/evaluation-rules", "The rules:"),
-        newest("/api/public/v2/evaluators", "The evaluators:"),
-    ]
+/// The rules.
+pub(crate) fn rules(viewer: &Viewer) -> [ApiRequest; 1] {
+    [ApiRequest::new(&viewer.origin, "/api/public/v2/evaluation-rules").with("limit", "100")]
 }
 
 /// The failed executions, and the executions over the first target of the list.

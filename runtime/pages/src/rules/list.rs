@@ -1,4 +1,4 @@
-//! `GET P/rules`: the rules and evaluators of the project.
+//! `GET P/rules`: the rules of the project.
 
 use std::collections::HashMap;
 
@@ -14,14 +14,14 @@ use perpend_domain::ids::EvaluatorId;
 use perpend_executions::{RuleCost, StateCount, rule_funnel};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    EvaluatorRow, ResourceLink, RuleRow, RulesPage, Section, Text, Tone, count, plural, rule_href,
+    ExampleEvaluator, ResourceLink, RuleRow, RulesPage, Section, Text, Tone, count, plural,
+    rule_href,
 };
 
 use super::{definition, funnel};
 use crate::reference;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
-use crate::settings;
 use crate::setup;
 use crate::state::App;
 
@@ -110,12 +110,11 @@ pub(crate) async fn rules_page(
     let limit = RulesPage::LIMIT;
     let rules = store.catalog.rules(&viewer.project, None, limit).await?;
     let evaluators = store.catalog.evaluators(&viewer.project, None, limit).await?;
-    let has_more = rules.next.is_some() || evaluators.next.is_some();
-    let has_all_rules = rules.next.is_none();
+    let has_more = rules.next.is_some();
     let (rules, evaluators) = (rules.items, evaluators.items);
     let by_id: HashMap<&EvaluatorId, &Evaluator> =
         evaluators.iter().map(|evaluator| (&evaluator.id, evaluator)).collect();
-    let setup = match rules.is_empty() || evaluators.is_empty() {
+    let setup = match rules.is_empty() {
         true => Some(setup::setup_guide(&app, &viewer.project, &headers).await?),
         false => None,
     };
@@ -132,10 +131,13 @@ pub(crate) async fn rules_page(
             .shell(Section::Rules)
             .with_api(reference::equivalent_requests::rules(&viewer)),
         rules: rows,
-        evaluators: evaluators.iter().map(evaluator_row).collect(),
+        newest_evaluator: evaluators.first().map(|newest| ExampleEvaluator {
+            id: Text::from(newest.id.as_str()),
+            name: Text::from(newest.name.as_str()),
+        }),
         has_more,
         may_write: viewer.may(EvaluatorWrite),
-        enabled: has_all_rules.then(|| (count(n_enabled), count(MAX_ACTIVE_RULES.into()))),
+        enabled: (!has_more).then(|| (count(n_enabled), count(MAX_ACTIVE_RULES.into()))),
         setup,
     };
     page(StatusCode::OK, &view)
@@ -154,8 +156,8 @@ fn rule_row(
     let pause = rule.paused.as_ref().or_else(of_evaluator);
     let assigned = rule.assignments.iter().map(|assignment| {
         let id = &assignment.evaluator_id;
-        // An evaluator that is not among the newest has no row on this page.
-        let older = || ResourceLink::deleted(id.as_str());
+        // An evaluator that is not among the newest is shown with its id.
+        let older = || ResourceLink::new(id.as_str(), id.as_str());
         evaluators.get(id).map_or_else(older, |one| ResourceLink::new(&one.name, id.as_str()))
     });
     let some = |n: u64| Some(n).filter(|n| 0 < *n);
@@ -175,19 +177,5 @@ fn rule_row(
         held: some(figures.n(ExecutionState::Held)).map(count),
         cost: figures.cost_text(),
         is_enabled: rule.enabled,
-    }
-}
-
-fn evaluator_row(evaluator: &Evaluator) -> EvaluatorRow {
-    let version = &evaluator.version;
-    EvaluatorRow {
-        id: Text::from(evaluator.id.as_str()),
-        name: Text::from(evaluator.name.as_str()),
-        version: version.number,
-        plugin: Text::from(format!("{} {}", version.plugin_name, version.plugin_version)),
-        function: Text::from(version.plugin_evaluator.as_str()),
-        settings: settings::evaluator_settings(version),
-        fingerprint: version.fingerprint.to_string(),
-        paused: evaluator.paused.as_ref().map(|pause| Text::from(pause.message.as_str())),
     }
 }

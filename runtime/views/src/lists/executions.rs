@@ -32,7 +32,7 @@ const TEXTS: ListTexts = ListTexts::new(
     Section::Executions,
     "An execution is created for each evaluator of an enabled rule when a target of the rule is complete. There are none if no \
      rule is enabled, if nothing has arrived since the rules were created, or if no target matches their conditions and sample.",
-    ("Rules and evaluators", "/rules"),
+    ("Rules", "/rules"),
 );
 
 /// A cell with several elements.

@@ -211,7 +211,7 @@ const TEXTS: ListTexts = ListTexts::new(
     "Scores",
     Section::Scores,
     "Scores are sent by an application, created by a rule when traces arrive, or given by a person.",
-    ("Rules and evaluators", "/rules"),
+    ("Rules", "/rules"),
 );
 
 /// Commands that create a score, for a project without scores.

@@ -8,7 +8,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::format::{clock, count, exact_number, number};
-use crate::layout::shell::{execution_href, rule_href};
+use crate::layout::shell::{evaluator_href, execution_href, rule_href};
 use crate::values::content::{display_text, json_without_media};
 
 /// Colour of a value or state. The text always carries the same information.
@@ -118,7 +118,7 @@ const fn truth(value: &ScoreValue) -> Option<bool> {
     }
 }
 
-/// Name of a rule or evaluator, with a link to its row.
+/// Name of a rule or evaluator, with a link to its page.
 #[derive(Clone, Debug)]
 pub struct ResourceLink {
     /// Name; the id if it was deleted.
@@ -140,13 +140,13 @@ impl ResourceLink {
         Self { name: name.into(), id: None }
     }
 
-    /// URL of the page of a rule, or of the row of an evaluator. `kind` is `rule` or the prefix of the row id.
+    /// URL of its page. `kind` is `rule` or `evaluator`.
     pub(crate) fn href(&self, base: &str, kind: &str) -> Option<String> {
         let id = self.id.as_ref()?;
-        if kind == "rule" {
-            return Some(rule_href(base, id));
-        }
-        Some(format!("{base}/rules#{kind}-{}", encode(id)))
+        Some(match kind {
+            "rule" => rule_href(base, id),
+            _ => evaluator_href(base, id),
+        })
     }
 }
 

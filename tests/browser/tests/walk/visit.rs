@@ -176,11 +176,7 @@ impl Walk<'_> {
         );
         ensure!(browser.eval(&marked).await? == "true", "no hit is marked");
         browser.eval(&press("Enter")).await?;
-        browser
-            .wait_for(
-                "location.pathname.endsWith('/rules') && location.hash.startsWith('#evaluator-')",
-            )
-            .await?;
+        browser.wait_for("location.pathname.includes('/evaluators/')").await?;
         self.assert_quiet().await
     }
 
@@ -287,7 +283,7 @@ impl Walk<'_> {
         ensure!(why.as_str().is_some_and(|why| !why.is_empty()), "{why}");
         self.picture("reason").await?;
         self.open("/rules").await?;
-        ensure!(browser.text("h1").await? == "Rules and evaluators");
+        ensure!(browser.text("h1").await? == "Rules");
         self.picture("rules").await?;
         self.assert_quiet().await
     }
