@@ -55,6 +55,7 @@ pub mod sampling;
 #[cfg(feature = "schema")]
 mod schema;
 pub mod score;
+pub mod score_analytics;
 pub mod score_config;
 pub mod server_run;
 pub mod session;

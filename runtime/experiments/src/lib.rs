@@ -1,5 +1,5 @@
 //! Comparison of experiment runs (evaluation.md 5.3 to 5.6): metrics with differences to a baseline, verdicts, gates and
-//! reports. REST, pages and commands print the results of the functions here.
+//! reports; and statistics of stored scores. REST, pages and commands print the results of the functions here.
 //!
 //! Invariants:
 //! - **Pure and reproducible.** The same runs and options give the same bits, in whatever order the results are. Random
@@ -29,6 +29,7 @@ pub mod report;
 pub mod run_file;
 pub mod run_summary;
 mod sample;
+pub mod score_analysis;
 mod selection;
 mod tested;
 mod verdict;

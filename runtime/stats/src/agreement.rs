@@ -61,6 +61,20 @@ impl Confusion {
         Ok(Self { counts })
     }
 
+    /// The matrix with these counts.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] for no pairs, [`Error::Lengths`] unless there are as many columns as rows.
+    pub fn of_counts(counts: Vec<Vec<u64>>) -> Result<Self, Error> {
+        for row in &counts {
+            check::same_length(counts.len(), row.len())?;
+        }
+        if counts.iter().flatten().all(|count| *count == 0) {
+            return Err(Error::Empty);
+        }
+        Ok(Self { counts })
+    }
+
     /// The counts, row by row in the order of the labels.
     #[must_use]
     pub fn counts(&self) -> &[Vec<u64>] {

@@ -44,6 +44,26 @@ pub fn correlate(human: &[f64], judge: &[f64]) -> Result<Correlation, Error> {
     })
 }
 
+/// Pearson's r alone, for resampling. `None` if one list is constant.
+///
+/// # Errors
+/// [`Error::Empty`], [`Error::Unusable`], [`Error::Lengths`].
+pub fn pearson_of(left: &[f64], right: &[f64]) -> Result<Option<f64>, Error> {
+    check::some_usable(left)?;
+    check::some_usable(right)?;
+    check::same_length(left.len(), right.len())?;
+    Ok(pearson(left, right))
+}
+
+/// The rank of each value from 1; equal values share the mean of their ranks.
+///
+/// # Errors
+/// [`Error::Unusable`].
+pub fn ranks(values: &[f64]) -> Result<Vec<f64>, Error> {
+    check::usable(values)?;
+    Ok(moments::ranks(values).0)
+}
+
 fn pearson(left: &[f64], right: &[f64]) -> Option<f64> {
     let size = |values| moments::squared_deviations(values).sqrt();
     let size = size(left) * size(right);

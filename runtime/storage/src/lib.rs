@@ -15,6 +15,7 @@ pub mod backup;
 mod compared_runs;
 mod comparisons;
 mod experiments;
+mod score_analytics;
 mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -25,6 +26,7 @@ mod transactions;
 pub use compared_runs::{CompareRunsError, ComparedRuns};
 pub use comparisons::ComparisonQuery;
 pub use perpend_telemetry::{Bounds, TraceCursor, TracesFrom};
+pub use score_analytics::ScoreAnalyticsQuery;
 pub use sweep::SweepReport;
 pub use transactions::{ItemsWrite, MatchOutcome};
 

@@ -6,6 +6,7 @@
 //! - **Lists have one order.** Newest first, equal times by id: a cursor neither repeats nor skips a score
 //!   that existed when the list was started.
 
+mod analyzed;
 mod newest;
 mod page;
 mod query;

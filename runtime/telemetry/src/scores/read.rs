@@ -89,20 +89,28 @@ impl OriginRow {
     }
 }
 
+/// The subject from the columns of trace and observation, and of session and experiment.
+pub(super) fn subject(
+    [trace, observation]: [Option<&str>; 2],
+    others: [Option<&str>; 2],
+) -> Result<Subject, Error> {
+    match (trace, observation, others) {
+        (Some(trace), None, [None, None]) => Ok(Subject::Trace(checked("score", trace)?)),
+        (Some(trace), Some(observation), [None, None]) => {
+            Ok(Subject::Observation(checked("score", trace)?, checked("score", observation)?))
+        }
+        (None, None, [Some(session), None]) => Ok(Subject::Session(session.to_owned())),
+        (None, None, [None, Some(experiment)]) => Ok(Subject::Experiment(experiment.to_owned())),
+        _ => Err(inconsistent("it has not exactly one target")),
+    }
+}
+
 impl ScoreRow {
     fn subject(&self) -> Result<Subject, Error> {
-        let trace = self.trace_id.as_deref().map(|id| checked("score", id));
-        let observation = self.observation_id.as_deref();
-        let observation = observation.map(|id| checked("score", id));
-        match (trace, observation, &self.session_id, &self.experiment_id) {
-            (Some(trace), None, None, None) => Ok(Subject::Trace(trace?)),
-            (Some(trace), Some(observation), None, None) => {
-                Ok(Subject::Observation(trace?, observation?))
-            }
-            (None, None, Some(session), None) => Ok(Subject::Session(session.clone())),
-            (None, None, None, Some(experiment)) => Ok(Subject::Experiment(experiment.clone())),
-            _ => Err(inconsistent("it has not exactly one target")),
-        }
+        subject(
+            [self.trace_id.as_deref(), self.observation_id.as_deref()],
+            [self.session_id.as_deref(), self.experiment_id.as_deref()],
+        )
     }
 }
 

@@ -1,5 +1,6 @@
 //! Guarantees of stored scores, on each database.
 
+mod analyzed;
 mod filters;
 mod parts;
 

@@ -1,5 +1,6 @@
 //! Scores: written by clients, read in the formats of the compat API.
 
+mod analytics;
 mod query;
 pub(super) mod write;
 
@@ -78,6 +79,7 @@ pub(super) fn routes(routes: &mut Routes) {
         ScoreRead,
     );
     routes.add(get, get_v1);
+    analytics::routes(routes);
 }
 
 fn parse_id(id: &str) -> Result<ScoreId, Problem> {

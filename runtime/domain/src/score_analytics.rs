@@ -1,0 +1,35 @@
+//! Scores as statistics need them.
+
+use crate::ids::{EvaluatorId, EvaluatorVersionId};
+use crate::score::{ScoreSource, ScoreValue, Subject};
+use crate::time::Timestamp;
+
+/// A score with the columns by which statistics group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnalyzedScore {
+    /// The value: numeric, boolean or categorical.
+    pub value: ScoreValue,
+    /// The subject.
+    pub subject: Subject,
+    /// The time.
+    pub timestamp: Timestamp,
+    /// The environment.
+    pub environment: String,
+    /// The evaluator with its version; absent for scores of clients and people.
+    pub version: Option<(EvaluatorId, EvaluatorVersionId)>,
+    /// The probability with which the subject was selected, greater than 0 and at most 1.
+    pub probability: f64,
+    /// The model of the observation.
+    pub model: Option<String>,
+    /// The name of the prompt of the observation, and its version.
+    pub prompt: Option<(String, Option<i64>)>,
+}
+
+/// The scores with a name, from any source or from one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ScoreSelection {
+    /// The name.
+    pub name: String,
+    /// The source; all if absent.
+    pub source: Option<ScoreSource>,
+}
