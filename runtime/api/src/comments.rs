@@ -1,7 +1,7 @@
 //! Comments on traces, observations, sessions and prompts.
 
 use axum::extract::{Path, State};
-use perpend_api_types::list::NumberedList;
+use perpend_api_types::list::{Confirmation, NumberedList};
 use perpend_catalog::comments::{Comment, CommentQuery};
 use perpend_domain::access::Permission::{CommentRead, CommentWrite};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
@@ -105,6 +105,13 @@ pub(super) fn routes(routes: &mut Routes) {
         CommentRead,
     );
     routes.add(get, get_comment);
+    let delete = Operation::delete(
+        "deleteComment",
+        "/api/v1/comments/{commentId}",
+        "Delete a comment",
+        CommentWrite,
+    );
+    routes.add(delete, delete_comment);
 }
 
 /// A new comment.
@@ -141,6 +148,7 @@ struct CommentView {
     object_type: String,
     object_id: String,
     content: String,
+    /// A member, or the public key of the browser session in which the comment was written.
     author_user_id: Option<String>,
 }
 
@@ -186,7 +194,7 @@ async fn create_comment(
         object_type: object.as_str().to_owned(),
         object_id: input.object_id,
         content: input.content,
-        author_user_id: input.author_user_id,
+        author_user_id: input.author_user_id.or_else(|| caller.author().map(str::to_owned)),
         created_at: app.web.clock.now(),
     };
     app.store.catalog.create_comment(&caller.project, &comment).await?;
@@ -221,4 +229,17 @@ async fn get_comment(
     let comment = app.store.catalog.comment(&caller.project, &id).await?;
     let comment = comment.ok_or_else(|| Problem::not_found("comment"))?;
     Ok(Answer(view(&caller.project, &comment)))
+}
+
+async fn delete_comment(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Answer<Confirmation>, Problem> {
+    let deleted = app.store.catalog.delete_comment(&caller.project, &id).await;
+    deleted.map_err(|error| match error {
+        perpend_db::Error::NotFound => Problem::not_found("comment"),
+        error => error.into(),
+    })?;
+    Ok(Answer(Confirmation::new("Comment deleted")))
 }

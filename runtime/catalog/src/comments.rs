@@ -44,6 +44,8 @@ const GET: &str = "
     SELECT id, object_type, object_id, content, author_user_id, created_at
       FROM comments WHERE project_id = $1 AND id = $2";
 
+const DELETE: &str = "DELETE FROM comments WHERE project_id = $1 AND id = $2";
+
 perpend_db::record! {
     struct CommentRow {
         id: String,
@@ -115,6 +117,18 @@ impl Catalog {
         rows.pop().map(TryInto::try_into).transpose()
     }
 
+    /// Deletes a comment.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the project has no such comment.
+    pub async fn delete_comment(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
+        let args = [project.as_str().into(), id.into()];
+        match self.pool.change(DELETE, &args).await? {
+            0 => Err(Error::NotFound),
+            _ => Ok(()),
+        }
+    }
+
     /// Comments, newest first.
     ///
     /// # Errors
@@ -179,6 +193,12 @@ mod tests {
             let none = store.catalog.comments(&theirs, &query, Paging::default()).await.unwrap();
             assert_eq!(none, NumberedPage::empty());
             assert_eq!(store.catalog.comment(&theirs, "c1").await.unwrap(), None);
+            let foreign = store.catalog.delete_comment(&theirs, "c1").await;
+            assert!(matches!(foreign, Err(Error::NotFound)));
+            store.catalog.delete_comment(&ours, "c1").await.unwrap();
+            assert_eq!(store.catalog.comment(&ours, "c1").await.unwrap(), None);
+            let again = store.catalog.delete_comment(&ours, "c1").await;
+            assert!(matches!(again, Err(Error::NotFound)));
         })
         .await;
     }

@@ -153,7 +153,7 @@ async fn store_events(
     let (names, items): (Vec<String>, Vec<_>) =
         scores.into_iter().map(|(id, body, at)| (id, (body, at))).unzip();
     let mut taken = Vec::new();
-    for (id, score) in names.iter().zip(read_scores(app, project, items).await?) {
+    for (id, score) in names.iter().zip(read_scores(app, caller, items).await?) {
         match score {
             Ok(score) => {
                 batch.scores.push(score);

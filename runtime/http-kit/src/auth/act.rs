@@ -2,6 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use perpend_catalog::SessionOrigin;
 use perpend_domain::access::{Permission, PermissionLevel, Scope};
 use perpend_domain::ids::{OrganizationId, ProjectId};
 
@@ -17,6 +18,20 @@ pub struct Act {
     pub scope: Scope,
     /// Id of the key, when only its public half was sent.
     pub public_half: Option<String>,
+    /// Origin of the browser session, when a person made the request on a page.
+    pub session: Option<SessionOrigin>,
+}
+
+impl Act {
+    /// The author of what a person writes on a page: the public key that the session was started with; unknown for a
+    /// session started with the login token.
+    #[must_use]
+    pub fn author(&self) -> Option<&str> {
+        match self.session.as_ref()? {
+            SessionOrigin::KeyPair(public_key) => Some(public_key.as_str()),
+            SessionOrigin::LoginToken(_) => None,
+        }
+    }
 }
 
 /// An authorized request in an organization.
@@ -60,7 +75,12 @@ pub(super) fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Prob
     let is_of_organization = any.iter().all(|one| one.level() == PermissionLevel::Organization);
     let message = match (caller.owner, caller.scope) {
         (Owner::Project(project), scope) if holds(scope) => {
-            return Ok(Allowed::InProject(Act { project, scope, public_half: caller.public_half }));
+            return Ok(Allowed::InProject(Act {
+                project,
+                scope,
+                public_half: caller.public_half,
+                session: None,
+            }));
         }
         (Owner::Organization(organization), scope)
             if caller.public_half.is_none() && holds(scope) =>

@@ -260,17 +260,17 @@ pub async fn session_of(
 /// The identity of a session while its origin is valid.
 async fn act_in(web: &Web, session: BrowserSession) -> Result<Option<Act>, Problem> {
     let project = session.project;
-    let scope = match session.origin {
-        SessionOrigin::LoginToken(start) if start == web.start_id => Scope::Full,
+    let scope = match &session.origin {
+        SessionOrigin::LoginToken(start) if *start == web.start_id => Scope::Full,
         SessionOrigin::LoginToken(_) => return Ok(None),
-        SessionOrigin::KeyPair(public_key) => match known_key(web, &public_key).await? {
+        SessionOrigin::KeyPair(public_key) => match known_key(web, public_key).await? {
             Some(key) if key.owner == KeyOwner::Project(project.clone()) => {
                 Caller::pair(&key).scope
             }
             _ => return Ok(None),
         },
     };
-    Ok(Some(Act { project, scope, public_half: None }))
+    Ok(Some(Act { project, scope, public_half: None, session: Some(session.origin) }))
 }
 
 /// The identity of the sender in a project, for routes without a guard. A refusal here is not recorded as a

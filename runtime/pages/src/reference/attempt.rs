@@ -14,7 +14,7 @@ use axum::http::header::CACHE_CONTROL;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use futures_util::StreamExt as _;
-use perpend_http_kit::auth::{Act, ViewerAct};
+use perpend_http_kit::auth::ViewerAct;
 use perpend_http_kit::problem::Problem;
 use perpend_views::openapi::OperationParameter;
 use perpend_views::{Section, Text, TryPage, encode, size, with_query};
@@ -95,8 +95,7 @@ pub(crate) async fn attempt_page(
 }
 
 async fn call_operation(app: &App, viewer: &Viewer, address: &str) -> Result<Response, Problem> {
-    let act = Act { project: viewer.project.clone(), scope: viewer.scope, public_half: None };
-    let request = Request::builder().uri(address).extension(ViewerAct(act));
+    let request = Request::builder().uri(address).extension(ViewerAct(viewer.act()));
     let request = request.body(Body::empty());
     let request = request.map_err(|_| Problem::query("p", "makes the URL too long"))?;
     // A router is always ready and never fails.

@@ -6,7 +6,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Request};
 use axum::response::Response;
-use perpend_http_kit::auth::{Act, ViewerAct};
+use perpend_http_kit::auth::ViewerAct;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::Text;
@@ -27,9 +27,8 @@ pub(crate) async fn send(
     (method, path): (Method, &str),
     (media_type, body): (&str, Body),
 ) -> Result<Response, Problem> {
-    let act = Act { project: viewer.project.clone(), scope: viewer.scope, public_half: None };
     let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, media_type);
-    let request = request.extension(ViewerAct(act)).body(body).map_err(|error| {
+    let request = request.extension(ViewerAct(viewer.act())).body(body).map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, path, "invalid request");
         Problem::internal()
     })?;

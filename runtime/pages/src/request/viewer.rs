@@ -4,11 +4,12 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use percent_encoding::percent_decode_str;
+use perpend_catalog::SessionOrigin;
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_http_kit::auth::{FormToken, Session, session_of};
+use perpend_http_kit::auth::{Act, FormToken, Session, session_of};
 use perpend_http_kit::cookies::cookie_values;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -32,6 +33,8 @@ pub(crate) struct Viewer {
     pub(crate) project: ProjectId,
     /// Permissions in the project.
     pub(crate) scope: Scope,
+    /// Credentials that started the session.
+    session: Option<SessionOrigin>,
     /// Token that the forms of the session contain.
     pub(crate) token: FormToken,
     project_name: String,
@@ -63,6 +66,16 @@ impl Viewer {
     /// Whether the viewer has this permission. Pages hide controls of actions that are not permitted.
     pub(crate) fn may(&self, permission: Permission) -> bool {
         self.scope.holds(permission)
+    }
+
+    /// The identity of a request that a page sends to an operation of the API.
+    pub(crate) fn act(&self) -> Act {
+        Act {
+            project: self.project.clone(),
+            scope: self.scope,
+            public_half: None,
+            session: self.session.clone(),
+        }
     }
 
     /// Query parameters that no page uses; links to the same page preserve them.
@@ -222,6 +235,7 @@ async fn viewer_of_session(
         origin: setup::origin_of_request(app, headers),
         project: act.project,
         scope: act.scope,
+        session: act.session,
         token,
         project_name: project.name,
         others: others.map(|other| ProjectLink::new(other.id.as_str(), &other.name)).collect(),

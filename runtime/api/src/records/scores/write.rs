@@ -6,7 +6,7 @@ use axum::extract::State;
 use perpend_api_types::list::{Confirmation, IdResponse};
 use perpend_api_types::score::{PartialScoreResponse, RejectedScore, ScoreInput};
 use perpend_domain::access::Permission::ScoreWrite;
-use perpend_domain::ids::{IdSource, InvalidId, ObservationId, ProjectId, ScoreId, TraceId, fits};
+use perpend_domain::ids::{IdSource, InvalidId, ObservationId, ScoreId, TraceId, fits};
 use perpend_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
 use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
@@ -49,7 +49,7 @@ pub(super) async fn create_scores(
     };
     let n_items = items.len();
     let items = items.into_iter().map(|item| (item, now)).collect();
-    let read = read_scores(&app, &caller.project, items).await?;
+    let read = read_scores(&app, &caller, items).await?;
     if !is_list {
         let score = read.into_iter().next().unwrap_or_else(|| Err(Problem::internal()))?;
         let id = score.id.clone();
@@ -123,7 +123,7 @@ pub(crate) fn foreign_score() -> Problem {
 /// When the store fails.
 pub(crate) async fn read_scores(
     app: &App,
-    project: &ProjectId,
+    caller: &Act,
     items: Vec<(Value, Timestamp)>,
 ) -> Result<Vec<Result<NewScore, Problem>>, Problem> {
     let parsed: Vec<_> = items.into_iter().map(|(item, at)| (parse(item), at)).collect();
@@ -134,13 +134,13 @@ pub(crate) async fn read_scores(
     let configs: HashMap<String, ScoreConfig> = app
         .store
         .catalog
-        .score_configs_by_id(project, &config_ids)
+        .score_configs_by_id(&caller.project, &config_ids)
         .await?
         .into_iter()
         .map(|config| (config.id.clone(), config))
         .collect();
     let check = |(input, at): (Result<ScoreInput, Problem>, Timestamp)| {
-        check_input(input?, app.web.ids.as_ref(), at, &configs)
+        check_input(input?, app.web.ids.as_ref(), (caller, at), &configs)
     };
     Ok(parsed.into_iter().map(check).collect())
 }
@@ -154,7 +154,7 @@ fn parse(item: Value) -> Result<ScoreInput, Problem> {
 fn check_input(
     input: ScoreInput,
     ids: &dyn IdSource,
-    now: Timestamp,
+    (caller, now): (&Act, Timestamp),
     configs: &HashMap<String, ScoreConfig>,
 ) -> Result<NewScore, Problem> {
     let config =
@@ -173,7 +173,8 @@ fn check_input(
             "must not be CORRECTION: a correction is about a trace or an observation",
         ));
     }
-    let source = source_of(&input, is_correction)?;
+    // A score that a person gives on a page may be without a score config.
+    let source = source_of(&input, is_correction || caller.session.is_some())?;
     let value = value(data_type, &input.value)?;
     if let Some(config) = config {
         config.check(&value).map_err(|issue| Problem::issues(Code::InvalidBody, [issue]))?;
@@ -215,7 +216,10 @@ fn check_input(
         metadata,
         config_id: input.config_id,
         queue_id: input.queue_id,
-        author_user_id: None,
+        author_user_id: match source {
+            ScoreSource::Annotation => caller.author().map(str::to_owned),
+            ScoreSource::Api | ScoreSource::Eval => None,
+        },
         origin: None,
     })
 }
@@ -235,12 +239,10 @@ fn data_type_of(
     }
 }
 
-fn source_of(input: &ScoreInput, is_correction: bool) -> Result<ScoreSource, Problem> {
+fn source_of(input: &ScoreInput, is_free: bool) -> Result<ScoreSource, Problem> {
     match input.source.as_deref() {
         None | Some("API") => Ok(ScoreSource::Api),
-        Some("ANNOTATION") if is_correction || input.config_id.is_some() => {
-            Ok(ScoreSource::Annotation)
-        }
+        Some("ANNOTATION") if is_free || input.config_id.is_some() => Ok(ScoreSource::Annotation),
         Some("ANNOTATION") => {
             Err(Problem::body("configId", "is required for the source ANNOTATION"))
         }
