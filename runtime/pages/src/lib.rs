@@ -9,6 +9,7 @@
 //!   in a cookie of the browser.
 //! - **A form calls the same function as the API operation**, once, and redirects to a page (`forms`).
 
+mod authors;
 mod backfills;
 mod connections;
 mod datasets;
@@ -40,9 +41,9 @@ use axum::http::request::Parts;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
-    self, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite, EvaluatorRead,
+    self, CommentWrite, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite, EvaluatorRead,
     EvaluatorWrite, ExperimentRead, ExperimentWrite, PluginRead, PluginWrite, ScoreConfigWrite,
-    ScoreRead, TraceMark, TraceRead,
+    ScoreDelete, ScoreRead, ScoreWrite, TraceMark, TraceRead,
 };
 use perpend_http_kit::Web;
 use perpend_http_kit::auth::{Authenticator, Requirement, use_session};
@@ -148,6 +149,15 @@ fn form_routes(routes: &mut Routes<App>) {
     routes.page(BySession, bookmark, traces::marks::bookmark);
     let tag = PageRoute::post("/project/{project}/traces/{trace}", TraceMark);
     routes.page(BySession, tag, traces::marks::tag);
+    let score = PageRoute::post("/project/{project}/traces/{trace}/scores", ScoreWrite);
+    routes.page(BySession, score, trace::annotations::save_score);
+    let delete = PageRoute::post("/project/{project}/traces/{trace}/scores/delete", ScoreDelete);
+    routes.page(BySession, delete, trace::annotations::delete_score);
+    let comment = PageRoute::post("/project/{project}/traces/{trace}/comments", CommentWrite);
+    routes.page(BySession, comment, trace::annotations::add_comment);
+    let delete = "/project/{project}/traces/{trace}/comments/delete";
+    let delete = PageRoute::post(delete, CommentWrite);
+    routes.page(BySession, delete, trace::annotations::delete_comment);
 }
 
 /// Rules.

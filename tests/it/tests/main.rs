@@ -51,6 +51,7 @@ mod otlp;
 mod own_spans;
 mod owners;
 mod pages;
+mod pages_annotations;
 mod pages_api;
 mod pages_backfills;
 mod pages_compare;

@@ -13,8 +13,8 @@ use perpend_http_kit::problem::Problem;
 use perpend_http_kit::reading::apart;
 use perpend_telemetry::Bounds;
 use perpend_views::{
-    GroupLine, Moment, PageLinks, Section, SessionPage, TURNS_PER_PAGE, Text, Turn, TurnHits,
-    TurnInput, decode_segment, href, with_query,
+    GroupLine, Moment, PageLinks, RejectedForm, Section, SessionPage, TURNS_PER_PAGE, Text, Turn,
+    TurnHits, TurnInput, decode_segment, href, with_query,
 };
 use serde::Deserialize;
 
@@ -229,7 +229,8 @@ pub(crate) async fn session_page(
             return Ok(perpend_views::DetailInput::default());
         };
         let from = rules.unwrap_or_default();
-        trace::page::detail_input(&app, &viewer, &Target::Session(id), from).await
+        let rejected = RejectedForm::default();
+        trace::page::detail_input(&app, &viewer, &Target::Session(id), from, &rejected).await
     };
     let (turns, found, detail) = tokio::try_join!(
         apart(turns(&app, &viewer, &session, (skip, n))),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use perpend_domain::evaluation::Fingerprint;
 use perpend_domain::filter::Filter;
-use perpend_domain::ids::{TraceId, UserId};
+use perpend_domain::ids::TraceId;
 use perpend_domain::list::{BidirectionalPage, ListPosition};
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::telemetry::ScoreQuery;
@@ -16,6 +16,7 @@ use perpend_views::{
     Text, count, run_href, segment,
 };
 
+use crate::authors::author_names;
 use crate::list::source::{
     ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
     ShownPage, is,
@@ -105,20 +106,7 @@ impl ScoreReferences {
         for config in store.catalog.score_configs_by_id(project, &configs).await? {
             references.configs.insert(config.id, config.name);
         }
-        let owner = match authors.is_empty() {
-            true => None,
-            false => store.catalog.project(project).await?,
-        };
-        if let Some(owner) = owner {
-            for author in authors {
-                let Ok(id) = UserId::new(author) else {
-                    continue;
-                };
-                if let Some(person) = store.catalog.user(&owner.organization.id, &id).await? {
-                    references.people.insert(author.to_owned(), person.made.name);
-                }
-            }
-        }
+        references.people = author_names(app, viewer, authors).await?;
         Ok(references)
     }
 

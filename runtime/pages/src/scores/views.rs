@@ -1,6 +1,6 @@
 //! Scores of a target with their origins.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorVersionId, RuleId};
@@ -8,6 +8,7 @@ use perpend_domain::score::{Score, ScoreOrigin};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{OriginView, ResourceLink, ScoreView, Text};
 
+use crate::authors::author_names;
 use crate::request::viewer::Viewer;
 use crate::settings;
 use crate::state::App;
@@ -35,10 +36,15 @@ pub(crate) async fn score_views(
 ) -> Result<Vec<ScoreView>, Problem> {
     let origins = about.iter().filter_map(|score| score.written.origin.as_ref());
     let names = OriginNames::read(app, viewer, origins).await?;
+    let authors: BTreeSet<&str> =
+        about.iter().filter_map(|score| score.written.author_user_id.as_deref()).collect();
+    let authors = author_names(app, viewer, authors).await?;
     let views = about.iter().map(|score| {
         let written = &score.written;
+        let author = written.author_user_id.as_deref();
         ScoreView::new(&written.name, &written.value, written.source, written.timestamp)
             .id(written.id.as_str())
+            .author(author.map(|id| authors.get(id).map_or(id, String::as_str)))
             .comment(written.comment.as_deref())
             .metadata(&written.metadata)
             .origin(written.origin.as_ref().map(|origin| names.origin(origin)))

@@ -101,7 +101,7 @@ async fn render_page(
     }
     let head = HeadInput {
         faults: std::mem::take(&mut params.faults),
-        rejected_form: tried,
+        rejected_form: tried.clone(),
         version: head::state_version(app, viewer, &id, revision).await?,
         ..head::head_input(app, viewer, &id, &outline).await?
     };
@@ -128,7 +128,7 @@ async fn render_page(
     let row_scores = row_scores(app, viewer, &id, &window).await?;
     let target =
         Target::within(id.clone(), observation.as_ref().map(|observation| observation.id.clone()));
-    let mut detail = detail_input(app, viewer, &target, rules).await?;
+    let mut detail = detail_input(app, viewer, &target, rules, &tried).await?;
     if observation.is_none() {
         let address = |observation: &str| window.address(observation);
         detail.observation_scores =
@@ -172,7 +172,8 @@ pub(crate) async fn detail_fragment(
     let mut params = TraceParams::new(query.as_deref());
     let row_state = params.kept();
     let target = Target::within(id.clone(), params.observation.take());
-    let mut input = detail_input(&app, &viewer, &target, params.rules).await?;
+    let rejected = RejectedForm::default();
+    let mut input = detail_input(&app, &viewer, &target, params.rules, &rejected).await?;
     match target.observation() {
         Some(observation) => {
             let (_, outline) = outline(&app, &viewer, &id).await?;
@@ -324,12 +325,13 @@ const fn rows_of<'a>(
     }
 }
 
-/// Scores of the target with their origins, and the outcomes of the rules from this index on.
+/// Scores of the target with their origins, its annotations, and the outcomes of the rules from this index on.
 pub(crate) async fn detail_input(
     app: &App,
     viewer: &Viewer,
     target: &Target,
     from: usize,
+    rejected_form: &RejectedForm,
 ) -> Result<DetailInput, Problem> {
     let mut without_score = 0;
     let (about, outcomes) = loop {
@@ -354,6 +356,8 @@ pub(crate) async fn detail_input(
         form_context: viewer.form_context().clone(),
         may_write_datasets: viewer.may(Permission::DatasetWrite),
         scores: score_views(app, viewer, &about).await?,
+        annotations: trace::annotations::annotations(app, viewer, target, &about, rejected_form)
+            .await?,
         outcomes: outcomes.all,
         rules: outcomes.range,
         ..DetailInput::default()

@@ -201,6 +201,8 @@ pub struct ScoreView {
     pub(crate) value: Text,
     pub(crate) tone: Tone,
     pub(crate) source: &'static str,
+    /// Name of the person who gave it.
+    pub(crate) author: Option<Text>,
     pub(crate) at: String,
     pub(crate) at_iso: String,
     pub(crate) comment: Option<Text>,
@@ -227,6 +229,7 @@ impl ScoreView {
                 ScoreSource::Annotation => "given by a person",
                 ScoreSource::Eval => "evaluated",
             },
+            author: None,
             at: clock(at),
             at_iso: at.to_string(),
             comment: None,
@@ -253,6 +256,13 @@ impl ScoreView {
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = encode(id);
+        self
+    }
+
+    /// Sets the name of the person who gave it.
+    #[must_use]
+    pub fn author(mut self, name: Option<&str>) -> Self {
+        self.author = name.map(Text::from);
         self
     }
 

@@ -1,5 +1,6 @@
 //! One trace: the tree with its time axis, the log, the conversation, and the comparison of two traces.
 
+pub(crate) mod annotations;
 pub(crate) mod compare;
 pub(crate) mod events;
 pub(crate) mod find;

@@ -12,6 +12,7 @@ use crate::facts::{Fact, fact, fact_at, total_tokens};
 use crate::format::{count, dollars, duration, exact_duration, kind_label, plural};
 use crate::layout::forms::FormContext;
 use crate::scores::score::{RuleOutcome, RuleRange, ScoreView, Tone};
+use crate::trace::annotations::{Annotations, AnnotationsInput};
 use crate::trace::events::{EventList, RecordedException, event_lists, failures};
 use crate::trace::header::{HeadInput, TraceHeader, TraceView};
 use crate::trace::observation_scores::ObservationScores;
@@ -65,6 +66,8 @@ pub struct DetailInput {
     pub self_time_us: Option<i64>,
     /// Scores of the observations; only of a trace.
     pub observation_scores: Option<ObservationScores>,
+    /// What people say about it; absent where this is not shown.
+    pub annotations: Option<AnnotationsInput>,
     /// Chosen forms of its values.
     pub forms: Forms,
     /// URL of the page without `forms`; empty for the default URL.
@@ -151,6 +154,7 @@ struct Detail {
     /// URL of the page.
     address: String,
     observation_scores: Option<ObservationScores>,
+    annotations: Option<Annotations>,
 }
 
 impl DetailPage {
@@ -290,6 +294,7 @@ impl Detail {
                 input.rules.query()
             ),
             dataset_href: input.dataset_href(id, None),
+            annotations: input.annotations.map(|own| Annotations::new(own, trace.output.as_ref())),
             base: input.base,
             form_context: input.form_context,
             scores: input.scores,
@@ -354,6 +359,7 @@ impl Detail {
                 input.rules.query()
             ),
             dataset_href: input.dataset_href(observation.trace_id.as_str(), Some(id)),
+            annotations: input.annotations.map(|own| Annotations::new(own, output.as_ref())),
             base: input.base,
             form_context: input.form_context,
             scores: input.scores,
