@@ -264,13 +264,27 @@ impl Problem {
 
     /// Moves the issues below a member of the body.
     #[must_use]
-    pub fn in_member(mut self, member: &str) -> Self {
+    pub fn in_member(self, member: &str) -> Self {
+        self.with_paths(|path| path.insert(0, member.into()))
+    }
+
+    /// Reverses [`Self::in_member`]: moves the issues below a member of the body up.
+    #[must_use]
+    pub fn out_of_member(self, member: &str) -> Self {
+        self.with_paths(|path| {
+            if 1 < path.len() && path.first().is_some_and(|first| first == member) {
+                path.remove(0);
+            }
+        })
+    }
+
+    fn with_paths(mut self, change: impl Fn(&mut Vec<Value>)) -> Self {
         let mut issues = std::mem::take(&mut self.0.issues);
         if issues.is_empty() {
             return self;
         }
         for issue in &mut issues {
-            issue.path.insert(0, member.into());
+            change(&mut issue.path);
         }
         let within = Self::issues(self.0.code, issues);
         self.0.message = within.0.message;

@@ -188,6 +188,10 @@ fn evaluator_routes(routes: &mut Routes<App>) {
     routes.page(BySession, all, evaluators::list::list_page);
     let one = PageRoute::get("/project/{project}/evaluators/{evaluator}", EvaluatorRead);
     routes.page(BySession, one, evaluators::one::evaluator_page);
+    let tried = "/project/{project}/evaluators/{evaluator}/try";
+    routes.page(BySession, PageRoute::get(tried, EvaluatorWrite), evaluators::trial::try_page);
+    let run = PageRoute::post(tried, EvaluatorWrite);
+    routes.page(BySession, run, evaluators::trial::try_evaluator);
 }
 
 /// Executions of rules.

@@ -4,7 +4,7 @@
 
 pub(super) mod definition;
 pub(super) mod editor;
-mod explain;
+pub(super) mod explain;
 mod fields;
 mod funnel;
 pub(super) mod links;

@@ -193,9 +193,9 @@ impl From<Attempt> for AttemptLine {
 /// A log line of an evaluator.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
-    level: Text,
-    message: Text,
-    fields: Option<Text>,
+    pub(crate) level: Text,
+    pub(crate) message: Text,
+    pub(crate) fields: Option<Text>,
 }
 
 impl From<LogLine> for LogEntry {

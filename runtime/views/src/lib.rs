@@ -36,6 +36,7 @@ mod samples_tests;
 mod scores;
 mod session;
 mod trace;
+mod trials;
 pub mod urls;
 pub mod value_diff;
 mod values;
@@ -181,6 +182,7 @@ pub use trace::page::{DetailInput, DetailPage, TraceInput, TracePage};
 pub use trace::peek::{CellPage, Peek, PeekInput, PeekPage};
 pub use trace::rows::{ROW_WINDOW, RowsInput, RowsPage};
 pub use trace::thread::{CALLS_PER_PAGE, Call, EnclosingAgent, ThreadInput, ThreadPage};
+pub use trials::{EvaluatorTryPage, TrialResultsView, TrialRow, TrialView};
 pub use values::content::{
     Addresses, Block, Form, Forms, InlineMedium, MAX_PATH, MessageSelection, ValueParams,
     inline_medium, inline_type, node,

@@ -1,7 +1,9 @@
-//! Evaluators: the list, and one evaluator with its versions.
+//! Evaluators: the list, one evaluator with its versions, and trials.
 
 pub(crate) mod list;
 pub(crate) mod one;
+pub(crate) mod trial;
+mod trial_results;
 
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Pause};
 use perpend_domain::ids::EvaluatorId;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use perpend_domain::evaluation::Mapping;
+use perpend_domain::evaluation::{Mapping, TargetKind};
 use perpend_domain::filter::{WrittenFilter, describe_condition};
-use perpend_domain::query::print_condition;
+use perpend_domain::query::{parse, print_condition};
 use perpend_views::{DefinitionChange, Text};
 use serde_json::Value;
 
@@ -18,6 +18,25 @@ pub(super) fn conditions(filter: &WrittenFilter) -> Vec<Text> {
         Text::from(term.unwrap_or_else(|| describe_condition(sent)))
     };
     filter.iter().map(term).collect()
+}
+
+/// The conditions of a filter text for rules of a target, and what is wrong with it.
+pub(crate) fn conditions_of(text: &str, target: TargetKind) -> (Vec<Value>, Vec<Text>) {
+    let parsed = parse(text, target.filter_columns());
+    let faults = parsed.terms.iter().filter_map(|term| {
+        let fault = term.outcome.as_ref().err()?;
+        Some(Text::from(format!("{}: {}", term.text, fault.message)))
+    });
+    let mut faults: Vec<Text> = faults.collect();
+    let mut conditions = Vec::new();
+    for condition in &parsed.filter.conditions {
+        match condition.to_json() {
+            Some(condition) => conditions.push(condition),
+            None => faults
+                .push(Text::from("a term selects a place in the trace, which rules cannot test")),
+        }
+    }
+    (conditions, faults)
 }
 
 /// An entry of a mapping as the editor takes it.

@@ -34,16 +34,16 @@ fn ids_of_url(raw: &str) -> Option<(String, Option<String>)> {
     Some((decoded(trace), observation))
 }
 
-/// The target with this id, or the reason why it was not found.
-async fn target(
+/// The target with this id or URL, or the reason why it was not found.
+pub(crate) async fn target(
     app: &App,
     viewer: &Viewer,
-    rule: &Rule,
+    kind: TargetKind,
     raw: &str,
 ) -> Result<Result<Target, Text>, Problem> {
     let invalid = |message: &str| Ok(Err(Text::from(message)));
     let of_url = ids_of_url(raw);
-    match rule.target {
+    match kind {
         TargetKind::Session => Ok(match SessionId::new(raw) {
             Ok(session) => Ok(Target::Session(session)),
             Err(error) => Err(Text::from(error.to_string())),
@@ -80,8 +80,8 @@ async fn target(
             match found.await?.found.into_iter().next() {
                 Some((trace, _)) => Ok(Ok(Target::Observation(trace, observation))),
                 None => invalid(
-                    "No observation has this id. The rule scores observations: enter the id of one, or the URL of a trace \
-                     on which it is selected.",
+                    "No observation has this id. Enter the id of an observation, or the URL of a trace on which one is \
+                     selected.",
                 ),
             }
         }
@@ -111,7 +111,7 @@ fn facts(step: &ExplanationStep) -> Vec<(&'static str, Text)> {
 }
 
 /// Kind, id and URL of a target.
-fn target_link(base: &str, target: &Target) -> (&'static str, Text, String) {
+pub(crate) fn target_link(base: &str, target: &Target) -> (&'static str, Text, String) {
     let of_trace = |trace: &TraceId| format!("{base}/traces/{}", segment(trace.as_str()));
     match target {
         Target::Trace(trace) => ("trace", Text::from(trace.as_str()), of_trace(trace)),
@@ -134,7 +134,7 @@ pub(super) async fn explanation(
     rule: &Rule,
     raw: &str,
 ) -> Result<Result<RuleExplanation, Text>, Problem> {
-    let target = match target(app, viewer, rule, raw).await? {
+    let target = match target(app, viewer, rule.target, raw).await? {
         Ok(target) => target,
         Err(why) => return Ok(Err(why)),
     };

@@ -9,7 +9,7 @@ use perpend_http_kit::extract::Params;
 use perpend_views::{RuleFields, Text};
 use serde_json::{Map, Value, json};
 
-use super::definition::{mapping_line, percent};
+use super::definition::{conditions_of, mapping_line, percent};
 
 /// Percent of audited targets of a new rule, the default of the API.
 const DEFAULT_AUDIT: &str = "2";
@@ -191,22 +191,8 @@ impl RuleForm {
 
     /// Of a stored rule the conditions as they were sent, if the fields mean the same.
     fn filter(&self, current: Option<&Rule>) -> Result<Value, FieldProblems> {
-        let parsed = parse(&self.fields.q, self.target.filter_columns());
-        let faults = parsed.terms.iter().filter_map(|term| {
-            let fault = term.outcome.as_ref().err()?;
-            Some(("q", Text::from(format!("{}: {}", term.text, fault.message))))
-        });
-        let mut problems: FieldProblems = faults.collect();
-        let mut conditions = Vec::new();
-        for condition in &parsed.filter.conditions {
-            match condition.to_json() {
-                Some(condition) => conditions.push(condition),
-                None => problems.push((
-                    "q",
-                    Text::from("a term selects a place in the trace, which rules cannot test"),
-                )),
-            }
-        }
+        let (mut conditions, faults) = conditions_of(&self.fields.q, self.target);
+        let mut problems: FieldProblems = faults.into_iter().map(|fault| ("q", fault)).collect();
         if !self.fields.conditions.is_empty() {
             match serde_json::from_str::<Vec<Value>>(&self.fields.conditions) {
                 Ok(others) => conditions.extend(others),
