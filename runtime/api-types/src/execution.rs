@@ -326,6 +326,10 @@ pub struct ExplanationDetails {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub waiting_for_rule_id: Option<RuleId>,
+    /// The firing of the schedule of the rule at which the target is evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub firing_at: Option<Timestamp>,
     /// `true` if only conditions on scores reject the target and it is selected for audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -33,8 +33,13 @@ pub struct RuleInput {
     /// `observation`, `experiment` (items of experiments), `trace`, `session` (all traces of one session) or `run` (a whole
     /// run of an experiment).
     pub target: Option<String>,
-    /// `continuous`.
+    /// `continuous`: targets are evaluated as soon as they are complete. `cron`: at the firings of `cron`.
     pub schedule: Option<String>,
+    /// Five fields (minute, hour, day of month, month, day of week) of a cron expression, such as `0 3 * * MON-FRI`. Makes
+    /// the schedule `cron`.
+    pub cron: Option<String>,
+    /// IANA name of the time zone of `cron`, such as `Europe/Berlin`. When absent: the previous one, else `UTC`.
+    pub timezone: Option<String>,
     /// Draw a sample independent of other rules.
     pub sampling_independent: Option<bool>,
     /// Milliseconds after the last change before a target counts as complete. When absent: 0 for a span,
@@ -128,8 +133,16 @@ pub struct Rule {
     filter: Conditions,
     evaluator_assignments: Vec<Assignment>,
     target: TargetKind,
-    /// `continuous`.
+    /// `continuous` or `cron`.
     schedule: String,
+    /// The cron expression; absent for `continuous`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    cron: Option<String>,
+    /// The time zone of the expression; absent for `continuous`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    timezone: Option<String>,
     sampling_independent: bool,
     settle_ms: Option<i64>,
     quiet_ms: Option<i64>,
@@ -166,9 +179,48 @@ pub struct RuleChange {
     pub definition: Value,
 }
 
+/// The firings of a rule.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleFirings {
+    /// The next five; empty if the rule has no schedule or is disabled.
+    pub next: Vec<Timestamp>,
+    /// Firings of the last 31 days for which no server ran. Their targets were evaluated at the firing after them.
+    pub missed_count: u64,
+    /// The last firings, newest first.
+    pub data: Vec<RuleFiring>,
+}
+
+/// A firing of the schedule of a rule.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleFiring {
+    /// The time by the schedule.
+    pub fired_at: Timestamp,
+    /// The targets were complete after this time and not after `firedAt`.
+    pub from: Timestamp,
+    /// When the server noticed the firing: later than `firedAt` if it was not running.
+    pub noticed_at: Timestamp,
+    /// Earlier firings in this window, for which no server ran.
+    pub missed_count: u64,
+    /// Its executions: the sum of the next five.
+    pub execution_count: u64,
+    /// Executions that wait or run.
+    pub open_count: u64,
+    /// Executions with scores.
+    pub completed_count: u64,
+    /// Executions whose evaluator does not apply.
+    pub skipped_count: u64,
+    /// Failed executions.
+    pub failed_count: u64,
+    /// Cancelled executions.
+    pub cancelled_count: u64,
+}
+
 impl From<&evaluation::Rule> for Rule {
     fn from(rule: &evaluation::Rule) -> Self {
         let paused = rule.paused.as_ref();
+        let schedule = rule.schedule.as_ref();
         let assignment = |one: &evaluation::Assignment| Assignment {
             id: one.id.clone(),
             evaluator_id: one.evaluator_id.clone(),
@@ -191,7 +243,13 @@ impl From<&evaluation::Rule> for Rule {
             filter: Conditions(rule.filter.sent().to_vec()),
             evaluator_assignments: rule.assignments.iter().map(assignment).collect(),
             target: rule.target,
-            schedule: "continuous".to_owned(),
+            schedule: match schedule {
+                Some(_) => "cron",
+                None => "continuous",
+            }
+            .to_owned(),
+            cron: schedule.map(|schedule| schedule.expression().to_owned()),
+            timezone: schedule.map(|schedule| schedule.timezone().to_owned()),
             sampling_independent: rule.sampling_independent,
             settle_ms: rule.timing.settle_ms,
             quiet_ms: rule.timing.quiet_ms,
@@ -290,6 +348,12 @@ pub struct RuleByName {
     /// `observation`, `experiment` or `trace`.
     target: String,
     schedule: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    cron: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    timezone: Option<String>,
     sampling_independent: bool,
     settle_ms: Option<i64>,
     quiet_ms: Option<i64>,
@@ -340,6 +404,8 @@ impl RuleByName {
             filter: of_experiments.unwrap_or(shown.filter),
             evaluator_assignments: shown.evaluator_assignments,
             schedule: shown.schedule,
+            cron: shown.cron,
+            timezone: shown.timezone,
             sampling_independent: shown.sampling_independent,
             settle_ms: shown.settle_ms,
             quiet_ms: shown.quiet_ms,

@@ -358,6 +358,9 @@ fn facts(step: &ExplanationStep) -> ExplanationDetails {
         ExplanationStep::WaitingForRule { rule, .. } => {
             ExplanationDetails { waiting_for_rule_id: Some(rule.clone()), ..none() }
         }
+        ExplanationStep::WaitingForFiring { firing_at } => {
+            ExplanationDetails { firing_at: Some(*firing_at), ..none() }
+        }
         ExplanationStep::Refused(refusal) => match refusal {
             Refusal::RuleInactive
             | Refusal::RulePaused

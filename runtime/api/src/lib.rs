@@ -29,6 +29,7 @@ mod optional_plugins;
 mod plugins;
 mod prompts;
 pub mod records;
+mod rule_firings;
 mod rule_preview;
 mod rule_runs;
 mod rules;
@@ -62,6 +63,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     evaluators::routes(all);
     evaluators::grants::routes(all);
     rules::routes(all);
+    rule_firings::routes(all);
     rule_preview::routes(all);
     backfills::routes(all);
     rule_runs::routes(all);

@@ -6,6 +6,7 @@ use perpend_api_types::rule::{self as contract, AssignmentInput, RuleChange, Rul
 use perpend_catalog::RulePatch;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::chain::{self, ChainFault};
+use perpend_domain::cron::Schedule;
 use perpend_domain::evaluation::{
     Assignment, Evaluator, LatePolicy, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
 };
@@ -18,6 +19,7 @@ use perpend_http_kit::extract::{Body, MISSING, Params, must_be_one_of};
 use perpend_http_kit::filters::filter_problem;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
+use perpend_scheduler::SCHEDULE_JOB;
 
 use super::evaluators::{self, PAGE, check_mapping_for};
 use crate::budgets;
@@ -115,7 +117,8 @@ fn patch_of(input: &RuleInput, app: &App, current: Option<&Rule>) -> Result<Rule
     let policy = input.version_policy;
     let assignments = input.evaluator_assignments.as_ref();
     let assignments = assignments.map(|list| checked_assignments(app, list, policy, assigned));
-    faults.collect(check_schedule(input));
+    let current_schedule = current.and_then(|rule| rule.schedule.as_ref());
+    let schedule = faults.collect(schedule_of(input, current_schedule));
     let conditions = input.filter.iter().flat_map(|sent| &sent.0).enumerate();
     for (at, _) in conditions.filter(|(_, condition)| !condition.is_object()) {
         let field = format!("filter[{at}]");
@@ -131,6 +134,7 @@ fn patch_of(input: &RuleInput, app: &App, current: Option<&Rule>) -> Result<Rule
         assignments: faults.collect(assignments.transpose()),
         // Assignments in the request have the policy already.
         version: policy.filter(|_| input.evaluator_assignments.is_none()),
+        schedule,
         timing: Some(timing_of(input, base, &mut faults)),
         on_missing: faults.collect(parse_choice(
             "onMissing",
@@ -147,11 +151,39 @@ fn patch_of(input: &RuleInput, app: &App, current: Option<&Rule>) -> Result<Rule
     faults.finish().map(|()| patch)
 }
 
-fn check_schedule(input: &RuleInput) -> Result<Option<()>, Problem> {
-    match input.schedule.as_deref() {
-        None | Some("continuous") => Ok(None),
-        Some(other) => Err(Problem::body("schedule", must_be_one_of(&["continuous"], other))),
+/// The schedule of the request; absent if it is unchanged, `Some(None)` if targets are evaluated at once.
+fn schedule_of(
+    input: &RuleInput,
+    current: Option<&Schedule>,
+) -> Result<Option<Option<Schedule>>, Problem> {
+    let (cron, timezone) = (input.cron.as_deref(), input.timezone.as_deref());
+    let is_cron = match input.schedule.as_deref() {
+        Some("continuous") => {
+            for (field, value) in [("cron", cron), ("timezone", timezone)] {
+                if value.is_some() {
+                    let message = "must be absent for the schedule `continuous`";
+                    return Err(Problem::body(field, message));
+                }
+            }
+            return Ok(Some(None));
+        }
+        Some("cron") => true,
+        Some(other) => {
+            let message = must_be_one_of(&["continuous", "cron"], other);
+            return Err(Problem::body("schedule", message));
+        }
+        None => cron.is_some() || timezone.is_some(),
+    };
+    if !is_cron {
+        return Ok(None);
     }
+    let Some(cron) = cron.or(current.map(Schedule::expression)) else {
+        return Err(Problem::body("cron", MISSING));
+    };
+    let timezone = timezone.or(current.map(Schedule::timezone)).unwrap_or("UTC");
+    let schedule = Schedule::parse(cron, timezone);
+    let schedule = schedule.map_err(|error| Problem::body(error.member(), error.to_string()))?;
+    Ok(Some(Some(schedule)))
 }
 
 /// The delays of the request, otherwise those of `base`.
@@ -339,6 +371,7 @@ pub(super) async fn draft(
         sampling: patch.sampling.unwrap_or(1.0),
         sampling_independent: patch.sampling_independent.unwrap_or(false),
         assignments: patch.assignments.unwrap_or_default(),
+        schedule: patch.schedule.flatten(),
         timing: patch.timing.unwrap_or_default(),
         on_missing: patch.on_missing.unwrap_or(OnMissing::Fail),
         late: patch.late.unwrap_or(LatePolicy::Ignore),
@@ -362,7 +395,9 @@ pub(super) async fn make(
         evaluators::preflight(app, project, evaluators).await?;
     }
     let catalog = &app.store.catalog;
-    Ok(catalog.create_rule(project, &rule, &*app.web.clock).await?)
+    let rule = catalog.create_rule(project, &rule, &*app.web.clock).await?;
+    app.jobs.wake(SCHEDULE_JOB);
+    Ok(rule)
 }
 
 /// Changes a rule.
@@ -412,14 +447,16 @@ pub(super) async fn change(
         evaluators::preflight(app, project, evaluators).await?;
     }
     let catalog = &app.store.catalog;
-    let patched = catalog.patch_rule(project, &changed.id, &patch, &*app.web.clock);
-    Ok(patched.await?)
+    let patched = catalog.patch_rule(project, &changed.id, &patch, &*app.web.clock).await?;
+    app.jobs.wake(SCHEDULE_JOB);
+    Ok(patched)
 }
 
 /// Deletes a rule; its scores are kept.
 pub(super) async fn delete(app: &App, project: &ProjectId, id: &str) -> Result<RuleId, Problem> {
     let rule = find(app, project, id).await?;
     app.store.catalog.delete_rule(project, &rule.id).await?;
+    app.jobs.wake(SCHEDULE_JOB);
     Ok(rule.id)
 }
 

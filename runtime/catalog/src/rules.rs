@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use perpend_domain::budget::Budget;
 use perpend_domain::chain::{self, ChainRule};
+use perpend_domain::cron::{InvalidSchedule, Schedule};
 use perpend_domain::evaluation::{
     Assignment, LatePolicy, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
 };
@@ -46,6 +47,8 @@ pub struct RulePatch {
     pub assignments: Option<Vec<Assignment>>,
     /// Version of all evaluators, if their list is unchanged.
     pub version: Option<VersionPolicy>,
+    /// The cron schedule; `Some(None)` removes it.
+    pub schedule: Option<Option<Schedule>>,
     /// Waiting times.
     pub timing: Option<Timing>,
     /// Handling of missing mapped parts.
@@ -85,6 +88,7 @@ impl RulePatch {
         for assignment in &mut rule.assignments {
             set(&mut assignment.version, self.version.as_ref());
         }
+        set(&mut rule.schedule, self.schedule.as_ref());
         set(&mut rule.timing, self.timing.as_ref());
         set(&mut rule.on_missing, self.on_missing.as_ref());
         set(&mut rule.late, self.late.as_ref());
@@ -120,6 +124,8 @@ perpend_db::record! {
         budget: String,
         after_rules: String,
         audit: f64,
+        cron: Option<String>,
+        timezone: Option<String>,
         created_at: i64,
         updated_at: i64,
     }
@@ -198,6 +204,7 @@ impl RuleRow {
             sampling_independent: self.sampling_independent != 0,
             filter: WrittenFilter::stored(sent, target.filter_columns()).0,
             assignments,
+            schedule: schedule(self.cron.as_deref(), self.timezone.as_deref())?,
             timing: Timing {
                 settle_ms: self.settle_ms,
                 quiet_ms: self.quiet_ms,
@@ -213,6 +220,18 @@ impl RuleRow {
         };
         Ok((checked("rule", &self.project_id)?, rule))
     }
+}
+
+fn schedule(cron: Option<&str>, timezone: Option<&str>) -> Result<Option<Schedule>, Error> {
+    let (Some(cron), Some(timezone)) = (cron, timezone) else {
+        return Ok(None);
+    };
+    let read = Schedule::parse(cron, timezone);
+    let invalid = |error: InvalidSchedule| Error::Inconsistent {
+        what: "rule",
+        detail: format!("{}: {error}", error.member()),
+    };
+    read.map(Some).map_err(invalid)
 }
 
 fn ids(raw: &str) -> Result<Vec<RuleId>, Error> {
@@ -286,15 +305,16 @@ const COUNT_PAUSED: &str =
 const PUT: &str = "
     INSERT INTO rules
         (project_id, id, name, target, enabled, sampling, sampling_independent, filter,
-         settle_ms, quiet_ms, max_wait_ms, on_missing, late, created_at, updated_at, budget, after_rules, audit)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+         settle_ms, quiet_ms, max_wait_ms, on_missing, late, created_at, updated_at, budget, after_rules, audit, cron,
+         timezone)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
     ON CONFLICT (project_id, id) DO UPDATE SET
         name = excluded.name, target = excluded.target, enabled = excluded.enabled,
         sampling = excluded.sampling, sampling_independent = excluded.sampling_independent,
         filter = excluded.filter, settle_ms = excluded.settle_ms, quiet_ms = excluded.quiet_ms,
         max_wait_ms = excluded.max_wait_ms, on_missing = excluded.on_missing, late = excluded.late,
         budget = excluded.budget, after_rules = excluded.after_rules, audit = excluded.audit,
-        updated_at = excluded.updated_at";
+        cron = excluded.cron, timezone = excluded.timezone, updated_at = excluded.updated_at";
 const DROP_ASSIGNMENTS: &str = "DELETE FROM assignments WHERE project_id = $1 AND rule_id = $2";
 /// Inserts nothing if the project has no such evaluator.
 const INSERT_ASSIGNMENT: &str = "
@@ -418,6 +438,8 @@ async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(),
         .bind(to_json("rule", &rule.budget)?)
         .bind(to_json("rule", &texts(&rule.after))?)
         .bind(rule.audit)
+        .bind(rule.schedule.as_ref().map(Schedule::expression))
+        .bind(rule.schedule.as_ref().map(Schedule::timezone))
         .execute(tx)
         .await?;
     query(DROP_ASSIGNMENTS).bind(project.as_str()).bind(rule.id.as_str()).execute(tx).await?;

@@ -73,6 +73,7 @@ pub const STEPS: &[Step] = &[
     step!("rule changes", "0057_rule_changes.sql"),
     step!("rules of runs", "0058_rules_of_runs.sql"),
     step!("backfills", "0060_backfills.sql"),
+    step!("cron rules", "0061_cron_rules.sql"),
 ];
 
 /// The version of a database with all steps.

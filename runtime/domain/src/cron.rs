@@ -31,10 +31,12 @@ static TIME_ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSchedule {
     /// The expression has more or fewer fields than five.
-    #[error("cron: five fields (minute, hour, day of month, month, day of week), not {0}")]
+    #[error(
+        "must have five fields (minute, hour, day of month, month, day of week), found {0}; the shortest interval is a minute"
+    )]
     FieldCount(usize),
     /// A field does not parse.
-    #[error("cron, {field}: {problem}")]
+    #[error("{field}: {problem}")]
     Field {
         /// The field.
         field: &'static str,
@@ -42,13 +44,24 @@ pub enum InvalidSchedule {
         problem: String,
     },
     /// It names a day that no month has, such as 30 February.
-    #[error("cron: none of these months has such a day, so it would never fire")]
+    #[error("would never fire: none of these months has such a day")]
     Never,
     /// The time zone is unknown.
     #[error(
-        "timezone: unknown time zone `{0}`; use a name of the IANA database, such as `Europe/Berlin` or `UTC`"
+        "must be a time zone of the IANA database, such as `Europe/Berlin` or `UTC`; got `{0}`"
     )]
     TimeZone(String),
+}
+
+impl InvalidSchedule {
+    /// The member of a rule that is invalid: `cron` or `timezone`.
+    #[must_use]
+    pub const fn member(&self) -> &'static str {
+        match self {
+            Self::FieldCount(_) | Self::Field { .. } | Self::Never => "cron",
+            Self::TimeZone(_) => "timezone",
+        }
+    }
 }
 
 /// A cron expression in a time zone, which fires at least once in 41 years.
@@ -117,6 +130,25 @@ impl Schedule {
             self.next_of_fixed(after)?
         };
         Some(Timestamp::from_micros(fire.as_microsecond()))
+    }
+
+    /// The next firings after a time, at most `n`.
+    #[must_use]
+    pub fn upcoming(&self, after: Timestamp, n: usize) -> Vec<Timestamp> {
+        let first = self.next_after(after);
+        std::iter::successors(first, |last| self.next_after(*last)).take(n).collect()
+    }
+
+    /// The last firing after `after` and not after `until`, and the number of those before it.
+    #[must_use]
+    pub fn last_until(&self, after: Timestamp, until: Timestamp) -> Option<(Timestamp, u64)> {
+        let mut last = self.next_after(after).filter(|first| *first <= until)?;
+        let mut n_before = 0;
+        while let Some(next) = self.next_after(last).filter(|next| *next <= until) {
+            last = next;
+            n_before += 1;
+        }
+        Some((last, n_before))
     }
 
     /// Walks the local times, each of which maps to at most one instant.

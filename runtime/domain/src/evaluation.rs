@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::budget::Budget;
+use crate::cron::Schedule;
 use crate::filter::{Column, RULE_OBSERVATION, RULE_RUN, RULE_SESSION, RULE_TRACE, WrittenFilter};
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
@@ -246,6 +247,8 @@ pub struct Rule {
     pub filter: WrittenFilter,
     /// 1 to 20, in order.
     pub assignments: Vec<Assignment>,
+    /// When complete targets are evaluated; absent: at once.
+    pub schedule: Option<Schedule>,
     /// When a target is complete.
     pub timing: Timing,
     /// Action when a mapped part is absent.
@@ -770,4 +773,14 @@ pub struct Execution {
     pub finished_at: Option<Timestamp>,
     /// Observations that arrived after it had read the target.
     pub n_late: u32,
+    /// The firing of the schedule of its rule for which it waits or waited.
+    pub firing_at: Option<Timestamp>,
+}
+
+impl Execution {
+    /// The firing for which it still waits.
+    #[must_use]
+    pub fn waits_for_firing(&self, now: Timestamp) -> Option<Timestamp> {
+        self.firing_at.filter(|at| now < *at && !self.state.is_final())
+    }
 }

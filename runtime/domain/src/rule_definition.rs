@@ -21,7 +21,7 @@ impl Rule {
     pub fn definition(&self) -> Value {
         let assignments: Vec<Value> = self.assignments.iter().map(assignment).collect();
         let after: Vec<&str> = self.after.iter().map(RuleId::as_str).collect();
-        json!({
+        let mut definition = json!({
             "name": self.name,
             "enabled": self.enabled,
             "target": self.target.as_str(),
@@ -37,7 +37,13 @@ impl Rule {
             "budget": self.budget,
             "after": after,
             "audit": self.audit,
-        })
+        });
+        if let Some(schedule) = &self.schedule {
+            definition["schedule"] = json!("cron");
+            definition["cron"] = json!(schedule.expression());
+            definition["timezone"] = json!(schedule.timezone());
+        }
+        definition
     }
 
     /// Digest of the definition. Two rules with equal revisions are defined equally.
@@ -73,6 +79,7 @@ mod tests {
                 mapping: None,
                 skipped_until: None,
             }],
+            schedule: None,
             timing: Timing::default(),
             on_missing: OnMissing::Fail,
             late: LatePolicy::Ignore,

@@ -116,7 +116,7 @@ const HELD_RULES: &str = "
 const UNHOLD: &str = "
     UPDATE executions SET state = 0, due_at = $4
      WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3";
-/// Resumes nothing while one execution of them already waits. The state is checked twice because another node
+/// Resumes nothing while one execution of them already waits for its turn. The state is checked twice because another node
 /// may have resumed and claimed the execution after the inner query.
 const UNHOLD_OLDEST: &str = "
     UPDATE executions SET state = 0, due_at = $4
@@ -125,7 +125,8 @@ const UNHOLD_OLDEST: &str = "
                    WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2 AND evaluator_id = $3
                      AND shadow IS NULL)
        AND NOT EXISTS (SELECT 1 FROM executions
-                        WHERE state < 3 AND evaluator_id = $3 AND shadow IS NULL AND queue IN
+                        WHERE state < 3 AND evaluator_id = $3 AND shadow IS NULL
+                          AND (firing_at IS NULL OR due_at <> firing_at OR due_at <= $4) AND queue IN
                               (SELECT id FROM execution_queues WHERE project_id = $1 AND rule_id = $2))";
 const CANCEL_WAITING: &str = "
     UPDATE executions
@@ -138,10 +139,11 @@ const CANCEL_HELD: &str = "
      WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2";
 /// The due time of waiting executions of a paused backfill: 2200-01-01, later than that of any other execution.
 pub(super) const SET_ASIDE: i64 = 7_258_118_400_000_000;
-/// Not those of paused backfills, which are due at `$5`.
+/// Not those of paused backfills, which are due at `$5`, and not those that wait for a firing.
 const END_DELAY: &str = "
     UPDATE executions SET due_at = $4
-     WHERE state < 3 AND state = 2 AND $4 < due_at AND due_at < $5 AND evaluator_id = $3 AND queue IN
+     WHERE state < 3 AND state = 2 AND $4 < due_at AND due_at < $5 AND evaluator_id = $3
+       AND (firing_at IS NULL OR due_at <> firing_at) AND queue IN
            (SELECT id FROM execution_queues WHERE project_id = $1 AND rule_id = $2)";
 /// The rule and the last queue of a failed execution. The queue is absent if the execution ended long ago.
 const FAILED: &str = "

@@ -15,6 +15,7 @@ mod costs;
 mod counts;
 mod exchanges;
 mod finish;
+mod firings;
 mod funnel;
 mod latest;
 mod list;
@@ -38,6 +39,7 @@ pub use costs::{CostReservation, DayCost, InsufficientBudget, RuleCost, Spending
 pub use counts::RuleCount;
 pub use exchanges::{AttemptKey, CallKey, KeptResponse, NewExchange};
 pub use finish::{EndReport, LeaseEnd, count, end};
+pub use firings::{RuleFiring, RuleSchedule};
 pub use funnel::{FailureCount, rule_funnel};
 pub use latest::LatestMeans;
 pub use list::ExecutionFilter;

@@ -57,6 +57,8 @@ pub struct PlannedExecution {
     pub kind: QueueKind,
     /// Whether it starts in state `running`, as if it were made and claimed at once.
     pub is_leased: bool,
+    /// The firing of the schedule of its rule for which it waits; not if it is leased.
+    pub firing_at: Option<Timestamp>,
     /// The execution.
     pub execution: NewExecution,
 }
@@ -204,8 +206,8 @@ static INSERT: Sized = Sized::repeatable(|n| {
     format!(
         "INSERT /*or fail*/ INTO executions (seq, project_id, id, origin, rule_id, assignment_id, \
          evaluator_id, trace_id, observation_id, session_id, shadow, generation, inclusion_probability, completion, \
-         n_observations, is_audit, queue, state, fence, due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING",
-        value_rows(n, 21, 1)
+         n_observations, is_audit, queue, state, fence, due_at, created_at, firing_at) VALUES {} ON CONFLICT (id) DO NOTHING",
+        value_rows(n, 22, 1)
     )
 });
 const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
@@ -277,9 +279,10 @@ pub(super) async fn insert(
     let n_made = tx
         .execute_for(&INSERT, &rows, |args, (seq, id, each)| {
             let new = &each.execution;
-            let (state, fence, due_at) = match each.is_leased {
-                true => (ExecutionState::Running, lease.fence, lease.until),
-                false => (ExecutionState::Pending, 0, now),
+            let (state, fence, due_at) = match (each.is_leased, each.firing_at) {
+                (true, _) => (ExecutionState::Running, lease.fence, lease.until),
+                (false, Some(firing_at)) => (ExecutionState::Delayed, 0, firing_at),
+                (false, None) => (ExecutionState::Pending, 0, now),
             };
             args.extend([
                 (*seq).into(),
@@ -303,6 +306,7 @@ pub(super) async fn insert(
                 fence.into(),
                 due_at.as_micros().into(),
                 now.as_micros().into(),
+                each.firing_at.map(Timestamp::as_micros).into(),
             ]);
         })
         .await?;

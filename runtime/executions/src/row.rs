@@ -57,7 +57,7 @@ pub(super) fn id_of(bytes: &[u8]) -> Result<ExecutionId, Error> {
 pub(super) const COLUMNS: &str = "seq, project_id, id, origin, rule_id, assignment_id, evaluator_id, trace_id, \
      observation_id, session_id, shadow, generation, inclusion_probability, completion, n_observations, is_audit, n_late, state, \
      attempts, due_at, evaluator_version_id, error_class, error_message, created_at, first_attempt_at, \
-     finished_at";
+     finished_at, firing_at";
 
 perpend_db::record! {
     pub(super) struct ExecutionRow {
@@ -87,6 +87,7 @@ perpend_db::record! {
         created_at: i64,
         first_attempt_at: Option<i64>,
         finished_at: Option<i64>,
+        firing_at: Option<i64>,
     }
 }
 
@@ -138,6 +139,7 @@ impl TryFrom<ExecutionRow> for Execution {
             first_attempt_at: row.first_attempt_at.map(Timestamp::from_micros),
             finished_at: row.finished_at.map(Timestamp::from_micros),
             n_late: row.n_late.unsigned_abs(),
+            firing_at: row.firing_at.map(Timestamp::from_micros),
         })
     }
 }

@@ -29,6 +29,8 @@ const TABLES: &[TenantTable] = &[
     TenantTable::of_project("executions", "seq"),
     TenantTable::of_project("execution_queues", "id"),
     TenantTable::of_project("rule_counts", "project_id, rule_id, hour, reason"),
+    TenantTable::of_project("rule_firings", "project_id, rule_id, fired_at"),
+    TenantTable::of_project("rule_schedules", "project_id, rule_id"),
     TenantTable::of_project("rule_failures", "project_id, rule_id"),
 ];
 

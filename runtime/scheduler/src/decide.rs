@@ -310,7 +310,11 @@ fn verdict(
         }
         None => 0,
         Some(newest) => {
-            let n_late = n_late(newest, complete);
+            // An execution that waits for a firing reads the target then.
+            let n_late = match newest.waits_for_firing(complete.now) {
+                Some(_) => 0,
+                None => n_late(newest, complete),
+            };
             let newest = &newest.made;
             let is_whole = complete.target.is_whole();
             let id = newest.id.clone();

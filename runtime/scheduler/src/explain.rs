@@ -47,6 +47,11 @@ pub enum ExplanationStep {
     },
     /// The target is complete, and its examination is due.
     Due,
+    /// The rule takes the target at the next firing of its schedule.
+    WaitingForFiring {
+        /// The firing.
+        firing_at: Timestamp,
+    },
     /// The rule does not take the target.
     Refused(Refusal),
     /// The rule was made after the target had arrived.
@@ -87,6 +92,7 @@ impl ExplanationStep {
             Self::NotComplete { .. } => "not_complete",
             Self::WaitingForRule { .. } => "waiting_for_rule",
             Self::Due => "due",
+            Self::WaitingForFiring { .. } => "waiting_for_firing",
             Self::Refused(refusal) => refusal.reason(),
             Self::OlderThanRule { .. } => "older_than_rule",
             Self::Taken { .. } => "taken",
@@ -108,6 +114,9 @@ impl ExplanationStep {
                 format!("The rule waits until the rule {name:?} has ended with the target.")
             }
             Self::Due => "The target is complete, and the rule is about to look at it.".to_owned(),
+            Self::WaitingForFiring { firing_at } => format!(
+                "The rule takes the target; it is evaluated when the schedule of the rule fires at {firing_at}."
+            ),
             Self::Refused(refusal) => refusal.sentence(),
             Self::OlderThanRule { target, .. } => format!(
                 "The {} arrived before the rule existed; a rule scores what arrives after it was made, and a backfill what is stored already.",
@@ -360,6 +369,11 @@ impl Scheduler {
         let rule = &context.rule.rule;
         if let Some(step) = context.waits_for.clone().filter(|_| waits && rule.enabled) {
             return step;
+        }
+        let now = self.inner.deps.clock.now();
+        let mut existing = context.existing.iter();
+        if let Some(firing_at) = existing.find_map(|each| each.waits_for_firing(now)) {
+            return ExplanationStep::WaitingForFiring { firing_at };
         }
         let is_decided_later = context.watch.as_ref().is_some_and(|watch| {
             watch.looked_at < completion.at || watch.waiting.contains(&rule.id)

@@ -16,6 +16,8 @@
 //! - **No evaluation of evaluations.** The environment of a target is checked when it is matched and again
 //!   before its call. In doubt there is no call.
 //! - **History behind the present.** Backfills queue a limited number of executions, which get the fewest turns.
+//! - **At a firing.** Executions of a rule with a schedule are made with those of other rules, and become due at the next
+//!   firing. So they are neither lost nor made twice, whatever happens at the time of the firing.
 //! - **Deterministic.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
 
 mod backfill;
@@ -44,6 +46,7 @@ mod recent_outcomes;
 mod retry;
 mod rule_dependencies;
 mod runs;
+mod schedules;
 mod score_triggers;
 mod scores;
 mod target;
@@ -74,6 +77,7 @@ pub use completeness::{Completion, completion};
 pub use decide::{AssignmentVerdict, CompleteTarget, Decision, Refusal, Verdict, decide};
 pub use explain::{AssignmentExplanation, Explanation, ExplanationStep};
 pub use preview::{Matches, MissingVariable, Preview, PreviewExample};
+pub use schedules::SCHEDULE_JOB;
 pub use scores::TrialScore;
 pub use trial::{Trial, TrialResult, TrialSubject};
 

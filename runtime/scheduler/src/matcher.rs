@@ -353,7 +353,8 @@ impl Inner {
             .collect();
         let lease = self.new_lease(now);
         let mut seats: BTreeMap<(ProjectId, QueueKind), Seats> = BTreeMap::new();
-        for each in &mut batch.executions {
+        let at_once = batch.executions.iter_mut().filter(|each| each.firing_at.is_none());
+        for each in at_once {
             if let Some(seat) = self.turns.take(&each.project, each.kind) {
                 each.is_leased = true;
                 match seats.entry((each.project.clone(), each.kind)) {
@@ -414,6 +415,7 @@ fn claimed_execution(
         first_attempt_at: None,
         finished_at: None,
         n_late: 0,
+        firing_at: None,
     }
 }
 
@@ -538,15 +540,21 @@ impl Pass<'_> {
                 }
                 Verdict::Make(execution) => {
                     is_made |= execution.shadow.is_none();
+                    let schedule = rule.rule.schedule.as_ref();
+                    let firing_at = schedule.and_then(|schedule| schedule.next_after(self.now));
                     let evaluator = rule.assignment(&execution.evaluator_id, execution.shadow);
                     // Counted when it is inserted or found to exist.
                     self.batch.executions.push(PlannedExecution {
                         project: complete.project.clone(),
                         kind: QueueKind {
                             lane: evaluator.map_or(Lane::Code, |each| each.evaluator.lane()),
-                            class: ExecutionClass::Continuous,
+                            class: match firing_at {
+                                Some(_) => ExecutionClass::Cron,
+                                None => ExecutionClass::Continuous,
+                            },
                         },
                         is_leased: false,
+                        firing_at,
                         execution: *execution,
                     });
                 }

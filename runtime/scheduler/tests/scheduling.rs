@@ -18,6 +18,7 @@ mod loops;
 mod memory;
 mod model;
 mod pointing;
+mod schedules;
 mod sessions;
 mod streaming;
 mod support;

@@ -26,6 +26,7 @@ use crate::backfills::Backfills;
 use crate::key_uses::KeyUses;
 use crate::operations;
 use crate::prometheus::Gauges;
+use crate::schedules::Schedules;
 use crate::server_runs::ServerRuns;
 
 /// Components of a server; cheap to clone.
@@ -189,6 +190,7 @@ fn jobs(
         Box::new(KeyUses(web.clone())),
         Box::new(Exports(exports.clone())),
         Box::new(Backfills::new(runs.scheduler.clone())),
+        Box::new(Schedules(runs.scheduler.clone())),
         Box::new(ServerRuns(runs)),
         Box::new(imports),
     ];

@@ -19,6 +19,7 @@ mod lock;
 mod operations;
 mod paths;
 mod prometheus;
+mod schedules;
 mod secrets;
 mod server_runs;
 mod span_export;

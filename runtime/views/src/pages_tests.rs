@@ -265,6 +265,7 @@ fn execution(state: ExecutionState) -> Execution {
         first_attempt_at: Some(at),
         finished_at: Some(at),
         n_late: 0,
+        firing_at: None,
     }
 }
 

@@ -136,6 +136,7 @@ pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
         )
         .unwrap(),
         assignments: evaluators.iter().map(|e| assignment(e)).collect(),
+        schedule: None,
         timing: Timing { settle_ms: Some(5), ..Timing::default() },
         on_missing: OnMissing::Skip,
         late: LatePolicy::Rescore,

@@ -137,37 +137,55 @@ fn an_invalid_schedule_is_rejected_and_the_field_named() {
         Schedule::parse(expression, timezone).unwrap_err().to_string()
     };
     for (expression, problem) in [
-        ("* * * *", "cron: five fields (minute, hour, day of month, month, day of week), not 4"),
+        (
+            "* * * *",
+            "must have five fields (minute, hour, day of month, month, day of week), found 4; the shortest interval is a minute",
+        ),
         (
             "0 * * * * *",
-            "cron: five fields (minute, hour, day of month, month, day of week), not 6",
+            "must have five fields (minute, hour, day of month, month, day of week), found 6; the shortest interval is a minute",
         ),
-        ("@daily", "cron: five fields (minute, hour, day of month, month, day of week), not 1"),
-        ("60 * * * *", "cron, minute: `60` must be a number from 0 to 59"),
-        ("+5 * * * *", "cron, minute: `+5` must be a number from 0 to 59"),
-        ("1, * * * *", "cron, minute: `` must be a number from 0 to 59"),
-        ("* 9-5 * * *", "cron, hour: `9-5` ends before it starts"),
-        ("*/0 * * * *", "cron, minute: `0` must be a step from 1 to 255"),
+        (
+            "@daily",
+            "must have five fields (minute, hour, day of month, month, day of week), found 1; the shortest interval is a minute",
+        ),
+        ("60 * * * *", "minute: `60` must be a number from 0 to 59"),
+        ("+5 * * * *", "minute: `+5` must be a number from 0 to 59"),
+        ("1, * * * *", "minute: `` must be a number from 0 to 59"),
+        ("* 9-5 * * *", "hour: `9-5` ends before it starts"),
+        ("*/0 * * * *", "minute: `0` must be a step from 1 to 255"),
         (
             "5/10 * * * *",
-            "cron, minute: a step needs `*` or a range before it, such as `0-59/2`, not `5/10`",
+            "minute: a step needs `*` or a range before it, such as `0-59/2`, not `5/10`",
         ),
-        ("* * L * *", "cron, day of month: `L` must be a number from 1 to 31"),
+        ("* * L * *", "day of month: `L` must be a number from 1 to 31"),
         (
             "* * * * 8",
-            "cron, day of week: `8` must be a number from 0 to 7 or one of SUN, MON, TUE, WED, THU, FRI, SAT",
+            "day of week: `8` must be a number from 0 to 7 or one of SUN, MON, TUE, WED, THU, FRI, SAT",
         ),
-        ("0 0 30 2 *", "cron: none of these months has such a day, so it would never fire"),
-        ("0 0 31 4,6 *", "cron: none of these months has such a day, so it would never fire"),
+        ("0 0 30 2 *", "would never fire: none of these months has such a day"),
+        ("0 0 31 4,6 *", "would never fire: none of these months has such a day"),
     ] {
         assert_eq!(refused(expression, "UTC"), problem);
     }
-    let problem = "timezone: unknown time zone `Europe/Bonn`; use a name of the IANA database, such as `Europe/Berlin` or `UTC`";
+    let problem = "must be a time zone of the IANA database, such as `Europe/Berlin` or `UTC`; got `Europe/Bonn`";
     assert_eq!(refused("* * * * *", "Europe/Bonn"), problem);
     assert!(Schedule::parse("* * * * *", "").is_err());
     assert!(Schedule::parse("* * * * *", "Etc/Unknown").is_err());
     // Restricted on both days, the weekday alone is enough.
     assert!(Schedule::parse("0 0 30 2 1", "UTC").is_ok());
+}
+
+#[test]
+fn firings_between_two_times_are_counted() {
+    let daily = schedule("30 2 * * *", "Europe/Berlin");
+    // The clock skips 02:30 on 29 March.
+    let (last, n_before) =
+        daily.last_until(at("2026-03-27T12:00:00Z"), at("2026-03-30T00:30:00Z")).unwrap();
+    assert_eq!((last, n_before), (at("2026-03-30T00:30:00Z"), 2));
+    let next: Vec<Timestamp> = daily.upcoming(at("2026-03-28T12:00:00Z"), 2);
+    assert_eq!(next, [at("2026-03-29T01:00:00Z"), at("2026-03-30T00:30:00Z")]);
+    assert_eq!(daily.last_until(last, at("2026-03-30T23:00:00Z")), None);
 }
 
 #[test]

@@ -93,6 +93,9 @@ fn facts(step: &ExplanationStep) -> Vec<(&'static str, Text)> {
         ExplanationStep::NotComplete { complete_at: Some(at) } => {
             vec![("Complete at", Text::from(at.to_string()))]
         }
+        ExplanationStep::WaitingForFiring { firing_at } => {
+            vec![("Firing at", Text::from(firing_at.to_string()))]
+        }
         ExplanationStep::OlderThanRule { arrived_at, rule_created_at, .. } => vec![
             ("Arrived", Text::from(arrived_at.to_string())),
             ("Rule created", Text::from(rule_created_at.to_string())),

@@ -240,6 +240,7 @@ fn step_outcome(step: &ExplanationStep) -> Option<OutcomeDraft> {
         ExplanationStep::NoSuchTarget => return None,
         ExplanationStep::NotComplete { .. }
         | ExplanationStep::WaitingForRule { .. }
+        | ExplanationStep::WaitingForFiring { .. }
         | ExplanationStep::Due => draft("waiting", Tone::Waiting),
         ExplanationStep::OlderThanRule { arrived_at, rule_created_at, .. } => {
             draft("older than the rule", Tone::Plain)

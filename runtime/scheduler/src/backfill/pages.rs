@@ -230,6 +230,7 @@ impl BackfillPage {
                             class: scan.class,
                         },
                         is_leased: false,
+                        firing_at: None,
                         execution,
                     });
                 }

@@ -47,6 +47,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
             project: world.project.clone(),
             kind: QueueKind { lane: Lane::Code, class: ExecutionClass::Backfill },
             is_leased: false,
+            firing_at: None,
             execution: NewExecution {
                 id: key.execution_id(),
                 origin: ExecutionOrigin::Rule,

@@ -437,6 +437,7 @@ impl World {
                 version: VersionPolicy::Latest,
                 skipped_until: None,
             }],
+            schedule: None,
             timing: Timing::default(),
             on_missing: OnMissing::Fail,
             late: LatePolicy::Ignore,

@@ -57,7 +57,13 @@ fn new_execution(n: u32) -> PlannedExecution {
         n_observations: 1,
         is_audit: false,
     };
-    PlannedExecution { project: project(), kind: KIND, is_leased: false, execution }
+    PlannedExecution {
+        project: project(),
+        kind: KIND,
+        is_leased: false,
+        firing_at: None,
+        execution,
+    }
 }
 
 /// The end of a lease without rules that others wait for.

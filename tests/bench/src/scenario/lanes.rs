@@ -277,6 +277,7 @@ impl World {
                 version: VersionPolicy::Latest,
                 skipped_until: None,
             }],
+            schedule: None,
             timing: Timing::default(),
             on_missing: OnMissing::Fail,
             late: LatePolicy::Ignore,
@@ -319,6 +320,7 @@ impl World {
                 project: project.clone(),
                 kind: QueueKind { lane: Lane::Code, class: ExecutionClass::Backfill },
                 is_leased: false,
+                firing_at: None,
                 execution: NewExecution {
                     id: key.execution_id(),
                     origin: ExecutionOrigin::Rule,
