@@ -189,8 +189,8 @@ fn admit_viewer(act: Act, parts: &mut Parts, any: &[Permission]) -> Result<(), P
         scope: act.scope,
         public_half: act.public_half,
     };
-    if let Allowed::InProject(act) = decide(caller, any)? {
-        parts.extensions.insert(act);
+    if let Allowed::InProject(allowed) = decide(caller, any)? {
+        parts.extensions.insert(Act { session: act.session, ..allowed });
     }
     Ok(())
 }
