@@ -74,6 +74,7 @@ pub const STEPS: &[Step] = &[
     step!("rules of runs", "0058_rules_of_runs.sql"),
     step!("backfills", "0060_backfills.sql"),
     step!("cron rules", "0061_cron_rules.sql"),
+    step!("backtests", "0062_backtests.sql"),
 ];
 
 /// The version of a database with all steps.

@@ -11,6 +11,7 @@
 pub mod access;
 pub mod accumulated;
 pub mod backfill;
+pub mod backtest;
 pub mod batch;
 pub mod budget;
 pub mod bundle;

@@ -436,6 +436,8 @@ pub struct CallOrigin {
     pub notes: ModelNotes,
     /// Set when the call must not start any more.
     pub withdrawal: Withdrawal,
+    /// Without an attempt: live scoring comes first.
+    pub is_background: bool,
 }
 
 impl CallOrigin {
@@ -448,7 +450,14 @@ impl CallOrigin {
             reuse: ReplyReuse::default(),
             notes: ModelNotes::default(),
             withdrawal: Withdrawal::default(),
+            is_background: false,
         }
+    }
+
+    /// The same behind live scoring.
+    #[must_use]
+    pub fn in_background(self) -> Self {
+        Self { is_background: true, ..self }
     }
 
     /// The same with another use of cached replies.

@@ -5,6 +5,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::backfill::{BackfillMode, BackfillReason, BackfillState};
+use crate::backtest::{BacktestReason, SegmentKind};
 use crate::budget::{BudgetScope, BudgetWindow, OnReached};
 use crate::dataset::ItemStatus;
 use crate::evaluation::{CompletionReason, ExecutionState, LatePolicy, OnMissing, TargetKind};
@@ -67,6 +68,7 @@ names! {
     ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, LatePolicy, ExecutionState,
     CompletionReason, BudgetScope, BudgetWindow, OnReached, ItemStatus, TierOperator,
     AttributeSource, PromptKind, RunState, ScoreDirection, BackfillMode, BackfillReason, BackfillState,
+    BacktestReason, SegmentKind,
 }
 
 impl PartialSchema for Timestamp {

@@ -192,7 +192,7 @@ pub struct SettledExecutions {
 }
 
 /// A count as a column.
-fn stored(n: u64) -> i64 {
+pub(super) fn stored(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 

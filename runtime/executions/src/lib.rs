@@ -8,6 +8,7 @@
 //! - **Scores and state together.** Scores are written in the transaction that completes their execution.
 
 mod backfills;
+mod backtests;
 mod claim;
 mod codes;
 mod connection_use;
@@ -33,6 +34,7 @@ mod sweep;
 mod waiting;
 
 pub use backfills::{BackfillChange, BackfillStep, SettledExecutions};
+pub use backtests::{BacktestStep, Flip, FlipCursor};
 pub use claim::{Lease, QueueShare, Release, ResumeScope};
 pub use connection_use::{FailedCall, ModelCost};
 pub use costs::{CostReservation, DayCost, InsufficientBudget, RuleCost, Spending};

@@ -25,6 +25,8 @@ const TABLES: &[TenantTable] = &[
     TenantTable::of_project("server_runs", "project_id, id"),
     TenantTable::of_project("backfill_executions", "project_id, backfill_id, execution_seq"),
     TenantTable::of_project("backfills", "project_id, id"),
+    TenantTable::of_project("backtest_pairs", "project_id, backtest_id, number"),
+    TenantTable::of_project("backtests", "project_id, id"),
     TenantTable::of_project("execution_logs", "execution_seq"),
     TenantTable::of_project("executions", "seq"),
     TenantTable::of_project("execution_queues", "id"),

@@ -10,6 +10,7 @@
 //!   not have been seen is `inconclusive`, never "no difference".
 //! - **Numbers keep their sign.** A direction changes verdicts, wins and losses only.
 
+mod backtest;
 mod columns;
 mod compare;
 pub mod comparison;
@@ -35,6 +36,7 @@ mod tested;
 mod verdict;
 mod warnings;
 
+pub use backtest::{BacktestPairs, backtest_scores};
 pub use compare::{compare, summarize};
 pub use comparison::Comparison;
 pub use gate::{GateReport, gate, gate_with_items};

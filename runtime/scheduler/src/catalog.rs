@@ -467,6 +467,11 @@ pub(crate) async fn prepare_alone(
     Ok(prepare_rule(rule, |assignment| all.get(&assignment.id).cloned()))
 }
 
+/// A rule whose evaluators all are this version, saved or not.
+pub(crate) fn prepare_with(rule: Rule, evaluator: &Arc<PreparedEvaluator>) -> PreparedRule {
+    prepare_rule(rule, |_| Some(AssignedVersions { live: Arc::clone(evaluator), shadow: None }))
+}
+
 fn prepare_rule(
     rule: Rule,
     used: impl Fn(&Assignment) -> Option<AssignedVersions>,

@@ -71,7 +71,9 @@ use fair_queue::FairQueue;
 use open_calls::OpenCalls;
 use work::Batch;
 
-pub use backfill::{BACKFILL_JOB, BackfillAdvance, BackfillEstimate, ChosenTargets};
+pub use backfill::{
+    BACKFILL_JOB, BACKTEST_JOB, BackfillAdvance, BackfillEstimate, BacktestAdvance, ChosenTargets,
+};
 pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};
 pub use decide::{AssignmentVerdict, CompleteTarget, Decision, Refusal, Verdict, decide};

@@ -198,6 +198,16 @@ impl Scheduler {
         project: &ProjectId,
         trial: Trial,
     ) -> Result<Vec<TrialResult>, perpend_db::Error> {
+        self.run_trial(project, trial, false).await
+    }
+
+    /// As [`Scheduler::trial`]; `is_background` calls come after those of live scoring.
+    pub(crate) async fn run_trial(
+        &self,
+        project: &ProjectId,
+        trial: Trial,
+        is_background: bool,
+    ) -> Result<Vec<TrialResult>, perpend_db::Error> {
         let inner = &self.inner;
         let store = &inner.deps.store;
         let evaluator = prepare_evaluator(store, project, trial.evaluator).await?;
@@ -236,7 +246,11 @@ impl Scheduler {
                 Ok(item) => {
                     let limits = inner.deps.options.limits;
                     let shared = Arc::new(item.clone());
-                    let call = call_of(&evaluator, shared, now, limits, (None, trial.reuse));
+                    let mut call = call_of(&evaluator, shared, now, limits, (None, trial.reuse));
+                    if is_background {
+                        let own = call.origin.and_then(Arc::into_inner);
+                        call.origin = own.map(|origin| Arc::new(origin.in_background()));
+                    }
                     let origin = call.origin.clone();
                     calls.push(call);
                     open.push(OpenTrialCall { place, target, item, origin });

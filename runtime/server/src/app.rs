@@ -23,6 +23,7 @@ use perpend_storage::Store;
 use serde_json::Value;
 
 use crate::backfills::Backfills;
+use crate::backtests::Backtests;
 use crate::key_uses::KeyUses;
 use crate::operations;
 use crate::prometheus::Gauges;
@@ -191,6 +192,7 @@ fn jobs(
         Box::new(Exports(exports.clone())),
         Box::new(Backfills::new(runs.scheduler.clone())),
         Box::new(Schedules(runs.scheduler.clone())),
+        Box::new(Backtests(runs.scheduler.clone())),
         Box::new(ServerRuns(runs)),
         Box::new(imports),
     ];

@@ -7,6 +7,7 @@
 
 mod app;
 mod backfills;
+mod backtests;
 pub mod backup;
 pub mod client;
 pub mod commands;

@@ -601,7 +601,10 @@ impl CallObserver for Exchanges {
                 },
             },
             None => QueueKey {
-                priority: Priority::Interactive,
+                priority: match self.origin.is_background {
+                    true => Priority::Background,
+                    false => Priority::Interactive,
+                },
                 group: self.origin.context.evaluator.to_string(),
             },
         }

@@ -7,6 +7,7 @@
 //!   backfill that was read before. A process that is killed, and another node with the same page, change nothing.
 //! - **Behind live scoring.** The executions have the class `backfill`, which gets the fewest turns.
 
+mod backtests;
 mod chosen;
 mod estimate;
 mod pages;
@@ -22,6 +23,7 @@ use perpend_domain::ids::ProjectId;
 use crate::catalog::{PreparedRule, prepare_alone};
 use crate::deps::Inner;
 
+pub use backtests::{BACKTEST_JOB, BacktestAdvance};
 pub use chosen::ChosenTargets;
 pub use estimate::BackfillEstimate;
 pub use steps::BackfillAdvance;

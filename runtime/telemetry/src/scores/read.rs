@@ -1,11 +1,13 @@
 //! Reading scores.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::query::{ScoreStatement, leaves_few};
 use super::write::place_of;
 use perpend_domain::evaluation::Target;
-use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, SessionId, TraceId};
+use perpend_domain::ids::{
+    EvaluatorId, ExecutionId, ObservationId, ProjectId, RuleId, ScoreId, SessionId, TraceId,
+};
 use perpend_domain::score::{NewScore, Score, ScoreDataType, ScoreOrigin, ScoreValue, Subject};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
@@ -64,6 +66,12 @@ pub(super) const COLUMNS: &str = "
     s.text, s.source, s.timestamp, s.environment, s.comment, s.metadata, s.config_id, s.queue_id,
     s.author_user_id, s.execution_id, s.evaluator_id, s.evaluator_version_id, s.rule_id, s.fingerprint,
     s.inclusion_probability, s.given_name, s.created_at, s.updated_at";
+
+/// The texts without repetitions.
+fn distinct<'v>(texts: impl Iterator<Item = &'v str>) -> std::vec::IntoIter<&'v str> {
+    let texts: BTreeSet<&str> = texts.collect();
+    texts.into_iter().collect::<Vec<_>>().into_iter()
+}
 
 fn inconsistent(detail: &str) -> Error {
     Error::Inconsistent { what: "score", detail: detail.to_owned() }
@@ -381,6 +389,38 @@ impl Telemetry {
             for row in rows {
                 scores.push(row.try_into()?);
             }
+        }
+        Ok(scores)
+    }
+
+    /// The scores of an evaluator, or of one of its rules, on these targets, newest first for each target. Those on another
+    /// observation of a target that is a trace are among them.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_of_evaluator(
+        &self,
+        project: &ProjectId,
+        (evaluator, rule): (&EvaluatorId, Option<&RuleId>),
+        targets: &[Target],
+    ) -> Result<Vec<Score>, Error> {
+        let mut scores = Vec::new();
+        for some in targets.chunks(TRACES_PER_STATEMENT) {
+            let mut statement = ScoreStatement::select(COLUMNS, project);
+            let traces = some.iter().filter_map(Target::trace).map(TraceId::as_str);
+            statement.texts("trace_id", distinct(traces));
+            let observations = some.iter().filter_map(Target::observation);
+            statement.texts("observation_id", distinct(observations.map(ObservationId::as_str)));
+            let sessions = some.iter().filter_map(Target::session).map(SessionId::as_str);
+            statement.texts("session_id", distinct(sessions));
+            statement.push(" AND s.evaluator_id = ");
+            statement.text(evaluator.as_str());
+            if let Some(rule) = rule {
+                statement.push(" AND s.rule_id = ");
+                statement.text(rule.as_str());
+            }
+            statement.push(FEW_NEWEST_FIRST);
+            scores.append(&mut self.fetch_scores(statement).await?);
         }
         Ok(scores)
     }
