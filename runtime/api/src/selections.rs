@@ -13,7 +13,7 @@ use crate::state::App;
 /// Columns with ids of datasets.
 const DATASETS: [&str; 2] = ["datasetId", "experimentDatasetId"];
 
-/// An unsaved, disabled rule without evaluators that takes all targets of a filter.
+/// An unsaved, disabled rule without evaluators that takes all targets of a filter, as soon as they have ended.
 ///
 /// # Errors
 /// 400 for the field `filter`.
@@ -38,7 +38,7 @@ pub(super) async fn selection(
         sampling_independent: false,
         filter,
         assignments: Vec::new(),
-        timing: Timing::default(),
+        timing: Timing { settle_ms: Some(0), ..Timing::default() },
         on_missing: OnMissing::Fail,
         late: LatePolicy::Ignore,
         budget: Vec::new(),

@@ -72,6 +72,7 @@ mod pages_sessions;
 mod pages_shell;
 mod pages_trace;
 mod pages_traces;
+mod pages_trials;
 mod pages_try;
 mod pages_values;
 mod plugins;

@@ -32,7 +32,7 @@ fn draft(evaluator: &Value, sampling: f64) -> Value {
 }
 
 /// Sends a trace as one that began a minute ago.
-async fn send(app: &TestApp, trace: &Trace) {
+pub(crate) async fn send(app: &TestApp, trace: &Trace) {
     let mut body = trace.to_json();
     let began = app.clock.now().plus_millis(-60_000).as_micros() * 1_000;
     let spans = &mut body["resourceSpans"][0]["scopeSpans"][0]["spans"];

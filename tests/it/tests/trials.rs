@@ -12,7 +12,7 @@ use crate::judges::{call, connect, generations, judge};
 
 const EVALUATORS: &str = "/api/public/v2/evaluators";
 const RULES: &str = "/api/public/v2/evaluation-rules";
-const TRIAL: &str = "/api/v1/evaluations/trial";
+pub(crate) const TRIAL: &str = "/api/v1/evaluations/trial";
 const SCORES: &str = "/api/public/v3/scores";
 /// What the server adds to the metadata when a score is stored.
 const ADDED: [&str; 9] = [
@@ -44,7 +44,7 @@ async fn target(app: &TestApp, trace: &Trace) -> Value {
     json!({ "traceId": trace.id, "observationId": observation })
 }
 
-async fn left_nothing(app: &TestApp) {
+pub(crate) async fn left_nothing(app: &TestApp) {
     for path in [SCORES, "/api/v1/executions", "/api/v1/model-costs"] {
         let listed = app.client.get(path).await.unwrap().json();
         assert_eq!(count(&listed), 0, "{path}: {listed}");
