@@ -186,6 +186,23 @@ fn rule_routes(routes: &mut Routes<App>) {
 fn evaluator_routes(routes: &mut Routes<App>) {
     let all = PageRoute::get("/project/{project}/evaluators", EvaluatorRead);
     routes.page(BySession, all, evaluators::list::list_page);
+    let gallery = PageRoute::get("/project/{project}/evaluators/new", EvaluatorWrite);
+    routes.page(BySession, gallery, evaluators::new::gallery_page);
+    let plugin = "/project/{project}/evaluators/new/plugin";
+    let form = PageRoute::get(plugin, EvaluatorWrite);
+    routes.page(BySession, form, evaluators::editor::plugin::new_page);
+    let create = PageRoute::post(plugin, EvaluatorWrite);
+    routes.page(BySession, create, evaluators::editor::plugin::create_evaluator);
+    let code = "/project/{project}/evaluators/new/code";
+    let form = PageRoute::get(code, EvaluatorWrite);
+    routes.page(BySession, form, evaluators::editor::code::new_page);
+    let create = PageRoute::post(code, EvaluatorWrite);
+    routes.page(BySession, create, evaluators::editor::code::create_evaluator);
+    let edit = "/project/{project}/evaluators/{evaluator}/edit";
+    let form = PageRoute::get(edit, EvaluatorWrite);
+    routes.page(BySession, form, evaluators::editor::edit_page);
+    let change = PageRoute::post(edit, EvaluatorWrite);
+    routes.page(BySession, change, evaluators::editor::change_evaluator);
     let one = PageRoute::get("/project/{project}/evaluators/{evaluator}", EvaluatorRead);
     routes.page(BySession, one, evaluators::one::evaluator_page);
     let tried = "/project/{project}/evaluators/{evaluator}/try";

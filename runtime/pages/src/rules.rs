@@ -5,7 +5,7 @@
 pub(super) mod definition;
 pub(super) mod editor;
 pub(super) mod explain;
-mod fields;
+pub(super) mod fields;
 mod funnel;
 pub(super) mod links;
 pub(super) mod list;

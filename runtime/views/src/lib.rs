@@ -81,6 +81,11 @@ pub use datasets::item::{
     ItemPage, ItemProblemsFragment, ItemRunLine, ItemSourceView, ItemVersionLine, StoredItemView,
 };
 pub use datasets::list::{DatasetLine, DatasetsPage, FolderLine};
+pub use evaluators::editor::{
+    CodeFields, ConfigControl, ConfigField, EvaluatorConflict, EvaluatorDefinitionFields,
+    EvaluatorFormPage, EvaluatorHeadFields, ModelField, PluginFields, SourceProblem,
+};
+pub use evaluators::gallery::{EvaluatorGalleryPage, GalleryEntry, GalleryGroup};
 pub use evaluators::list::{EvaluatorLine, EvaluatorPauseSummary, EvaluatorsPage};
 pub use evaluators::one::{EvaluatorPage, EvaluatorUseLine};
 pub use executions::{

@@ -5,7 +5,7 @@ use perpend_api_types::evaluator::{
     self as contract, EvaluatorDetails, EvaluatorSource, EvaluatorUse,
 };
 use perpend_catalog::RuleUse;
-use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, PYTHON_INTERPRETER};
+use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 
 use super::judge;
 
@@ -67,15 +67,11 @@ pub(super) fn evaluator(
 
 /// The source code of a version; `None` for other plug-ins.
 fn own_source(version: &EvaluatorVersion, is_closed: bool) -> Option<EvaluatorSource> {
-    if !version.runs_source() {
-        return None;
-    }
-    let language = match version.plugin_name.as_str() {
-        PYTHON_INTERPRETER => "PYTHON",
+    let (language, code) = version.source()?;
+    let language = match language {
         // The closed union has no JavaScript, which is valid TypeScript.
-        _ if is_closed || version.config["language"] == "typescript" => "TYPESCRIPT",
-        _ => "JAVASCRIPT",
+        "JAVASCRIPT" if is_closed => "TYPESCRIPT",
+        language => language,
     };
-    let code = version.config["source"].as_str().unwrap_or_default();
     Some(EvaluatorSource { code: code.to_owned(), language })
 }

@@ -1,6 +1,8 @@
-//! Evaluators: the list, one evaluator with its versions, and trials.
+//! Evaluators: the list, one evaluator with its versions, the gallery, the forms, and trials.
 
+pub(crate) mod editor;
 pub(crate) mod list;
+pub(crate) mod new;
 pub(crate) mod one;
 pub(crate) mod trial;
 mod trial_results;

@@ -16,7 +16,7 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 
 /// URL of a version of a plug-in.
-pub(super) fn plugin_href(viewer: &Viewer, digest: &Digest) -> String {
+pub(crate) fn plugin_href(viewer: &Viewer, digest: &Digest) -> String {
     format!("{}/plugins/{digest}", viewer.base())
 }
 
@@ -64,6 +64,6 @@ pub(super) fn capabilities(plugin: &Plugin) -> Text {
     })
 }
 
-pub(super) fn description(text: &str) -> Option<Text> {
+pub(crate) fn description(text: &str) -> Option<Text> {
     (!text.trim().is_empty()).then(|| Text::from(text))
 }

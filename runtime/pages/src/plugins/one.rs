@@ -137,7 +137,8 @@ fn facts(plugin: &Plugin) -> Vec<(&'static str, Text)> {
     ]
 }
 
-fn evaluator_view(info: &EvaluatorInfo) -> PluginEvaluatorView {
+/// A function of a plug-in.
+pub(crate) fn evaluator_view(info: &EvaluatorInfo) -> PluginEvaluatorView {
     let needs = [
         ("input", info.needs.input),
         ("output", info.needs.output),

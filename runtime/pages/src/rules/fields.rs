@@ -337,7 +337,7 @@ fn budget(text: &str) -> Result<Value, FieldProblems> {
 }
 
 /// Lines of variable, source and path; `None` without a line.
-fn mapping(text: &str) -> Result<Option<Vec<Mapping>>, Text> {
+pub(crate) fn mapping(text: &str) -> Result<Option<Vec<Mapping>>, Text> {
     let mut entries = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (variable, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

@@ -1,5 +1,9 @@
 //! Pages of evaluators.
 
+pub(crate) mod editor;
+#[cfg(test)]
+mod form_tests;
+pub(crate) mod gallery;
 pub(crate) mod list;
 pub(crate) mod one;
 #[cfg(test)]

@@ -149,6 +149,12 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("rules", "/rules"),
         ("new-rule", "/rules/new?target=trace&q=level%3AERROR"),
         ("evaluators", "/evaluators"),
+        ("new-evaluator", "/evaluators/new"),
+        ("new-evaluator-of-code", "/evaluators/new/code?language=PYTHON"),
+        (
+            "new-evaluator-of-plugin",
+            "/evaluators/new/plugin?plugin=perpend%2Ftext&function=exact-match",
+        ),
         ("backfills", "/backfills"),
         ("executions", "/executions"),
         ("scores", "/scores"),
