@@ -67,6 +67,22 @@ async fn an_evaluator_of_a_plugin_is_created_from_the_gallery_with_problems_at_t
     assert!(refused.text().contains("id=\"problem-name\""), "{}", refused.text());
     assert_eq!(count(&app.client.get(EVALUATORS).await.unwrap().json()), 0);
 
+    let fields = [
+        ("plugin", "perpend/text"),
+        ("function", "contains-any"),
+        ("name", ""),
+        ("config.terms", "[\"hello\"]"),
+        ("try_from", "item"),
+        ("try_item", "{\"output\": \"hello there\"}"),
+        ("action", "try"),
+    ];
+    let tried = visitor.submit(&page, NEW_PLUGIN, &fields).await;
+    let text = tried.text();
+    assert_eq!(tried.status, 200, "{text}");
+    assert!(text.contains("id=\"try-results\"") && text.contains("contains_any"), "{text}");
+    assert!(text.contains("[&#34;hello&#34;]"), "the values are kept: {text}");
+    assert_eq!(count(&app.client.get(EVALUATORS).await.unwrap().json()), 0);
+
     let id = saved(&send("greets", "[\"hello\"]", "true").await);
     let stored = evaluator(&app, &id).await;
     assert_eq!(stored["config"], json!({ "ignore_case": true, "terms": ["hello"] }), "{stored}");

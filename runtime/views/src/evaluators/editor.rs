@@ -2,7 +2,9 @@
 
 use askama::Template;
 
-use crate::{DefinitionChange, PluginEvaluatorView, PluginGrant, RejectedForm, Shell, Text};
+use crate::{
+    DefinitionChange, PluginEvaluatorView, PluginGrant, RejectedForm, Shell, Text, TrialView,
+};
 
 /// The form of an evaluator. Without script its buttons send it.
 #[derive(Clone, Debug, Template)]
@@ -20,6 +22,8 @@ pub struct EvaluatorFormPage {
     pub definition: EvaluatorDefinitionFields,
     /// The stored evaluator, if it was changed after this form was opened.
     pub conflict: Option<EvaluatorConflict>,
+    /// The fields and results of a trial.
+    pub trial: TrialView,
     /// The rejected form.
     pub rejected_form: RejectedForm,
 }

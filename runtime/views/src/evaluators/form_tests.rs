@@ -51,6 +51,7 @@ fn form(definition: EvaluatorDefinitionFields) -> EvaluatorFormPage {
                 after: text(HOSTILE),
             }],
         }),
+        trial: TrialView::default(),
         rejected_form: RejectedForm { values: Vec::new(), problems: problems.collect() },
     }
 }

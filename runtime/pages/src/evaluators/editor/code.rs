@@ -1,6 +1,6 @@
 //! `GET` and `POST P/evaluators/new/code`: evaluators from source code.
 
-use axum::extract::State;
+use axum::extract::{OriginalUri, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::evaluation::EvaluatorVersion;
@@ -11,7 +11,7 @@ use perpend_views::{CodeFields, EvaluatorHeadFields, SourceProblem, Text, durati
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{DefinitionForm, FormProblems, submit, view};
+use super::{DefinitionForm, FormProblems, Outcome, submit, view};
 use crate::request::forms::ContentForm;
 use crate::request::operations::field_problems;
 use crate::request::query::Query;
@@ -105,11 +105,13 @@ pub(super) struct CodeForm {
 pub(crate) async fn new_page(
     viewer: Viewer,
     Query(params): Query<NewCodeParams>,
+    OriginalUri(address): OriginalUri,
 ) -> Result<Response, Problem> {
     let wanted = params.language.unwrap_or_default();
     let definition = DefinitionForm::Code(CodeForm::skeleton(&wanted));
     let head = EvaluatorHeadFields::default();
-    page(StatusCode::OK, &view(&viewer, None, (head, &definition), FormProblems::default()))
+    let outcome = Outcome::opened(&viewer, &Params::parse(address.query().unwrap_or_default()));
+    page(StatusCode::OK, &view(&viewer, None, (head, &definition), outcome))
 }
 
 /// `POST P/evaluators/new/code`

@@ -7,7 +7,7 @@ pub(crate) mod code;
 pub(crate) mod plugin;
 pub(super) mod schema;
 
-use axum::extract::{Path, State};
+use axum::extract::{OriginalUri, Path, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
@@ -15,7 +15,7 @@ use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{
     DefinitionChange, EvaluatorConflict, EvaluatorDefinitionFields, EvaluatorFormPage,
-    EvaluatorHeadFields, RejectedForm, Section, Text, encode, evaluator_href,
+    EvaluatorHeadFields, RejectedForm, Section, Text, TrialView, encode, evaluator_href,
 };
 use serde_json::{Value, json};
 
@@ -23,6 +23,7 @@ use self::code::CodeForm;
 use self::plugin::PluginForm;
 use self::schema::ConfigProblems;
 use super::EvaluatorPath;
+use super::trial::{self, TriedEvaluator};
 use crate::request::forms::ContentForm;
 use crate::request::operations::{call, is_about_input_or_reference};
 use crate::request::reply::page;
@@ -44,6 +45,23 @@ struct FormProblems {
     fields: Vec<(&'static str, Text)>,
     /// Of members of the configuration of a plug-in.
     config: ConfigProblems,
+}
+
+/// What a form shows in addition to its values.
+struct Outcome {
+    problems: FormProblems,
+    trial: TrialView,
+}
+
+impl Outcome {
+    /// Without problems, and with the fields of a trial from the parameters of a page or from a form.
+    fn opened(viewer: &Viewer, params: &Params) -> Self {
+        Self { problems: FormProblems::default(), trial: trial::form(viewer, params) }
+    }
+
+    fn refused(self, problems: FormProblems) -> Self {
+        Self { problems, ..self }
+    }
 }
 
 impl DefinitionForm {
@@ -105,11 +123,14 @@ pub(crate) async fn edit_page(
     State(app): State<App>,
     viewer: Viewer,
     Path(path): Path<EvaluatorPath>,
+    OriginalUri(address): OriginalUri,
 ) -> Result<Response, Problem> {
     let evaluator = path.find(&app, &viewer).await?;
     let definition = DefinitionForm::of_version(&app, &viewer, &evaluator.version).await?;
     let form = (stored_head(&evaluator), &definition);
-    page(StatusCode::OK, &view(&viewer, Some(&evaluator), form, FormProblems::default()))
+    let params = Params::parse(address.query().unwrap_or_default());
+    let outcome = Outcome::opened(&viewer, &params);
+    page(StatusCode::OK, &view(&viewer, Some(&evaluator), form, outcome))
 }
 
 /// `POST P/evaluators/{evaluator}/edit`
@@ -123,7 +144,7 @@ pub(crate) async fn change_evaluator(
     submit(&app, &form, Some(&evaluator), definition).await
 }
 
-/// Saves a form. `definition` has the values before the change.
+/// Saves or tries a form. `definition` has the values before the change.
 async fn submit(
     app: &App,
     submitted: &ContentForm,
@@ -135,25 +156,58 @@ async fn submit(
     let before = definition.values();
     definition.take(&submitted.fields);
     let is_changed = current.is_none() || before != definition.values();
-    let body = match definition.body() {
+    let outcome = Outcome::opened(viewer, &submitted.fields);
+    let mut body = match definition.body() {
         Ok(body) => body,
-        Err(problems) => return rejected(viewer, current, (head, &definition), problems),
+        Err(problems) => {
+            return rejected(viewer, current, (head, &definition), outcome.refused(problems));
+        }
     };
+    if trial::ACTIONS.contains(&submitted.fields.raw("action").unwrap_or_default()) {
+        let name = if head.name.trim().is_empty() { "new" } else { head.name.as_str() };
+        body["name"] = json!(name);
+        let tried = TriedEvaluator { definition: Some(&body), stored: current };
+        let run = Box::pin(trial::run(app, viewer, tried, &submitted.fields)).await;
+        return shown(viewer, current, (head, &definition), (run, outcome));
+    }
     let act = save(app, viewer, current, &head, is_changed.then_some(body));
-    let outcome = Box::pin(submitted.run_once(app, act)).await;
-    match outcome {
+    let saved = Box::pin(submitted.run_once(app, act)).await;
+    match saved {
         Err(problem) if is_about_input_or_reference(&problem) => {
             if let (Code::Conflict, Some(current)) = (problem.code(), current)
                 && let Some(stored) =
                     app.store.catalog.evaluator(&viewer.project, &current.id).await?
                 && stored_head(&stored) != base_head(&head)
             {
-                return conflict(app, viewer, &stored, (head, &definition)).await;
+                return conflict(app, viewer, &stored, (head, &definition, outcome)).await;
             }
-            let problems = definition.problems(&problem);
-            rejected(viewer, current, (head, &definition), problems)
+            let outcome = outcome.refused(definition.problems(&problem));
+            rejected(viewer, current, (head, &definition), outcome)
         }
-        outcome => outcome,
+        saved => saved,
+    }
+}
+
+/// The form with the results of a trial, or with the problems of what was tried.
+fn shown(
+    viewer: &Viewer,
+    current: Option<&Evaluator>,
+    form: (EvaluatorHeadFields, &DefinitionForm),
+    (run, outcome): (Result<TrialView, Problem>, Outcome),
+) -> Result<Response, Problem> {
+    match run {
+        Ok(trial) => {
+            let status = match trial.form.problems.is_empty() {
+                true => StatusCode::OK,
+                false => StatusCode::UNPROCESSABLE_ENTITY,
+            };
+            page(status, &view(viewer, current, form, Outcome { trial, ..outcome }))
+        }
+        Err(problem) if is_about_input_or_reference(&problem) => {
+            let problems = form.1.problems(&problem);
+            rejected(viewer, current, form, outcome.refused(problems))
+        }
+        Err(problem) => Err(problem),
     }
 }
 
@@ -252,7 +306,7 @@ async fn conflict(
     app: &App,
     viewer: &Viewer,
     stored: &Evaluator,
-    (sent, definition): (EvaluatorHeadFields, &DefinitionForm),
+    (sent, definition, outcome): (EvaluatorHeadFields, &DefinitionForm, Outcome),
 ) -> Result<Response, Problem> {
     let stored_definition = DefinitionForm::of_version(app, viewer, &stored.version).await?;
     let base = stored_head(stored);
@@ -276,7 +330,7 @@ async fn conflict(
     });
     let conflict = EvaluatorConflict { version: stored.version.number, fields: fields.collect() };
     let head = EvaluatorHeadFields { name: sent.name, description: sent.description, ..base };
-    let mut view = view(viewer, Some(stored), (head, definition), FormProblems::default());
+    let mut view = view(viewer, Some(stored), (head, definition), outcome);
     view.conflict = Some(conflict);
     page(StatusCode::CONFLICT, &view)
 }
@@ -285,16 +339,16 @@ fn rejected(
     viewer: &Viewer,
     current: Option<&Evaluator>,
     form: (EvaluatorHeadFields, &DefinitionForm),
-    problems: FormProblems,
+    outcome: Outcome,
 ) -> Result<Response, Problem> {
-    page(StatusCode::UNPROCESSABLE_ENTITY, &view(viewer, current, form, problems))
+    page(StatusCode::UNPROCESSABLE_ENTITY, &view(viewer, current, form, outcome))
 }
 
 fn view(
     viewer: &Viewer,
     current: Option<&Evaluator>,
     (head, definition): (EvaluatorHeadFields, &DefinitionForm),
-    problems: FormProblems,
+    Outcome { problems, trial }: Outcome,
 ) -> EvaluatorFormPage {
     let base = viewer.base();
     let changed = current.map(|evaluator| {
@@ -313,6 +367,7 @@ fn view(
         head,
         definition: definition.fields(viewer, &problems),
         conflict: None,
+        trial,
         rejected_form: RejectedForm { values: Vec::new(), problems: problems.fields },
     }
 }

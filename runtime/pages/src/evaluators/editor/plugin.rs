@@ -1,6 +1,6 @@
 //! `GET` and `POST P/evaluators/new/plugin`: evaluators of plug-ins.
 
-use axum::extract::State;
+use axum::extract::{OriginalUri, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_catalog::Plugin;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::schema::{ConfigProblems, ConfigSchema, ConfigTexts, OTHERS};
-use super::{DefinitionForm, FormProblems, submit, view};
+use super::{DefinitionForm, FormProblems, Outcome, submit, view};
 use crate::evaluators::new::presets;
 use crate::plugins::list::plugin_href;
 use crate::plugins::one::evaluator_view;
@@ -85,6 +85,7 @@ pub(crate) async fn new_page(
     State(app): State<App>,
     viewer: Viewer,
     Query(params): Query<NewPluginParams>,
+    OriginalUri(address): OriginalUri,
 ) -> Result<Response, Problem> {
     let mut form = PluginForm::find(&app, &viewer, &params.plugin, &params.function).await?;
     let mut head =
@@ -98,7 +99,8 @@ pub(crate) async fn new_page(
         head.description = preset.definition.description;
     }
     let definition = DefinitionForm::Plugin(Box::new(form));
-    page(StatusCode::OK, &view(&viewer, None, (head, &definition), FormProblems::default()))
+    let outcome = Outcome::opened(&viewer, &Params::parse(address.query().unwrap_or_default()));
+    page(StatusCode::OK, &view(&viewer, None, (head, &definition), outcome))
 }
 
 /// `POST P/evaluators/new/plugin`
