@@ -132,6 +132,14 @@ impl Schedule {
         Some(Timestamp::from_micros(fire.as_microsecond()))
     }
 
+    /// A time on the clock of the time zone, such as `Sun 2026-03-29 03:00 +02:00`.
+    #[must_use]
+    pub fn local(&self, at: Timestamp) -> String {
+        let at = jiff::Timestamp::from_microsecond(at.as_micros());
+        let at = at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_zoned(self.zone.clone());
+        at.strftime("%a %Y-%m-%d %H:%M %:z").to_string()
+    }
+
     /// The next firings after a time, at most `n`.
     #[must_use]
     pub fn upcoming(&self, after: Timestamp, n: usize) -> Vec<Timestamp> {

@@ -11,6 +11,7 @@ pub(super) mod links;
 pub(super) mod list;
 mod preview;
 pub(super) mod rule;
+mod schedule;
 pub(super) mod switch;
 
 use perpend_domain::evaluation::Rule;

@@ -167,6 +167,7 @@ pub use rules::page::{
     AssignmentLine, DefinitionChange, FailureLine, FunnelPart, FunnelStep, PauseView,
     RuleChangeLine, RuleExplanation, RuleFunnelFragment, RulePage,
 };
+pub use rules::schedule::{FiringLine, RuleScheduleView};
 pub use rules::{ExampleEvaluator, RuleRow, RulesPage};
 pub use scores::list::{SCORE_ROWS, ScoreLine, ScoreRow, ScoreSetup};
 pub use scores::score::{

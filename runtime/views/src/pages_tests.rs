@@ -420,6 +420,8 @@ fn the_other_pages_are_inert() {
             state: "paused",
             tone: Tone::Waiting,
             reason: Some(text(HOSTILE)),
+            schedule: Some(text(HOSTILE)),
+            next_firing: Some("Sun 2026-03-29 03:00 +02:00".to_owned()),
             sampling: "10 %".to_owned(),
             conditions: vec![text(HOSTILE)],
             evaluators: vec![ResourceLink::new(HOSTILE, HOSTILE), ResourceLink::deleted(HOSTILE)],

@@ -2,6 +2,7 @@
 
 pub(crate) mod editor;
 pub(crate) mod page;
+pub(crate) mod schedule;
 #[cfg(test)]
 mod tests;
 
@@ -62,6 +63,10 @@ pub struct RuleRow {
     pub tone: Tone,
     /// Reason of the pause.
     pub reason: Option<Text>,
+    /// The cron expression and its time zone.
+    pub schedule: Option<Text>,
+    /// The next firing on the clock of the time zone.
+    pub next_firing: Option<String>,
     /// Sample rate, such as `10 %`.
     pub sampling: String,
     /// Terms of the filter as text.

@@ -85,6 +85,7 @@ mod recorded;
 mod response_cache;
 mod rest;
 mod rule_preview;
+mod rule_schedules;
 mod scores;
 mod server_run_kills;
 mod server_runs;

@@ -185,6 +185,7 @@ fn firings_between_two_times_are_counted() {
     assert_eq!((last, n_before), (at("2026-03-30T00:30:00Z"), 2));
     let next: Vec<Timestamp> = daily.upcoming(at("2026-03-28T12:00:00Z"), 2);
     assert_eq!(next, [at("2026-03-29T01:00:00Z"), at("2026-03-30T00:30:00Z")]);
+    assert_eq!(daily.local(next[0]), "Sun 2026-03-29 03:00 +02:00");
     assert_eq!(daily.last_until(last, at("2026-03-30T23:00:00Z")), None);
 }
 

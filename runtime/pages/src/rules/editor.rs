@@ -28,13 +28,16 @@ const RULES: &str = "/api/public/v2/evaluation-rules";
 /// Evaluators of a rule, as in the API.
 const MAX_SELECTED: usize = 20;
 /// Members of the body and their fields.
-const FIELDS: [(&str, &str); 14] = [
+const FIELDS: [(&str, &str); 17] = [
     ("name", "name"),
     ("target", "target"),
     ("filter", "q"),
     ("sampling", "sampling"),
     ("evaluatorAssignments", "evaluators"),
     ("versionPolicy", "evaluators"),
+    ("schedule", "cron"),
+    ("cron", "cron"),
+    ("timezone", "timezone"),
     ("settleMs", "settle_ms"),
     ("quietMs", "quiet_ms"),
     ("maxWaitMs", "max_wait_ms"),
@@ -353,6 +356,7 @@ async fn view(
         evaluators: choices(&all, form),
         others,
         columns: columns.collect(),
+        next_firings: form.next_firings(app.web.clock.now()),
         notices: extras.notices,
         rejected_form: RejectedForm { values: Vec::new(), problems: extras.problems },
         conflict: extras.conflict,

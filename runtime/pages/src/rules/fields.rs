@@ -1,15 +1,18 @@
 //! The fields of the editor of a rule, and the request body that they mean.
 
 use perpend_domain::budget::Budget;
+use perpend_domain::cron::Schedule;
 use perpend_domain::evaluation::{Assignment, LatePolicy, Mapping, OnMissing, Rule, TargetKind};
 use perpend_domain::filter::{Condition, Test, WrittenFilter, find};
 use perpend_domain::ids::RuleId;
 use perpend_domain::query::{parse, print_condition};
+use perpend_domain::time::Timestamp;
 use perpend_http_kit::extract::Params;
 use perpend_views::{RuleFields, Text};
 use serde_json::{Map, Value, json};
 
 use super::definition::{conditions_of, mapping_line, percent};
+use super::schedule::N_NEXT;
 
 /// Percent of audited targets of a new rule, the default of the API.
 const DEFAULT_AUDIT: &str = "2";
@@ -57,6 +60,7 @@ impl RuleForm {
     pub(super) fn of_rule(rule: &Rule) -> Self {
         let (q, conditions) = filter_fields(&rule.filter);
         let ms = |ms: Option<i64>| ms.map(|ms| ms.to_string()).unwrap_or_default();
+        let schedule = rule.schedule.as_ref();
         let budget = rule.budget.iter().map(budget_line).collect::<Vec<_>>().join("\n");
         let evaluators = rule.assignments.iter().map(|assignment| SelectedEvaluator {
             id: assignment.evaluator_id.to_string(),
@@ -74,6 +78,8 @@ impl RuleForm {
                 conditions,
                 sampling: percent(rule.sampling),
                 is_independent: rule.sampling_independent,
+                cron: schedule.map(Schedule::expression).unwrap_or_default().to_owned(),
+                timezone: schedule.map(Schedule::timezone).unwrap_or_default().to_owned(),
                 settle_ms: ms(rule.timing.settle_ms),
                 quiet_ms: ms(rule.timing.quiet_ms),
                 max_wait_ms: ms(rule.timing.max_wait_ms),
@@ -107,6 +113,8 @@ impl RuleForm {
                 conditions: field("conditions"),
                 sampling: field("sampling"),
                 is_independent: params.text("independent").is_some(),
+                cron: field("cron"),
+                timezone: field("timezone"),
                 settle_ms: field("settle_ms"),
                 quiet_ms: field("quiet_ms"),
                 max_wait_ms: field("max_wait_ms"),
@@ -115,6 +123,33 @@ impl RuleForm {
                 budget: field("budget"),
                 audit: field("audit"),
             },
+        }
+    }
+
+    fn timezone(&self) -> &str {
+        match self.fields.timezone.as_str() {
+            "" => "UTC",
+            timezone => timezone,
+        }
+    }
+
+    /// The next firings of the schedule on the clock of its time zone; empty without a valid one.
+    pub(super) fn next_firings(&self, now: Timestamp) -> Vec<String> {
+        let Ok(schedule) = Schedule::parse(&self.fields.cron, self.timezone()) else {
+            return Vec::new();
+        };
+        let next = schedule.upcoming(now, N_NEXT);
+        next.into_iter().map(|at| schedule.local(at)).collect()
+    }
+
+    /// Adds the members of the schedule; none if there is none and was none.
+    fn add_schedule(&self, body: &mut Map<String, Value>, current: Option<&Rule>) {
+        if !self.fields.cron.is_empty() {
+            body.insert("schedule".to_owned(), json!("cron"));
+            body.insert("cron".to_owned(), json!(self.fields.cron));
+            body.insert("timezone".to_owned(), json!(self.timezone()));
+        } else if current.is_some_and(|rule| rule.schedule.is_some()) {
+            body.insert("schedule".to_owned(), json!("continuous"));
         }
     }
 
@@ -156,6 +191,7 @@ impl RuleForm {
         body.insert("onMissing".to_owned(), json!(fields.on_missing));
         body.insert("late".to_owned(), json!(fields.late));
         body.insert("after".to_owned(), json!(self.after));
+        self.add_schedule(&mut body, current);
         let stored = current.map(|rule| rule.timing).unwrap_or_default();
         let values = [
             ("filter", self.filter(current)),
@@ -389,6 +425,22 @@ mod tests {
         assert_eq!(body["evaluatorAssignments"][0]["versionPolicy"], "latest");
         assert_eq!(body["budget"][1]["onReached"], "skip", "{body}");
         assert!(body.get("settleMs").is_none() && body.get("audit").is_none(), "{body}");
+    }
+
+    #[test]
+    fn a_schedule_is_in_utc_unless_a_time_zone_is_entered() {
+        let mut form = form();
+        assert!(form.body(None).unwrap().get("schedule").is_none());
+        form.fields.cron = "30 2 * * *".to_owned();
+        let body = form.body(None).unwrap();
+        assert_eq!((&body["schedule"], &body["timezone"]), (&json!("cron"), &json!("UTC")));
+        let now = Timestamp::parse("2026-03-28T12:00:00Z").unwrap();
+        assert_eq!(form.next_firings(now)[0], "Sun 2026-03-29 02:30 +00:00");
+        form.fields.timezone = "Europe/Berlin".to_owned();
+        assert_eq!(form.body(None).unwrap()["timezone"], "Europe/Berlin");
+        assert_eq!(form.next_firings(now)[0], "Sun 2026-03-29 03:00 +02:00");
+        form.fields.timezone = "Europe/Bonn".to_owned();
+        assert!(form.next_firings(now).is_empty());
     }
 
     #[test]

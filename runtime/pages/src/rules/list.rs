@@ -8,9 +8,11 @@ use axum::response::Response;
 use perpend_catalog::MAX_ACTIVE_RULES;
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::cost::CostSum;
+use perpend_domain::cron::Schedule;
 use perpend_domain::evaluation::{Evaluator, ExecutionState, Rule};
 use perpend_domain::funnel::Funnel;
 use perpend_domain::ids::EvaluatorId;
+use perpend_domain::time::Timestamp;
 use perpend_executions::{RuleCost, StateCount, rule_funnel};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -123,7 +125,8 @@ pub(crate) async fn rules_page(
     let mut rows = Vec::with_capacity(rules.len());
     for rule in &rules {
         let figures = figures(&app, &viewer, rule, &costs).await?;
-        rows.push(rule_row(rule, &by_id, &figures, &base));
+        let row = rule_row(rule, &by_id, &figures, &base);
+        rows.push(with_schedule(row, rule, app.web.clock.now()));
     }
     let n_enabled = rules.iter().filter(|rule| rule.enabled).count() as u64;
     let view = RulesPage {
@@ -141,6 +144,18 @@ pub(crate) async fn rules_page(
         setup,
     };
     page(StatusCode::OK, &view)
+}
+
+/// The row with the schedule of its rule.
+fn with_schedule(row: RuleRow, rule: &Rule, now: Timestamp) -> RuleRow {
+    let schedule = rule.schedule.as_ref();
+    let text = |own: &Schedule| Text::from(format!("{} {}", own.expression(), own.timezone()));
+    let next = schedule.filter(|_| rule.enabled);
+    RuleRow {
+        schedule: schedule.map(text),
+        next_firing: next.and_then(|own| Some(own.local(own.next_after(now)?))),
+        ..row
+    }
 }
 
 fn rule_row(
@@ -169,6 +184,8 @@ fn rule_row(
         state,
         tone,
         reason: pause.map(|pause| Text::from(pause.message.as_str())),
+        schedule: None,
+        next_firing: None,
         sampling: format!("{} %", definition::percent(rule.sampling)),
         conditions: definition::conditions(&rule.filter),
         evaluators: assigned.collect(),

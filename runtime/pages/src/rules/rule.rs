@@ -23,7 +23,7 @@ use perpend_views::{
 use serde::Deserialize;
 
 use super::list::{RuleFigures, costs, figures, state};
-use super::{RulePath, definition, explain, funnel, stored_rule};
+use super::{RulePath, definition, explain, funnel, schedule, stored_rule};
 use crate::executions::names::Names;
 use crate::executions::one::own_scores;
 use crate::request::query::Query;
@@ -160,6 +160,7 @@ pub(super) async fn view(
         periods: periods.to_vec(),
         funnel: steps(app, viewer, rule, (hours, &figures.states)).await?,
         funnel_href: format!("{base}/_/rules/{}/funnel?hours={hours}", encode(id)),
+        schedule: schedule::view(app, viewer, rule).await?,
         failures: failures.iter().map(|each| failure_line(each, &executions)).collect(),
         failed_href: format!("{executions}&state=failed"),
         failed: failed(app, viewer, rule).await?,
@@ -182,6 +183,7 @@ fn requests(viewer: &Viewer, rule: &Rule) -> Vec<ApiRequest> {
     vec![
         request(super::operation(rule), "The rule:"),
         request(format!("/api/v1/evaluation-rules/{id}/counters"), "Its counters with the funnel:"),
+        request(format!("/api/v1/evaluation-rules/{id}/firings"), "The firings of its schedule:"),
         request(format!("/api/v1/evaluation-rules/{id}/changes"), "Its changes:"),
     ]
 }

@@ -31,6 +31,8 @@ pub struct RuleEditorPage {
     pub others: Vec<(String, Text, bool)>,
     /// Columns that the filter can use.
     pub columns: Vec<&'static str>,
+    /// The next firings of the schedule in the form, on the clock of its time zone.
+    pub next_firings: Vec<String>,
     /// Conditions that were not taken over, and other notices.
     pub notices: Vec<Text>,
     /// The rejected form.
@@ -56,6 +58,10 @@ pub struct RuleFields {
     pub sampling: String,
     /// Whether the sample differs from those of other rules.
     pub is_independent: bool,
+    /// Cron expression; empty for a rule that evaluates targets as soon as they are complete.
+    pub cron: String,
+    /// Time zone of the expression.
+    pub timezone: String,
     /// Milliseconds.
     pub settle_ms: String,
     /// Milliseconds.

@@ -6,6 +6,7 @@ use perpend_domain::time::Timestamp;
 use crate::executions::ExecutionLine;
 use crate::layout::forms::RejectedForm;
 use crate::markup::encode;
+use crate::rules::schedule::RuleScheduleView;
 use crate::scores::score::{ResourceLink, ScoreView, Tone};
 use crate::{Html, Shell, Text};
 
@@ -43,6 +44,8 @@ pub struct RulePage {
     pub funnel: Vec<FunnelStep>,
     /// URL of the funnel as a fragment.
     pub funnel_href: String,
+    /// Its schedule, if it has or had one.
+    pub schedule: Option<RuleScheduleView>,
     /// Failed executions by class.
     pub failures: Vec<FailureLine>,
     /// URL of the list of its failed executions.

@@ -55,6 +55,19 @@ fn rule_page() -> RulePage {
             difference: Some("1".to_owned()),
         }],
         funnel_href: typed(),
+        schedule: Some(RuleScheduleView {
+            cron: Some(text(HOSTILE)),
+            timezone: Some(text(HOSTILE)),
+            next: vec!["Sun 2026-03-29 03:00 +02:00".to_owned()],
+            missed: "2".to_owned(),
+            firings: vec![FiringLine {
+                fired_at: at(),
+                from: at(),
+                late: Some("3 h".to_owned()),
+                missed: "2".to_owned(),
+                executions: vec![("scored", "7".to_owned())],
+            }],
+        }),
         failures: vec![FailureLine {
             class: "plugin_trap",
             n: "2".to_owned(),
@@ -114,6 +127,8 @@ fn the_editor_of_a_rule_is_inert_and_shows_both_versions_of_a_conflict() {
             q: typed(),
             conditions: typed(),
             budget: typed(),
+            cron: typed(),
+            timezone: typed(),
             ..RuleFields::default()
         },
         targets: vec![("trace", "traces", true)],
@@ -127,6 +142,7 @@ fn the_editor_of_a_rule_is_inert_and_shows_both_versions_of_a_conflict() {
         }],
         others: vec![("r2".to_owned(), text(HOSTILE), true)],
         columns: vec!["name"],
+        next_firings: vec!["Sun 2026-03-29 03:00 +02:00".to_owned()],
         notices: vec![text(HOSTILE)],
         rejected_form: RejectedForm { values: Vec::new(), problems: vec![("q", text(HOSTILE))] },
         conflict: Some(RuleConflict { at: at(), members: vec![change()] }),
