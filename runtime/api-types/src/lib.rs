@@ -9,6 +9,7 @@
 
 pub mod any_json;
 pub mod backfill;
+pub mod backtest;
 pub mod budget;
 pub mod connection;
 pub mod evaluation_health;

@@ -13,6 +13,7 @@ use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::ListPosition;
+use perpend_domain::time::Timestamp;
 use perpend_executions::BackfillChange;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::Act;
@@ -127,17 +128,8 @@ async fn checked(app: &App, project: &ProjectId, input: &NewBackfill) -> Result<
         return Err(Problem::body("ruleId", message));
     }
     let mode = rule_runs::mode(input.mode.as_deref())?;
-    let now = app.web.clock.now();
-    let to = input.to.unwrap_or(now).min(now);
-    if to <= input.from {
-        let message = format!("must be before {to}, the end of the range, got {}", input.from);
-        return Err(Problem::body("from", message));
-    }
-    let is_out_of_range = |n: &u64| *n == 0 || i64::try_from(*n).is_err();
-    if let Some(n) = input.max_items.filter(is_out_of_range) {
-        let message = format!("must be between 1 and {}, got {n}", i64::MAX);
-        return Err(Problem::body("maxItems", message));
-    }
+    let to = checked_end(app, input.from, input.to)?;
+    check_max_items(input.max_items)?;
     let filter = WrittenFilter::parse(input.filter.0.clone(), rule.target.filter_columns());
     let filter = filter.map_err(filter_problem)?;
     let evaluators = live_versions(app, project, &rule).await?;
@@ -177,8 +169,34 @@ async fn live_versions(
     Ok(evaluators)
 }
 
+/// The end of a range, not later than now.
+pub(super) fn checked_end(
+    app: &App,
+    from: Timestamp,
+    to: Option<Timestamp>,
+) -> Result<Timestamp, Problem> {
+    let now = app.web.clock.now();
+    let to = to.unwrap_or(now).min(now);
+    if to <= from {
+        let message = format!("must be before {to}, the end of the range, got {from}");
+        return Err(Problem::body("from", message));
+    }
+    Ok(to)
+}
+
+pub(super) fn check_max_items(max_items: Option<u64>) -> Result<(), Problem> {
+    let is_out_of_range = |n: &u64| *n == 0 || i64::try_from(*n).is_err();
+    match max_items.filter(is_out_of_range) {
+        Some(n) => {
+            let message = format!("must be between 1 and {}, got {n}", i64::MAX);
+            Err(Problem::body("maxItems", message))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Refuses an invalid limit, and a model without a price.
-async fn check_max_usd(
+pub(super) async fn check_max_usd(
     app: &App,
     project: &ProjectId,
     max_usd: Option<f64>,

@@ -6,6 +6,7 @@
 pub mod admin;
 mod annotation_queues;
 mod backfills;
+mod backtests;
 mod budgets;
 mod check_error;
 mod comments;
@@ -66,6 +67,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     rule_firings::routes(all);
     rule_preview::routes(all);
     backfills::routes(all);
+    backtests::routes(all);
     rule_runs::routes(all);
     budgets::routes(all);
     plugins::routes(all);

@@ -12,6 +12,7 @@
 //! [`ProjectId`]: perpend_domain::ids::ProjectId
 
 pub mod backup;
+mod backtests;
 mod compared_runs;
 mod comparisons;
 mod experiments;

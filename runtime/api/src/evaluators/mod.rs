@@ -20,6 +20,7 @@ mod preflight;
 mod presets;
 mod prompt;
 mod rendered_prompt;
+mod tested;
 mod trial;
 mod view;
 
@@ -45,6 +46,7 @@ use crate::state::{App, Routes};
 pub(super) use definition::{Definition, check_mapping_for};
 pub(super) use find::{checked_name, find, parse_id};
 pub(super) use preflight::check as preflight;
+pub(super) use tested::{adopt, tested_version};
 pub(super) use trial::{LIMIT as TRIAL_LIMIT, checked_target, trial_item};
 
 pub(super) const PAGE: &[Param] = &[

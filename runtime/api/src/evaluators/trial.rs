@@ -304,7 +304,7 @@ pub(super) fn unsaved(app: &App, name: String, version: &NewVersion) -> Result<E
     })
 }
 
-fn first_version(new: NewVersion, now: Timestamp) -> EvaluatorVersion {
+pub(super) fn first_version(new: NewVersion, now: Timestamp) -> EvaluatorVersion {
     EvaluatorVersion {
         id: new.id,
         number: 1,

@@ -217,6 +217,21 @@ impl Scheduler {
         failure.map_or(Ok(all), Err)
     }
 
+    /// The number of targets in the range of a backtest, whether they match or not; `None` if it is not cheap to count.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn targets_of_backtest(
+        &self,
+        project: &ProjectId,
+        plan: &BacktestPlan,
+    ) -> Result<Option<u64>, perpend_db::Error> {
+        match rule_of(plan, self.inner.deps.clock.now()) {
+            Some(rule) => self.targets_in_range(project, &range_of(plan, &rule)).await,
+            None => Ok(None),
+        }
+    }
+
     /// Prepares and writes a step. The number of examined targets; `None` if another node has the backtest, or it was
     /// paused or cancelled meanwhile.
     async fn advance_backtest(&self, backtest: Backtest) -> Result<Option<u64>, perpend_db::Error> {
