@@ -3,7 +3,7 @@
 use askama::Template;
 use perpend_domain::time::Timestamp;
 
-use crate::{RejectedForm, ResourceLink, Shell, Text};
+use crate::{RejectedForm, ResourceLink, Shell, Text, with_query};
 
 /// A version of a plug-in.
 #[derive(Clone, Debug, Template)]
@@ -43,6 +43,15 @@ pub struct PluginPage {
     pub may_write: bool,
     /// Whether the viewer may change the capabilities of evaluators.
     pub may_grant: bool,
+}
+
+impl PluginPage {
+    /// URL of the form of a new evaluator with a function.
+    fn use_href(&self, function: &Text) -> String {
+        let digest = self.href.rsplit('/').next().unwrap_or_default();
+        let parameters = [("plugin", digest.to_owned()), ("function", function.raw().to_owned())];
+        with_query(&format!("{}/evaluators/new/plugin", self.shell.base()), &parameters)
+    }
 }
 
 /// An evaluator of a plug-in.
