@@ -180,6 +180,9 @@ fn rule_routes(routes: &mut Routes<App>) {
     routes.page(BySession, switch, rules::switch::switch_rule);
     let delete = PageRoute::post("/project/{project}/rules/{rule}/delete", EvaluatorWrite);
     routes.page(BySession, delete, rules::editor::delete_rule);
+    let chosen = "/project/{project}/rule-runs";
+    routes.page(BySession, PageRoute::get(chosen, EvaluatorWrite), rules::chosen::form_page);
+    routes.page(BySession, PageRoute::post(chosen, EvaluatorWrite), rules::chosen::run_rule);
 }
 
 /// Evaluators.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: **a form does what the API does.** Every change is a call of an operation (`request::operations`).
 
+pub(super) mod chosen;
 pub(super) mod definition;
 pub(super) mod editor;
 pub(super) mod explain;

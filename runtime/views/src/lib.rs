@@ -132,8 +132,8 @@ pub use lists::groups::{
     GroupChip, GroupLine, GroupRow, GroupSetup, SESSION_ROWS, USER_ROWS, UserPage, session_table,
 };
 pub use lists::list::{
-    ChosenColumns, ListAction, ListChoice, ListDeclaration, ListNote, ListTexts, ListView,
-    RowChoice, SelectFilter, UrlCondition,
+    ChoicePage, ChosenColumns, ListAction, ListChoice, ListDeclaration, ListNote, ListTexts,
+    ListView, RowChoice, SelectFilter, UrlCondition,
 };
 pub use lists::news::{NewsFragment, StateFragment};
 pub use lists::observations::{OBSERVATION_ROWS, ObservationLine};
@@ -159,6 +159,7 @@ pub use plugins::one::{
 };
 pub use plugins::upload::{ComponentReport, ComponentStep, PluginUploadPage};
 pub use reference::{ReferenceGroupPage, ReferencePage, TryPage};
+pub use rules::chosen::RuleRunPage;
 pub use rules::editor::{
     EvaluatorChoice, RuleConflict, RuleEditorPage, RuleFields, RulePreviewExampleView,
     RulePreviewView,

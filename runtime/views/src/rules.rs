@@ -1,5 +1,6 @@
 //! Pages of rules.
 
+pub(crate) mod chosen;
 pub(crate) mod editor;
 pub(crate) mod page;
 pub(crate) mod schedule;

@@ -67,6 +67,7 @@ mod pages_groups;
 mod pages_observations;
 mod pages_places;
 mod pages_plugins;
+mod pages_rule_runs;
 mod pages_rules;
 mod pages_scores;
 mod pages_sessions;

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use percent_encoding::percent_decode_str;
 use perpend_domain::query::print_condition;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::Problem;
@@ -16,6 +15,7 @@ use super::context::DatasetContext;
 use super::item_form::VALUES;
 use super::list::dataset_names;
 use crate::list::params::filter_text;
+use crate::list::selected::SelectedRows;
 use crate::observations::Observations;
 use crate::read;
 use crate::request::forms::ContentForm;
@@ -65,10 +65,7 @@ impl SourceKind {
 /// The sources and the mapping of a query string or of a form.
 struct Selection {
     kind: SourceKind,
-    /// Ids of selected traces.
-    traces: Vec<String>,
-    /// Ids of the trace and of the observation of selected observations.
-    observations: Vec<(String, String)>,
+    rows: SelectedRows,
     /// URL of a list relative to the project; all its rows if none is selected.
     list: Option<String>,
     /// Id of the dataset.
@@ -79,27 +76,21 @@ struct Selection {
 
 impl Selection {
     fn of(params: &Params) -> Self {
-        let decoded = |raw: String| percent_decode_str(&raw).decode_utf8_lossy().into_owned();
         let path = |(field, _, default): (&str, &str, &str)| {
             params.raw(field).unwrap_or(default).trim().to_owned()
         };
-        let observations = params.all("observation").into_iter().filter_map(|raw| {
-            let (trace, id) = raw.split_once(':')?;
-            Some((decoded(trace.to_owned()), decoded(id.to_owned())))
-        });
-        let observations: Vec<(String, String)> = observations.collect();
+        let rows = SelectedRows::of(params);
         let is_list =
             |list: &&str| list.starts_with("/traces") || list.starts_with("/observations");
         let list = params.text("in").filter(is_list).map(str::to_owned);
-        let is_of_observations = !observations.is_empty()
+        let is_of_observations = !rows.observations.is_empty()
             || list.as_deref().is_some_and(|list| list.starts_with("/observations"));
         Self {
             kind: match is_of_observations {
                 true => SourceKind::Observation,
                 false => SourceKind::Trace,
             },
-            traces: params.all("trace").into_iter().map(decoded).collect(),
-            observations,
+            rows,
             list,
             dataset: params.text("dataset").map(str::to_owned),
             paths: PATHS.map(path),
@@ -109,23 +100,15 @@ impl Selection {
     /// Number of selected rows; 0 for all of the list.
     fn n_selected(&self) -> usize {
         match self.kind {
-            SourceKind::Trace => self.traces.len(),
-            SourceKind::Observation => self.observations.len(),
+            SourceKind::Trace => self.rows.traces.len(),
+            SourceKind::Observation => self.rows.observations.len(),
         }
     }
 
     /// The fields that identify the sources.
     fn fields(&self) -> Vec<(&'static str, String)> {
-        let traces = self.traces.iter().map(|id| ("trace", perpend_views::encode(id)));
-        let encode = perpend_views::encode;
-        let observations = self.observations.iter();
-        let observations = observations
-            .map(|(trace, id)| ("observation", format!("{}:{}", encode(trace), encode(id))));
-        let list = self.list.iter().map(|list| ("in", list.clone()));
-        match self.kind {
-            SourceKind::Trace => traces.chain(list).collect(),
-            SourceKind::Observation => observations.chain(list).collect(),
-        }
+        let rows = self.rows.fields().into_iter().filter(|(name, _)| *name == self.kind.noun());
+        rows.chain(self.list.iter().map(|list| ("in", list.clone()))).collect()
     }
 
     /// The filter of the list as text, with its time range and environments; `None` if a condition has no text.
@@ -149,11 +132,12 @@ impl Selection {
         }
         if 0 < self.n_selected() {
             let observations = self
+                .rows
                 .observations
                 .iter()
                 .map(|(trace, id)| json!({ "traceId": trace, "observationId": id }));
             return Ok(match self.kind {
-                SourceKind::Trace => json!({ "traceIds": self.traces, "mapping": mapping }),
+                SourceKind::Trace => json!({ "traceIds": self.rows.traces, "mapping": mapping }),
                 SourceKind::Observation => {
                     json!({ "observations": observations.collect::<Value>(), "mapping": mapping })
                 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: **a trial does what the API does.** The evaluator is run by the operation of the API, which stores nothing.
 
-use axum::extract::{OriginalUri, Path, State};
+use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, TargetKind};
@@ -296,10 +296,9 @@ pub(crate) async fn try_page(
     State(app): State<App>,
     viewer: Viewer,
     Path(path): Path<EvaluatorPath>,
-    OriginalUri(address): OriginalUri,
+    params: Params,
 ) -> Result<Response, Problem> {
     let evaluator = path.find(&app, &viewer).await?;
-    let params = Params::parse(address.query().unwrap_or_default());
     let trial = form(&viewer, &params);
     page(StatusCode::OK, &view(&viewer, &evaluator, trial))
 }

@@ -9,4 +9,5 @@ pub(crate) mod export;
 pub(crate) mod news;
 pub(crate) mod page;
 pub(crate) mod params;
+pub(crate) mod selected;
 pub(crate) mod source;

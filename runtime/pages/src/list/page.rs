@@ -6,9 +6,9 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use perpend_domain::list::BidirectionalPage;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    CellContext, EmptyListCounts, FilterView, FocusView, ListChoice, ListDeclaration, ListNote,
-    ListView, PageLinks, Pager, Parameter, StoppedSearch, Text, UrlCondition, encode, export_links,
-    with_query,
+    CellContext, ChoicePage, EmptyListCounts, FilterView, FocusView, ListChoice, ListDeclaration,
+    ListNote, ListView, PageLinks, Pager, Parameter, StoppedSearch, Text, UrlCondition, encode,
+    export_links, with_query,
 };
 
 use crate::list::empty::empty_list_counts;
@@ -61,15 +61,23 @@ fn row_choice<R: 'static>(
     list: &ListDeclaration<R>,
     links: &ListLinks,
 ) -> Option<ListChoice> {
-    let choice = list.choice.as_ref().filter(|choice| viewer.may(choice.needs))?;
+    let choice = list.choice.as_ref()?;
+    let pages: Vec<_> = choice.pages.iter().filter(|page| viewer.may(page.needs)).collect();
     let url = with_query(&format!("/{}", list.texts.name), &links.pairs);
-    if MAX_URL < url.len() {
+    if pages.is_empty() || MAX_URL < url.len() {
         return None;
     }
-    let action = format!("{}{}", viewer.base(), choice.path);
-    let [label, all] = choice.labels;
-    let all = (all, format!("{action}?in={}", encode(&url)));
-    Some(ListChoice { action, fields: vec![("in", url)], label, all })
+    let base = viewer.base();
+    let href = |page: &ChoicePage| format!("{base}{}", page.path);
+    let all = pages.iter().filter_map(|page| {
+        let all = format!("{}?in={}", href(page), encode(&url));
+        Some((page.all?, all))
+    });
+    Some(ListChoice {
+        all: all.collect(),
+        buttons: pages.iter().map(|page| (page.label, href(page))).collect(),
+        fields: vec![("in", url)],
+    })
 }
 
 /// The text filter and the form for time range and environments, if the list has a text filter.

@@ -3,7 +3,7 @@
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_domain::access::Permission::{DatasetWrite, TraceMark};
+use perpend_domain::access::Permission::{DatasetWrite, EvaluatorWrite, TraceMark};
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::TraceId;
@@ -300,6 +300,7 @@ async fn fill(
     view.lines = lines::trace_lines_with(app, &viewer.project, &traces, options).await?;
     view.may_mark = viewer.may(TraceMark);
     view.may_write_datasets = viewer.may(DatasetWrite);
+    view.may_run_rules = viewer.may(EvaluatorWrite);
     view.score_href = new_rule_href(viewer, TargetKind::Trace, &view.query.q);
     for line in &mut view.lines {
         line.is_markable = view.may_mark;

@@ -12,7 +12,7 @@ use crate::layout::setup::Setup;
 use crate::layout::shell::href;
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn, ListTable};
 use crate::lists::focus::FocusView;
-use crate::lists::list::{ListDeclaration, ListTexts};
+use crate::lists::list::{ChoicePage, ListDeclaration, ListTexts, RowChoice};
 use crate::overview::trends::DeferredTrend;
 use crate::{Html, SESSION_LIST, Section, Shell, Text, USER_LIST, encode};
 
@@ -188,8 +188,14 @@ pub static SESSION_ROWS: ListDeclaration<GroupRow> = ListDeclaration {
     },
     filter: Some(&SESSION_LIST),
     news: Some(["session with new traces", "sessions with new traces"]),
+    choice: Some(RowChoice { name: "session", value: choice_value, pages: &[ChoicePage::RULE] }),
     ..declaration(&SESSION_COLUMNS)
 };
+
+/// The percent-encoded id, and the id.
+fn choice_value(row: &GroupRow) -> (String, Text) {
+    (encode(row.line.id.raw()), row.line.id.clone())
+}
 
 /// The list of users.
 pub static USER_ROWS: ListDeclaration<GroupRow> = ListDeclaration {

@@ -44,12 +44,31 @@ pub struct RowChoice<R: 'static> {
     pub name: &'static str,
     /// Value and label of the checkbox of a row.
     pub value: ChoiceValue<R>,
-    /// Path of the page below the project.
+    /// The pages.
+    pub pages: &'static [ChoicePage],
+}
+
+/// A page that takes selected rows.
+#[derive(Debug)]
+pub struct ChoicePage {
+    /// Path below the project.
     pub path: &'static str,
-    /// Labels of the button for selected rows and of the link for all matches.
-    pub labels: [&'static str; 2],
+    /// Label of its button.
+    pub label: &'static str,
+    /// Label of the link for all matches; absent if the page takes selected rows only.
+    pub all: Option<&'static str>,
     /// Permission for the page.
     pub needs: Permission,
+}
+
+impl ChoicePage {
+    /// The page that applies a rule to selected rows.
+    pub(crate) const RULE: Self = Self {
+        path: "/rule-runs",
+        label: "Run rule on selected",
+        all: None,
+        needs: Permission::EvaluatorWrite,
+    };
 }
 
 /// Names and texts of a list.
@@ -262,17 +281,15 @@ pub struct ListView {
     pub exports: [(&'static str, String); 2],
 }
 
-/// A form that takes the selected rows of a list to another page, and a link for all matches.
+/// A form that takes the selected rows of a list to another page, and links for all matches.
 #[derive(Clone, Debug)]
 pub struct ListChoice {
-    /// URL of the page.
-    pub action: String,
-    /// Its further fields.
+    /// Further fields of the form.
     pub fields: Vec<(&'static str, String)>,
-    /// Label of the button.
-    pub label: &'static str,
-    /// Label and URL of the link for all matches.
-    pub all: (&'static str, String),
+    /// Labels of the buttons and URLs of their pages.
+    pub buttons: Vec<(&'static str, String)>,
+    /// Labels and URLs of the links for all matches.
+    pub all: Vec<(&'static str, String)>,
 }
 
 /// A filter with a fixed set of values.

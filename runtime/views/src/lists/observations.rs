@@ -11,7 +11,7 @@ use crate::facts::{side_tokens, total_tokens};
 use crate::format::kind_label;
 use crate::lists::chips::{newest_values, scores_cell};
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn, shortened};
-use crate::lists::list::{ListDeclaration, ListTexts, RowChoice};
+use crate::lists::list::{ChoicePage, ListDeclaration, ListTexts, RowChoice};
 use crate::{OBSERVATION_LIST, Section, Text, encode, segment, with_query};
 
 /// A row of the list of observations.
@@ -30,9 +30,15 @@ pub static OBSERVATION_ROWS: ListDeclaration<ObservationLine> = ListDeclaration 
     choice: Some(RowChoice {
         name: "observation",
         value: choice_value,
-        path: "/dataset-items/from-traces",
-        labels: ["Add to dataset", "Add all matches to a dataset"],
-        needs: Permission::DatasetWrite,
+        pages: &[
+            ChoicePage {
+                path: "/dataset-items/from-traces",
+                label: "Add to dataset",
+                all: Some("Add all matches to a dataset"),
+                needs: Permission::DatasetWrite,
+            },
+            ChoicePage::RULE,
+        ],
     }),
     ..ListDeclaration::new(TEXTS, &COLUMNS, cell)
 };

@@ -46,6 +46,8 @@ pub struct TracesPage {
     pub may_mark: bool,
     /// Whether the user can create items of datasets.
     pub may_write_datasets: bool,
+    /// Whether the user can apply rules to traces.
+    pub may_run_rules: bool,
     /// URL of the form of a rule that scores the traces.
     pub score_href: Option<String>,
     /// Position of the page in the list.

@@ -172,3 +172,25 @@ fn the_editor_of_a_rule_is_inert_and_shows_both_versions_of_a_conflict() {
     let html = checked(&new);
     assert!(html.contains("<h1>New rule</h1>") && !html.contains("/delete\""), "{html}");
 }
+
+#[test]
+fn a_run_of_a_rule_is_inert_and_needs_rows_and_a_rule() {
+    let page = RuleRunPage {
+        shell: shell(),
+        action: "/p/rule-runs".to_owned(),
+        selected: "2 traces".to_owned(),
+        is_empty: false,
+        list: ("Traces", "/p/traces".to_owned()),
+        target: "trace",
+        fields: vec![("trace", typed())],
+        rules: vec![(typed(), text(HOSTILE), true)],
+        rejected_form: RejectedForm {
+            values: vec![("mode", "rescore".to_owned())],
+            problems: vec![("rule", text(HOSTILE))],
+        },
+    };
+    assert!(checked(&page).contains("value=\"rescore\" selected"));
+    let without_rules = RuleRunPage { rules: Vec::new(), ..page.clone() };
+    assert!(checked(&without_rules).contains("/rules/new?target=trace"));
+    assert!(checked(&RuleRunPage { is_empty: true, ..page }).contains("Nothing selected"));
+}

@@ -148,6 +148,7 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("user", "/users/noor"),
         ("rules", "/rules"),
         ("new-rule", "/rules/new?target=trace&q=level%3AERROR"),
+        ("run-rule", "/rule-runs?trace=none&in=%2Ftraces"),
         ("evaluators", "/evaluators"),
         ("new-evaluator", "/evaluators/new"),
         ("new-evaluator-of-code", "/evaluators/new/code?language=PYTHON"),
