@@ -212,6 +212,11 @@ fn evaluator_routes(routes: &mut Routes<App>) {
     routes.page(BySession, PageRoute::get(tried, EvaluatorWrite), evaluators::trial::try_page);
     let run = PageRoute::post(tried, EvaluatorWrite);
     routes.page(BySession, run, evaluators::trial::try_evaluator);
+    let delete = "/project/{project}/evaluators/{evaluator}/delete";
+    let confirmation = PageRoute::get(delete, EvaluatorWrite);
+    routes.page(BySession, confirmation, evaluators::delete::confirmation_page);
+    let delete = PageRoute::post(delete, EvaluatorWrite);
+    routes.page(BySession, delete, evaluators::delete::delete_evaluator);
 }
 
 /// Executions of rules.

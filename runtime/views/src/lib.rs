@@ -81,13 +81,15 @@ pub use datasets::item::{
     ItemPage, ItemProblemsFragment, ItemRunLine, ItemSourceView, ItemVersionLine, StoredItemView,
 };
 pub use datasets::list::{DatasetLine, DatasetsPage, FolderLine};
+pub use evaluators::definition::{DefinitionContent, EvaluatorDefinition};
 pub use evaluators::editor::{
     CodeFields, ConfigControl, ConfigField, EvaluatorConflict, EvaluatorDefinitionFields,
     EvaluatorFormPage, EvaluatorHeadFields, ModelField, PluginFields, SourceProblem,
 };
 pub use evaluators::gallery::{EvaluatorGalleryPage, GalleryEntry, GalleryGroup};
 pub use evaluators::list::{EvaluatorLine, EvaluatorPauseSummary, EvaluatorsPage};
-pub use evaluators::one::{EvaluatorPage, EvaluatorUseLine};
+pub use evaluators::one::{DeleteEvaluatorPage, EvaluatorPage, EvaluatorUseLine};
+pub use evaluators::versions::{EvaluatorVersionLine, VersionComparison};
 pub use executions::{
     AttemptLine, CallLine, ExecutionLine, ExecutionNames, ExecutionPage, LogEntry,
 };

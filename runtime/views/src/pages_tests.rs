@@ -269,7 +269,7 @@ fn execution(state: ExecutionState) -> Execution {
     }
 }
 
-fn execution_line(state: ExecutionState) -> ExecutionLine {
+pub(crate) fn execution_line(state: ExecutionState) -> ExecutionLine {
     let names = ExecutionNames {
         rule: ResourceLink::new(HOSTILE, HOSTILE),
         evaluator: ResourceLink::deleted(HOSTILE),

@@ -27,7 +27,7 @@ use crate::state::App;
 const WEEK_MS: i64 = 7 * 86_400_000;
 /// Versions of an evaluator whose scores are counted, and scores counted of each.
 const MAX_VERSIONS: u32 = 20;
-const MAX_SCORES: u32 = 10_000;
+pub(super) const MAX_SCORES: u32 = 10_000;
 
 /// Start of the last seven days.
 pub(super) fn week(app: &App) -> Timestamp {

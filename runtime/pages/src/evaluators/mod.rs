@@ -1,11 +1,15 @@
-//! Evaluators: the list, one evaluator with its versions, the gallery, the forms, and trials.
+//! Evaluators: the list, one evaluator with its versions, the gallery, the forms, trials, and the deletion. The API operations
+//! make all changes.
 
+mod definition;
+pub(crate) mod delete;
 pub(crate) mod editor;
 pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod one;
 pub(crate) mod trial;
 mod trial_results;
+mod versions;
 
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Pause};
 use perpend_domain::ids::EvaluatorId;

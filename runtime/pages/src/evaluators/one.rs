@@ -1,48 +1,115 @@
-//! `GET P/evaluators/{evaluator}`: an evaluator with its rules and failures.
+//! `GET P/evaluators/{evaluator}`: an evaluator with its definition, versions, rules and failures.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use perpend_domain::access::Permission::{EvaluatorWrite, PluginRead};
-use perpend_domain::evaluation::Evaluator;
+use perpend_domain::access::Permission::EvaluatorWrite;
+use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, ExecutionState, Rule};
+use perpend_domain::time::Timestamp;
+use perpend_executions::{ExecutionFilter, FailureCount};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ApiRequest, EvaluatorPage, EvaluatorUseLine, FailureLine, Html, ResourceLink, Section, Text,
-    count, encode, evaluator_href, plural, utc_time,
+    ApiRequest, EvaluatorPage, EvaluatorUseLine, ExecutionLine, FailureLine, Html, ResourceLink,
+    Section, Text, VersionComparison, count, encode, evaluator_href, plural, utc_time,
 };
+use serde::Deserialize;
 
-use super::list::week;
-use super::{EvaluatorPath, implementation, kind, pause_summary};
+use super::list::{MAX_SCORES, score_count, week};
+use super::{EvaluatorPath, definition, kind, pause_summary, versions};
+use crate::executions::newest::newest;
+use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::rules::definition::mapping_line;
 use crate::rules::list::cost_text;
-use crate::settings::evaluator_settings;
 use crate::state::App;
 
 /// Rules on the page.
 const MAX_RULES: usize = 100;
+/// Versions on the page.
+const MAX_VERSIONS: usize = 50;
+/// Failed executions on the page.
+const MAX_FAILED: u32 = 5;
+
+/// Query parameters: numbers of versions.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct EvaluatorParams {
+    /// The version whose definition is shown.
+    version: Option<String>,
+    /// The versions to compare.
+    a: Option<String>,
+    b: Option<String>,
+}
 
 /// `GET P/evaluators/{evaluator}`
 pub(crate) async fn evaluator_page(
     State(app): State<App>,
     viewer: Viewer,
     Path(path): Path<EvaluatorPath>,
+    Query(params): Query<EvaluatorParams>,
 ) -> Result<Response, Problem> {
     let evaluator = path.find(&app, &viewer).await?;
-    page(StatusCode::OK, &view(&app, &viewer, &evaluator).await?)
+    let view = view(&app, &viewer, &evaluator, &params).await?;
+    page(StatusCode::OK, &view)
 }
 
-async fn view(app: &App, viewer: &Viewer, evaluator: &Evaluator) -> Result<EvaluatorPage, Problem> {
-    let (base, id) = (viewer.base(), evaluator.id.as_str());
-    let version = &evaluator.version;
-    let failed = format!("{base}/executions?state=failed&evaluator={}", encode(id));
-    let path = format!("/api/public/v2/evaluators/{}", encode(id));
+/// The version of a query parameter; the newest without one.
+async fn version(
+    app: &App,
+    viewer: &Viewer,
+    evaluator: &Evaluator,
+    number: Option<&str>,
+) -> Result<EvaluatorVersion, Problem> {
+    let Some(number) = number.filter(|number| !number.is_empty()) else {
+        return Ok(evaluator.version.clone());
+    };
+    let missing = || Problem::not_found("version of the evaluator");
+    let number: u32 = number.parse().map_err(|_| missing())?;
+    let catalog = &app.store.catalog;
+    let found = catalog.evaluator_at(&viewer.project, &evaluator.id, number).await?;
+    Ok(found.ok_or_else(missing)?.version)
+}
+
+/// The selected comparison.
+async fn comparison(
+    app: &App,
+    viewer: &Viewer,
+    evaluator: &Evaluator,
+    params: &EvaluatorParams,
+) -> Result<Option<VersionComparison>, Problem> {
+    let (Some(a), Some(b)) = (params.a.as_deref(), params.b.as_deref()) else {
+        return Ok(None);
+    };
+    let a = version(app, viewer, evaluator, Some(a)).await?;
+    let b = version(app, viewer, evaluator, Some(b)).await?;
+    Ok(Some(versions::comparison(&a, &b)))
+}
+
+async fn view(
+    app: &App,
+    viewer: &Viewer,
+    evaluator: &Evaluator,
+    params: &EvaluatorParams,
+) -> Result<EvaluatorPage, Problem> {
+    let (base, id, project) = (viewer.base(), evaluator.id.as_str(), &viewer.project);
+    let href = evaluator_href(&base, id);
+    let failed_href = format!("{base}/executions?state=failed&evaluator={}", encode(id));
+    let api = format!("/api/public/v2/evaluators/{}", encode(id));
+    let shown = version(app, viewer, evaluator, params.version.as_deref()).await?;
+    let rules = rules_of(app, viewer, evaluator).await?;
+    let limit = MAX_VERSIONS as u32 + 1;
+    let mut all = app.store.catalog.evaluator_versions(project, &evaluator.id, None, limit).await?;
+    let has_more_versions = MAX_VERSIONS < all.len();
+    all.truncate(MAX_VERSIONS);
+    let counts = score_counts(app, viewer, &all, None).await?;
+    let policies = versions::policies(&rules);
     Ok(EvaluatorPage {
-        shell: viewer.shell(Section::Evaluators).with_api([ApiRequest::new(&viewer.origin, &path)]),
+        shell: viewer.shell(Section::Evaluators).with_api([
+            ApiRequest::new(&viewer.origin, &api).with_note("The evaluator:"),
+            ApiRequest::new(&viewer.origin, &format!("{api}/versions")).with_note("Its versions:"),
+        ]),
         name: Text::from(evaluator.name.as_str()),
-        href: evaluator_href(&base, id),
-        version: version.number,
         description: evaluator
             .description
             .as_deref()
@@ -50,14 +117,32 @@ async fn view(app: &App, viewer: &Viewer, evaluator: &Evaluator) -> Result<Evalu
             .map(Text::from),
         pause: evaluator.paused.as_ref().map(|pause| pause_summary(pause, viewer)),
         held: held(app, viewer, evaluator).await?,
-        facts: facts(app, viewer, evaluator).await?,
-        plugin_href: viewer.may(PluginRead).then(|| format!("{base}/plugins/{}", version.plugin)),
-        uses: uses(app, viewer, evaluator).await?,
-        scores_href: format!("{base}/scores?fingerprint={}", version.fingerprint),
-        failures: failures(app, viewer, evaluator, &failed).await?,
-        failed_href: failed,
+        facts: facts(app, viewer, evaluator, &all).await?,
+        definition: definition::view(viewer, &shown, evaluator.version.number),
+        versions: versions::lines(viewer, &href, &all, (shown.number, &counts), &policies),
+        has_more_versions,
+        comparison: comparison(app, viewer, evaluator, params).await?,
+        uses: rules.iter().filter_map(|(rule, at)| use_line(rule, *at)).collect(),
+        scores_href: format!("{base}/scores?fingerprint={}", evaluator.version.fingerprint),
+        failures: failures(app, viewer, evaluator, &failed_href).await?,
+        failed: failed(app, viewer, evaluator).await?,
+        failed_href,
         may_write: viewer.may(EvaluatorWrite),
+        href,
     })
+}
+
+/// Numbers of the scores of versions since a time.
+async fn score_counts(
+    app: &App,
+    viewer: &Viewer,
+    versions: &[EvaluatorVersion],
+    since: Option<Timestamp>,
+) -> Result<Vec<u64>, Problem> {
+    let keys = versions.iter().map(|version| (version.fingerprint, version.id.clone()));
+    let keys: Vec<_> = keys.collect();
+    let telemetry = &app.store.telemetry;
+    Ok(telemetry.version_score_counts(&viewer.project, &keys, since, MAX_SCORES).await?)
 }
 
 /// The number of its executions that wait for the end of a pause.
@@ -72,58 +157,56 @@ async fn facts(
     app: &App,
     viewer: &Viewer,
     evaluator: &Evaluator,
+    versions: &[EvaluatorVersion],
 ) -> Result<Vec<(&'static str, Html)>, Problem> {
-    let version = &evaluator.version;
+    let since = week(app);
     let text = |text: String| Html::from(Text::from(text));
-    let costs = app.store.ledger.costs_by_evaluator(&viewer.project, week(app)).await?;
-    let mut facts = vec![
-        ("Kind", text(kind(version).to_owned())),
-        ("Function", Html::from(implementation(version))),
-    ];
-    let settings = evaluator_settings(version);
-    let settings: Vec<String> =
-        settings.iter().map(|(name, value)| format!("{} {}", name.raw(), value.raw())).collect();
-    if !settings.is_empty() {
-        facts.push(("Settings", text(settings.join("; "))));
-    }
-    facts.push(("Cost of 7 days", text(cost_text(costs.get(evaluator.id.as_str()).copied()))));
-    facts.push(("Created", utc_time(evaluator.created_at)));
-    facts.push(("Changed", utc_time(evaluator.updated_at)));
-    facts.push(("Fingerprint", text(version.fingerprint.to_string())));
-    facts.push(("Id", text(evaluator.id.to_string())));
-    Ok(facts)
+    let costs = app.store.ledger.costs_by_evaluator(&viewer.project, since).await?;
+    let scores = score_counts(app, viewer, versions, Some(since)).await?;
+    Ok(vec![
+        ("Kind", text(kind(&evaluator.version).to_owned())),
+        ("Newest version", text(evaluator.version.number.to_string())),
+        ("Scores of 7 days", text(score_count(scores))),
+        ("Cost of 7 days", text(cost_text(costs.get(evaluator.id.as_str()).copied()))),
+        ("Created", utc_time(evaluator.created_at)),
+        ("Changed", utc_time(evaluator.updated_at)),
+        ("Id", text(evaluator.id.to_string())),
+    ])
 }
 
-/// The rules that use it, with their policies.
-async fn uses(
+/// The rules that use it, each with the index of its assignment.
+pub(super) async fn rules_of(
     app: &App,
     viewer: &Viewer,
     evaluator: &Evaluator,
-) -> Result<Vec<EvaluatorUseLine>, Problem> {
+) -> Result<Vec<(Rule, usize)>, Problem> {
     let (catalog, project) = (&app.store.catalog, &viewer.project);
-    let mut lines = Vec::new();
-    for of_rule in catalog.evaluator_uses(project, &evaluator.id).await?.iter().take(MAX_RULES) {
-        let Some(rule) = catalog.rule(project, &of_rule.rule_id).await? else {
-            continue;
-        };
-        let mut assignments = rule.assignments.iter();
-        let Some(assignment) = assignments.find(|each| each.id == of_rule.assignment_id) else {
-            continue;
-        };
-        let mapping = assignment.mapping.iter().flatten();
-        lines.push(EvaluatorUseLine {
-            rule: ResourceLink::new(&rule.name, rule.id.as_str()),
-            state: match (rule.enabled, rule.paused.is_some()) {
-                (false, _) => "off",
-                (true, true) => "paused",
-                (true, false) => "on",
-            },
-            target: rule.target.as_str(),
-            policy: assignment.version.to_string(),
-            mapping: mapping.map(|entry| Text::from(mapping_line(entry))).collect(),
-        });
+    let uses = catalog.evaluator_uses(project, &evaluator.id).await?;
+    let mut rules = Vec::with_capacity(uses.len().min(MAX_RULES));
+    for of_rule in uses.iter().take(MAX_RULES) {
+        if let Some(rule) = catalog.rule(project, &of_rule.rule_id).await? {
+            let mut assignments = rule.assignments.iter();
+            let at = assignments.position(|each| each.id == of_rule.assignment_id);
+            rules.extend(at.map(|at| (rule, at)));
+        }
     }
-    Ok(lines)
+    Ok(rules)
+}
+
+fn use_line(rule: &Rule, at: usize) -> Option<EvaluatorUseLine> {
+    let assignment = rule.assignments.get(at)?;
+    let mapping = assignment.mapping.iter().flatten();
+    Some(EvaluatorUseLine {
+        rule: ResourceLink::new(&rule.name, rule.id.as_str()),
+        state: match (rule.enabled, rule.paused.is_some()) {
+            (false, _) => "off",
+            (true, true) => "paused",
+            (true, false) => "on",
+        },
+        target: rule.target.as_str(),
+        policy: assignment.version.to_string(),
+        mapping: mapping.map(|entry| Text::from(mapping_line(entry))).collect(),
+    })
 }
 
 /// Failed executions of the last seven days by class.
@@ -135,7 +218,7 @@ async fn failures(
 ) -> Result<Vec<FailureLine>, Problem> {
     let all = app.store.ledger.failures_by_evaluator(&viewer.project, week(app)).await?;
     let own = all.into_iter().filter(|(id, _)| *id == evaluator.id);
-    let line = |(_, failure): (_, perpend_executions::FailureCount)| {
+    let line = |failure: FailureCount| {
         let class = failure.class.as_str();
         FailureLine {
             class,
@@ -145,5 +228,20 @@ async fn failures(
             href: format!("{failed}&class={}", encode(class)),
         }
     };
-    Ok(own.map(line).collect())
+    Ok(own.map(|(_, failure)| line(failure)).collect())
+}
+
+/// The latest failed executions.
+async fn failed(
+    app: &App,
+    viewer: &Viewer,
+    evaluator: &Evaluator,
+) -> Result<Vec<ExecutionLine>, Problem> {
+    let filter = ExecutionFilter {
+        state: Some(ExecutionState::Failed),
+        evaluator: Some(evaluator.id.clone()),
+        ..ExecutionFilter::default()
+    };
+    let failed = newest(app, viewer, &filter, MAX_FAILED).await?;
+    Ok(failed.into_iter().map(|(_, line)| line).collect())
 }

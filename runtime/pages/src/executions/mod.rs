@@ -2,5 +2,6 @@
 
 pub(crate) mod list;
 pub(crate) mod names;
+pub(crate) mod newest;
 pub(crate) mod one;
 pub(crate) mod requeue;

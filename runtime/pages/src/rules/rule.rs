@@ -8,10 +8,9 @@ use axum::response::Response;
 use perpend_catalog::RuleChange;
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{
-    Assignment, Evaluator, Execution, ExecutionState, LatePolicy, OnMissing, Pause, Rule,
+    Assignment, Evaluator, ExecutionState, LatePolicy, OnMissing, Pause, Rule,
 };
 use perpend_domain::ids::{EvaluatorId, RuleId};
-use perpend_domain::list::ListPosition;
 use perpend_domain::slots::CONNECTION_REASONS;
 use perpend_executions::{ExecutionFilter, FailureCount, StateCount, WaitingCount, rule_funnel};
 use perpend_http_kit::problem::Problem;
@@ -24,7 +23,7 @@ use serde::Deserialize;
 
 use super::list::{RuleFigures, costs, figures, state};
 use super::{RulePath, definition, explain, funnel, schedule, stored_rule};
-use crate::executions::names::Names;
+use crate::executions::newest::newest;
 use crate::executions::one::own_scores;
 use crate::request::query::Query;
 use crate::request::reply::page;
@@ -313,37 +312,15 @@ fn failure_line(failure: &FailureCount, executions: &str) -> FailureLine {
     }
 }
 
-/// The newest executions of a rule in a state, as rows.
-async fn newest(
-    app: &App,
-    viewer: &Viewer,
-    rule: &Rule,
-    state: ExecutionState,
-) -> Result<Vec<(Execution, ExecutionLine)>, Problem> {
-    let (ledger, project, base) = (&app.store.ledger, &viewer.project, viewer.base());
-    let filter = ExecutionFilter {
-        state: Some(state),
-        rule: Some(rule.id.clone()),
-        ..ExecutionFilter::default()
-    };
-    let first = ListPosition::default();
-    let items = ledger.executions_from(project, &filter, &first, LATEST).await?.items;
-    let names = Names::read(app, viewer, &items).await?;
-    let rows = items.into_iter().map(|execution| {
-        let line = ExecutionLine::new(&execution, names.of(&execution), None, &base);
-        (execution, line)
-    });
-    Ok(rows.collect())
+/// Selects the executions of a rule in a state.
+fn in_state(rule: &Rule, state: ExecutionState) -> ExecutionFilter {
+    let rule = Some(rule.id.clone());
+    ExecutionFilter { state: Some(state), rule, ..ExecutionFilter::default() }
 }
 
 async fn failed(app: &App, viewer: &Viewer, rule: &Rule) -> Result<Vec<ExecutionLine>, Problem> {
-    let may_requeue = viewer.may(EvaluatorWrite);
-    let failed = newest(app, viewer, rule, ExecutionState::Failed).await?;
-    let lines = failed.into_iter().map(|(_, line)| match may_requeue {
-        true => line.requeueable(),
-        false => line,
-    });
-    Ok(lines.collect())
+    let failed = newest(app, viewer, &in_state(rule, ExecutionState::Failed), LATEST).await?;
+    Ok(failed.into_iter().map(|(_, line)| line).collect())
 }
 
 async fn scored(
@@ -352,7 +329,8 @@ async fn scored(
     rule: &Rule,
 ) -> Result<Vec<(ExecutionLine, Vec<ScoreView>)>, Problem> {
     let mut rows = Vec::new();
-    for (execution, line) in newest(app, viewer, rule, ExecutionState::Completed).await? {
+    let filter = in_state(rule, ExecutionState::Completed);
+    for (execution, line) in newest(app, viewer, &filter, LATEST).await? {
         let scores = own_scores(app, viewer, &execution).await?;
         rows.push((line, score_views(app, viewer, &scores).await?));
     }

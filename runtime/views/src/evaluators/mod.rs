@@ -1,5 +1,6 @@
 //! Pages of evaluators.
 
+pub(crate) mod definition;
 pub(crate) mod editor;
 #[cfg(test)]
 mod form_tests;
@@ -8,3 +9,4 @@ pub(crate) mod list;
 pub(crate) mod one;
 #[cfg(test)]
 mod tests;
+pub(crate) mod versions;

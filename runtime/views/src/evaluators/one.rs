@@ -1,11 +1,13 @@
-//! The page of an evaluator.
+//! The page of an evaluator, and the confirmation of its deletion.
 
 use askama::Template;
 
+use crate::evaluators::definition::EvaluatorDefinition;
 use crate::evaluators::list::EvaluatorPauseSummary;
-use crate::{FailureLine, Html, ResourceLink, Shell, Text};
+use crate::evaluators::versions::{EvaluatorVersionLine, VersionComparison};
+use crate::{ExecutionLine, FailureLine, Html, ResourceLink, Shell, Text};
 
-/// An evaluator with its definition, rules and failures.
+/// An evaluator with its definition, versions, rules and failures.
 #[derive(Clone, Debug, Template)]
 #[template(path = "evaluator.html")]
 pub struct EvaluatorPage {
@@ -15,8 +17,6 @@ pub struct EvaluatorPage {
     pub name: Text,
     /// URL of the page.
     pub href: String,
-    /// Number of the newest version.
-    pub version: u32,
     /// Description.
     pub description: Option<Text>,
     /// Its pause.
@@ -25,18 +25,39 @@ pub struct EvaluatorPage {
     pub held: String,
     /// Labels and values.
     pub facts: Vec<(&'static str, Html)>,
-    /// URL of the page of its plug-in, if it exists.
-    pub plugin_href: Option<String>,
+    /// The shown definition.
+    pub definition: EvaluatorDefinition,
+    /// Versions, newest first.
+    pub versions: Vec<EvaluatorVersionLine>,
+    /// Whether there are older versions than listed.
+    pub has_more_versions: bool,
+    /// The selected comparison.
+    pub comparison: Option<VersionComparison>,
     /// The rules that use it.
     pub uses: Vec<EvaluatorUseLine>,
     /// URL of the scores of the newest version.
     pub scores_href: String,
     /// Failed executions of the last seven days by class.
     pub failures: Vec<FailureLine>,
+    /// The latest failed executions.
+    pub failed: Vec<ExecutionLine>,
     /// URL of its failed executions.
     pub failed_href: String,
     /// Whether the viewer may change evaluators.
     pub may_write: bool,
+}
+
+impl EvaluatorPage {
+    /// Number of the version on side `a` of the form that compares versions.
+    pub(crate) fn is_compared(&self, number: &u32, is_a: bool) -> bool {
+        let newest = || {
+            let mut numbers = self.versions.iter().map(|line| line.number);
+            if is_a { numbers.nth(1) } else { numbers.next() }
+        };
+        let compared = self.comparison.as_ref();
+        let selected = compared.map(|both| if is_a { both.a } else { both.b });
+        selected.or_else(newest) == Some(*number)
+    }
 }
 
 /// A rule that uses an evaluator.
@@ -52,4 +73,20 @@ pub struct EvaluatorUseLine {
     pub policy: String,
     /// Lines of the mapping of the rule; empty for the mapping of the evaluator.
     pub mapping: Vec<Text>,
+}
+
+/// The confirmation of the deletion of an evaluator.
+#[derive(Clone, Debug, Template)]
+#[template(path = "evaluator_delete.html")]
+pub struct DeleteEvaluatorPage {
+    /// Page frame.
+    pub shell: Shell,
+    /// Name.
+    pub name: Text,
+    /// URL of the page of the evaluator.
+    pub href: String,
+    /// Rules that keep other evaluators.
+    pub remaining: Vec<ResourceLink>,
+    /// Rules without another evaluator, which are switched off.
+    pub disabled: Vec<ResourceLink>,
 }

@@ -1,8 +1,11 @@
 //! Renders the pages of evaluators with hostile text.
 
+use perpend_domain::evaluation::ExecutionState;
+use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
 
 use crate::layout::setup::Setup;
+use crate::pages_tests::execution_line;
 use crate::samples_tests::*;
 use crate::*;
 
@@ -56,18 +59,66 @@ fn a_list_of_evaluators_is_inert_and_an_empty_one_has_an_example_of_each_kind() 
     assert_eq!(empty.matches(command).count(), 3, "{empty}");
 }
 
+fn definition(content: DefinitionContent) -> EvaluatorDefinition {
+    EvaluatorDefinition {
+        number: 1,
+        is_newest: false,
+        created_at: Timestamp::from_millis(0),
+        content,
+        facts: vec![("Model", Html::from(text(HOSTILE)))],
+        mapping: vec![text(HOSTILE)],
+        plugin_href: Some("/p/plugins/d".to_owned()),
+        fingerprint: "ab".repeat(32),
+    }
+}
+
+fn version_line(number: u32, changed: Option<Vec<Text>>) -> EvaluatorVersionLine {
+    EvaluatorVersionLine {
+        number,
+        href: format!("/p/evaluators/e?version={number}#definition"),
+        is_shown: number == 1,
+        created_at: Timestamp::from_millis(0),
+        fingerprint: "abababababab".to_owned(),
+        diff_href: changed.is_some().then(|| "/p/evaluators/e?a=1&b=2#differences".to_owned()),
+        changed,
+        users: vec!["2 rules".to_owned()],
+        scores: "1,200".to_owned(),
+        scores_href: "/p/scores?fingerprint=abab".to_owned(),
+    }
+}
+
+fn comparison() -> VersionComparison {
+    let [a, b] = ["a", HOSTILE].map(|text| Payload::Text(text.to_owned()));
+    let diff = Diff::new(Some(&a), Some(&b), DiffChoice::default(), 10_000);
+    VersionComparison {
+        a: 1,
+        b: 2,
+        is_same_fingerprint: false,
+        in_fingerprint: vec![text(HOSTILE)],
+        others: vec![text(HOSTILE)],
+        diffs: vec![("Source code", diff)],
+    }
+}
+
 fn evaluator_page() -> EvaluatorPage {
     let at = Timestamp::from_millis(0);
+    let code = DefinitionContent::Code {
+        language: "Python",
+        lines: vec![Text::lines("def evaluate(ctx):"), Text::lines(HOSTILE)],
+        omitted: Some("3 lines not shown".to_owned()),
+    };
     EvaluatorPage {
         shell: shell(),
         name: text(HOSTILE),
         href: evaluator_href("/p", HOSTILE),
-        version: 2,
         description: Some(text(HOSTILE)),
         pause: Some(pause()),
         held: "2 executions held.".to_owned(),
         facts: vec![("Id", Html::from(text(HOSTILE)))],
-        plugin_href: Some("/p/plugins/d".to_owned()),
+        definition: definition(code),
+        versions: vec![version_line(2, Some(vec![text(HOSTILE)])), version_line(1, None)],
+        has_more_versions: true,
+        comparison: Some(comparison()),
         uses: vec![EvaluatorUseLine {
             rule: ResourceLink::new(HOSTILE, HOSTILE),
             state: "on",
@@ -83,16 +134,62 @@ fn evaluator_page() -> EvaluatorPage {
             last_at: at,
             href: "/p/executions?state=failed&class=timeout".to_owned(),
         }],
+        failed: vec![execution_line(ExecutionState::Failed)],
         failed_href: "/p/executions?state=failed".to_owned(),
         may_write: true,
     }
 }
 
 #[test]
-fn an_evaluator_is_inert() {
-    let html = checked(&evaluator_page());
+fn an_evaluator_of_each_kind_is_inert() {
+    let page = evaluator_page();
+    let html = checked(&page);
     assert!(html.contains("pinned:1") && html.contains("class=timeout"), "{html}");
-    let unused =
-        EvaluatorPage { pause: None, uses: Vec::new(), failures: Vec::new(), ..evaluator_page() };
-    assert!(checked(&unused).contains("No rule uses this evaluator"));
+    assert!(html.contains("id=\"line-2\"") && html.contains("/delete\""), "{html}");
+    for content in [
+        DefinitionContent::Judge {
+            messages: vec![(text(HOSTILE), Text::lines(HOSTILE))],
+            output: vec![("Data type", text(HOSTILE))],
+        },
+        DefinitionContent::Plugin { config: Text::lines(HOSTILE) },
+    ] {
+        checked(&EvaluatorPage { definition: definition(content), ..page.clone() });
+    }
+    let new = EvaluatorPage {
+        pause: None,
+        versions: vec![version_line(1, None)],
+        comparison: None,
+        uses: Vec::new(),
+        failures: Vec::new(),
+        failed: Vec::new(),
+        may_write: false,
+        ..page
+    };
+    let new = checked(&new);
+    assert!(new.contains("No rule uses this evaluator") && !new.contains("/delete\""), "{new}");
+    assert!(!new.contains("name=\"a\""), "one version is not compared: {new}");
+}
+
+#[test]
+fn the_form_proposes_the_newest_versions_or_the_compared_ones() {
+    let page = evaluator_page();
+    assert_eq!(checked(&page).matches(" selected>").count(), 2);
+    assert!(page.is_compared(&1, true) && page.is_compared(&2, false));
+    let none = EvaluatorPage { comparison: None, ..page };
+    assert!(none.is_compared(&1, true) && none.is_compared(&2, false));
+}
+
+#[test]
+fn the_deletion_of_an_evaluator_names_its_rules() {
+    let link = || vec![ResourceLink::new(HOSTILE, HOSTILE)];
+    let page = DeleteEvaluatorPage {
+        shell: shell(),
+        name: text(HOSTILE),
+        href: evaluator_href("/p", HOSTILE),
+        remaining: link(),
+        disabled: link(),
+    };
+    assert_eq!(checked(&page).matches("/rules/").count(), 2);
+    let unused = DeleteEvaluatorPage { remaining: Vec::new(), disabled: Vec::new(), ..page };
+    assert!(checked(&unused).contains("No rule uses it"));
 }
