@@ -47,9 +47,9 @@ pub struct PluginPage {
 
 impl PluginPage {
     /// URL of the form of a new evaluator with a function.
-    fn use_href(&self, function: &Text) -> String {
+    fn use_href(&self, function: &str) -> String {
         let digest = self.href.rsplit('/').next().unwrap_or_default();
-        let parameters = [("plugin", digest.to_owned()), ("function", function.raw().to_owned())];
+        let parameters = [("plugin", digest.to_owned()), ("function", function.to_owned())];
         with_query(&format!("{}/evaluators/new/plugin", self.shell.base()), &parameters)
     }
 }
