@@ -94,6 +94,10 @@ pub struct Execution {
     created_at: Timestamp,
     /// Next attempt; `null` once it has ended.
     due_at: Option<Timestamp>,
+    /// The firing of the schedule of its rule for which it waits or waited; absent for other rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    firing_at: Option<Timestamp>,
     first_attempt_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
 }
@@ -125,6 +129,7 @@ impl From<&evaluation::Execution> for Execution {
             late_observation_count: execution.n_late,
             created_at: execution.created_at,
             due_at: (!execution.state.is_final()).then_some(execution.due_at),
+            firing_at: execution.firing_at,
             first_attempt_at: execution.first_attempt_at,
             finished_at: execution.finished_at,
         }

@@ -792,9 +792,10 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// The firing for which it still waits.
+    /// The firing at which its first attempt is due. It has not read its target yet.
     #[must_use]
-    pub fn waits_for_firing(&self, now: Timestamp) -> Option<Timestamp> {
-        self.firing_at.filter(|at| now < *at && !self.state.is_final())
+    pub fn awaited_firing(&self) -> Option<Timestamp> {
+        let is_delayed = self.state == ExecutionState::Delayed;
+        self.firing_at.filter(|at| is_delayed && *at == self.due_at)
     }
 }

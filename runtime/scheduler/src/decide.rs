@@ -311,7 +311,7 @@ fn verdict(
         None => 0,
         Some(newest) => {
             // An execution that waits for a firing reads the target then.
-            let n_late = match newest.waits_for_firing(complete.now) {
+            let n_late = match newest.awaited_firing() {
                 Some(_) => 0,
                 None => n_late(newest, complete),
             };

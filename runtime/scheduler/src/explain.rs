@@ -372,7 +372,9 @@ impl Scheduler {
         }
         let now = self.inner.deps.clock.now();
         let mut existing = context.existing.iter();
-        if let Some(firing_at) = existing.find_map(|each| each.waits_for_firing(now)) {
+        if let Some(firing_at) =
+            existing.find_map(|each| each.awaited_firing().filter(|at| now < *at))
+        {
             return ExplanationStep::WaitingForFiring { firing_at };
         }
         let is_decided_later = context.watch.as_ref().is_some_and(|watch| {

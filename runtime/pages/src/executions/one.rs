@@ -37,6 +37,7 @@ fn facts(execution: &Execution, version: Option<&EvaluatorVersion>) -> Vec<(&'st
     facts.push(("Created", utc_time(execution.created_at)));
     let times = [
         ("First attempt", execution.first_attempt_at),
+        ("Firing of the schedule", execution.firing_at),
         ("Next attempt", (!execution.state.is_final()).then_some(execution.due_at)),
         ("Finished", execution.finished_at),
     ];

@@ -208,6 +208,10 @@ fn execution_outcome(execution: &Execution) -> OutcomeDraft {
         ExecutionState::Running => {
             OutcomeDraft::new("running", Tone::Waiting, "Evaluation in progress.")
         }
+        ExecutionState::Delayed if execution.awaited_firing().is_some() => {
+            let why = "It is evaluated when the schedule of the rule fires.";
+            OutcomeDraft::new("waiting", Tone::Waiting, why).time("Firing at", execution.due_at)
+        }
         ExecutionState::Delayed => OutcomeDraft::new("will retry", Tone::Waiting, message)
             .time("Next attempt", execution.due_at),
         ExecutionState::Held => {
