@@ -62,6 +62,10 @@ async function send(form, button) {
     if (problems) {
       document.getElementById("main").prepend(problems);
       problems.focus();
+    } else {
+      // The problems of a replaced form moved with it.
+      const parts = form.dataset.swaps.split(" ").map((name) => `#${name} .problems`);
+      document.querySelector(parts.join(", "))?.focus();
     }
   } else if (answer.ok) {
     location.href = answer.url;
