@@ -20,15 +20,15 @@ use super::wait::wait_for;
 use crate::SystemClock;
 
 /// Timeout of a request: an estimate examines up to 10,000 targets.
-const TIMEOUT: Duration = Duration::from_secs(180);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(180);
 /// Steps of the bar.
 const BAR: u64 = 1_000;
 /// Exit status of a backfill that was paused, cancelled or failed.
-const FAILED: u8 = 1;
+pub(super) const FAILED: u8 = 1;
 /// Exit status for arguments or a connection that cannot be used.
-const UNUSABLE: u8 = 3;
+pub(super) const UNUSABLE: u8 = 3;
 /// Exit status of a backfill that reached `--max-usd`.
-const OVER_BUDGET: u8 = 4;
+pub(super) const OVER_BUDGET: u8 = 4;
 
 /// The targets that are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -101,7 +101,7 @@ fn run(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
         Mode::Rescore => BackfillMode::Rescore,
     };
     let new = NewBackfill {
-        rule_id: rule_id(&remote, &args.rule)?,
+        rule_id: id_of(&remote, ("/api/public/v2/evaluation-rules", "rule"), &args.rule)?,
         mode: Some(mode.as_str().to_owned()),
         from,
         to,
@@ -141,7 +141,7 @@ fn run(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A time, a date, or a span before now.
-fn time(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
+pub(super) fn time(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
     const MS: [(char, i64); 4] =
         [('m', 60_000), ('h', 3_600_000), ('d', 86_400_000), ('w', 604_800_000)];
     let span = MS.iter().find_map(|(unit, ms)| {
@@ -160,9 +160,13 @@ fn time(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
     })
 }
 
-/// The id of the rule with this id, or else of the only rule with this name.
-fn rule_id(remote: &ServerRemote, reference: &str) -> anyhow::Result<String> {
-    let one = format!("/api/public/v2/evaluation-rules/{}", encoded(reference));
+/// The id of the resource with this id, or else of the only one with this name, of a list and a kind.
+pub(super) fn id_of(
+    remote: &ServerRemote,
+    (list, kind): (&str, &str),
+    reference: &str,
+) -> anyhow::Result<String> {
+    let one = format!("{list}/{}", encoded(reference));
     let answer = remote.send("GET", &one, None).map_err(anyhow::Error::msg)?;
     if answer.status != 404 {
         return Ok(succeeded(answer)?["id"].as_str().unwrap_or(reference).to_owned());
@@ -170,21 +174,21 @@ fn rule_id(remote: &ServerRemote, reference: &str) -> anyhow::Result<String> {
     let mut found: Vec<String> = Vec::new();
     let mut cursor = String::new();
     loop {
-        let path = format!("/api/public/v2/evaluation-rules?limit=100{cursor}");
+        let path = format!("{list}?limit=100{cursor}");
         let page = get(remote, &path)?;
-        let rules = page["data"].as_array().into_iter().flatten();
-        let named = rules.filter(|rule| rule["name"] == reference);
-        found.extend(named.filter_map(|rule| rule["id"].as_str()).map(str::to_owned));
+        let all = page["data"].as_array().into_iter().flatten();
+        let named = all.filter(|each| each["name"] == reference);
+        found.extend(named.filter_map(|each| each["id"].as_str()).map(str::to_owned));
         match page["meta"]["cursor"].as_str() {
             Some(next) => cursor = format!("&cursor={}", encoded(next)),
             None => break,
         }
     }
     match found.as_slice() {
-        [] => anyhow::bail!("unknown rule `{reference}`"),
+        [] => anyhow::bail!("unknown {kind} `{reference}`"),
         [id] => Ok(id.clone()),
         ids => anyhow::bail!(
-            "several rules have the name `{reference}`: use an id: {}",
+            "several {kind}s have the name `{reference}`: use an id: {}",
             ids.join(", ")
         ),
     }

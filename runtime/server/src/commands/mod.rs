@@ -1,6 +1,7 @@
 //! The commands of the `perpend` program.
 
 mod backfill;
+mod backtest;
 mod backup;
 mod common;
 mod dataset;
@@ -76,6 +77,8 @@ enum Command {
     Experiment(experiment::ExperimentArgs),
     /// Apply a rule to stored traces, observations or sessions
     Backfill(backfill::BackfillArgs),
+    /// Compare a version of an evaluator with its live scores
+    Backtest(backtest::BacktestArgs),
     /// Check a run against requirements and a baseline
     Gate(gate::GateArgs),
     /// Import and export the items of datasets
@@ -165,6 +168,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::Dataset(args) => dataset::dataset(&args),
         Command::Experiment(args) => experiment::experiment(args),
         Command::Backfill(args) => backfill::backfill(&args),
+        Command::Backtest(args) => backtest::backtest(&args),
         Command::Gate(args) => gate::gate(&args),
         Command::Docs { page } => docs::print(page),
     };
