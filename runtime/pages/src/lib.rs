@@ -219,6 +219,13 @@ fn evaluator_routes(routes: &mut Routes<App>) {
     routes.page(BySession, delete, evaluators::delete::delete_evaluator);
 }
 
+/// Scores.
+fn score_routes(routes: &mut Routes<App>) {
+    list_routes::<Scores>(routes, ScoreRead);
+    let analytics = PageRoute::get("/project/{project}/scores/analytics", ScoreRead);
+    routes.page(BySession, analytics, scores::analytics::analytics_page);
+}
+
 /// Executions of rules.
 fn execution_routes(routes: &mut Routes<App>) {
     let one = PageRoute::get("/project/{project}/executions/{execution}", EvaluatorRead);
@@ -463,6 +470,7 @@ fn redirect_routes(routes: &mut Routes<App>) {
         ("/executions", EvaluatorRead),
         ("/executions/{execution}", EvaluatorRead),
         ("/scores", ScoreRead),
+        ("/scores/analytics", ScoreRead),
         ("/datasets", DatasetRead),
         ("/datasets/{dataset}", DatasetRead),
         ("/datasets/{dataset}/items/{item}", DatasetRead),
@@ -533,7 +541,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     list_routes::<Observations>(&mut routes, TraceRead);
     list_routes::<Sessions>(&mut routes, TraceRead);
     list_routes::<Users>(&mut routes, TraceRead);
-    list_routes::<Scores>(&mut routes, ScoreRead);
+    score_routes(&mut routes);
     list_routes::<Executions>(&mut routes, EvaluatorRead);
     execution_routes(&mut routes);
     backfill_routes(&mut routes);

@@ -172,6 +172,11 @@ pub use rules::page::{
 };
 pub use rules::schedule::{FiringLine, RuleScheduleView};
 pub use rules::{ExampleEvaluator, RuleRow, RulesPage};
+pub use scores::analytics::{
+    CategoryLine, ComparedScoreLine, PairCellView, PairLine, PairRow, ScoreAnalyticsPage,
+    ScoreBinLine, ScoreComparisonView, ScoreDistributionView, ScoreGroupLine, ScoreGroupTable,
+    ScoreSelectionForm,
+};
 pub use scores::list::{SCORE_ROWS, ScoreLine, ScoreRow, ScoreSetup};
 pub use scores::score::{
     OriginView, ResourceLink, RuleOutcome, RuleRange, ScoreView, Tone, aggregate, anchor,

@@ -87,6 +87,7 @@ mod response_cache;
 mod rest;
 mod rule_preview;
 mod rule_schedules;
+mod score_analytics;
 mod scores;
 mod server_run_kills;
 mod server_runs;

@@ -1,5 +1,6 @@
 //! The list of scores, and scores on other pages.
 
+pub(crate) mod analytics;
 pub(crate) mod filter;
 pub(crate) mod list;
 pub(crate) mod trends;

@@ -1,4 +1,4 @@
-//! The means of one score over the runs of a list.
+//! The means of one score over the runs of a list, or over time.
 
 use crate::Text;
 use crate::experiments::estimate::{Estimate, Unit};
@@ -6,21 +6,26 @@ use crate::experiments::estimate::{Estimate, Unit};
 /// Height of the drawing.
 const HEIGHT: f64 = 40.0;
 
-/// A run of the chart.
+/// A run of the chart, or a period.
 #[derive(Clone, Debug)]
 pub struct RunPoint {
     /// Name.
     pub name: Text,
-    /// URL of its page.
+    /// URL of its page, or of the scores of the period.
     pub href: String,
     /// Absent if the run has no such score.
     pub estimate: Option<Estimate>,
 }
 
-/// Bars of means with their intervals, one for each run.
+/// Bars of means with their intervals, one for each run or period.
 #[derive(Clone, Debug)]
 pub struct RunChart {
     pub(crate) name: Text,
+    pub(crate) about: &'static str,
+    /// Heading of the first column of the data table.
+    pub(crate) heading: &'static str,
+    /// Changes: the number of the bar at which a line is drawn, and the label.
+    pub(crate) changes: Vec<(usize, Text)>,
     pub(crate) most: String,
     pub(crate) least: String,
     pub(crate) bars: Vec<RunBar>,
@@ -82,10 +87,20 @@ impl RunChart {
         let unit = estimates().next().map_or(Unit::Number, |estimate| estimate.unit);
         Self {
             name: Text::from(name),
+            about: "mean of each run with 95 % interval, oldest first",
+            heading: "Run",
+            changes: Vec::new(),
             most: unit.text(high, high),
             least: unit.text(low, low),
             bars: bars.collect(),
         }
+    }
+
+    /// A chart of periods, with a line at each change: the number of the period, and a label.
+    #[must_use]
+    pub fn over_time(self, changes: Vec<(usize, Text)>) -> Self {
+        let about = "mean or share over time with 95 % interval, in UTC";
+        Self { about, heading: "From", changes, ..self }
     }
 }
 

@@ -102,6 +102,12 @@ impl Estimate {
         })
     }
 
+    /// `0.81 (0.76–0.85)`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{} {}", self.value(), self.range()).trim_end().to_owned()
+    }
+
     /// The number of values.
     pub(crate) fn n(&self) -> String {
         count(self.n)

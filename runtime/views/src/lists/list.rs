@@ -90,6 +90,8 @@ pub struct ListTexts {
     pub empty: &'static str,
     /// Label of a link below the explanation, and its path below the project; empty without one.
     pub empty_link: (&'static str, &'static str),
+    /// Label of a link beside the heading, and its path below the project; empty without one.
+    pub related: (&'static str, &'static str),
 }
 
 impl ListTexts {
@@ -102,8 +104,14 @@ impl ListTexts {
         empty: &'static str,
         empty_link: (&'static str, &'static str),
     ) -> Self {
-        let (order, footnote) = ("newest first", "");
-        Self { name, row, title, section, order, footnote, empty, empty_link }
+        let (order, footnote, related) = ("newest first", "", ("", ""));
+        Self { name, row, title, section, order, footnote, empty, empty_link, related }
+    }
+
+    /// Texts with a link beside the heading.
+    #[must_use]
+    pub const fn with_related(self, label: &'static str, path: &'static str) -> Self {
+        Self { related: (label, path), ..self }
     }
 }
 

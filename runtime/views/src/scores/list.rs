@@ -55,12 +55,12 @@ impl NamedId {
 
 /// The target of a score.
 #[derive(Clone, Debug)]
-struct Target {
-    kind: &'static str,
-    id: Text,
+pub(crate) struct Target {
+    pub(crate) kind: &'static str,
+    pub(crate) id: Text,
     /// Name of the trace, if it is or belongs to one with a name.
     trace: Option<Text>,
-    href: String,
+    pub(crate) href: String,
 }
 
 impl Target {
@@ -167,7 +167,7 @@ const fn source_word(source: ScoreSource) -> &'static str {
     }
 }
 
-fn subject(subject: &Subject, base: &str) -> Target {
+pub(crate) fn subject(subject: &Subject, base: &str) -> Target {
     let target = |kind, id: &str, href| Target { kind, id: Text::from(id), trace: None, href };
     let of_trace = |id: &str| format!("{base}/traces/{}", segment(id));
     match subject {
@@ -212,7 +212,8 @@ const TEXTS: ListTexts = ListTexts::new(
     Section::Scores,
     "Scores are sent by an application, created by a rule when traces arrive, or given by a person.",
     ("Rules", "/rules"),
-);
+)
+.with_related("Analytics", "/scores/analytics");
 
 /// Commands that create a score, for a project without scores.
 #[derive(Debug, Template)]

@@ -1,4 +1,5 @@
-//! Scores: details with origin, and the list.
+//! Scores: details with origin, the list, and statistics.
 
+pub(crate) mod analytics;
 pub(crate) mod list;
 pub(crate) mod score;

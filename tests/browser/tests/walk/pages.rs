@@ -159,6 +159,8 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("backfills", "/backfills"),
         ("executions", "/executions"),
         ("scores", "/scores"),
+        ("score-analytics", "/scores/analytics"),
+        ("score-distribution", "/scores/analytics?a=no+refusal"),
         ("connections", "/settings/connections"),
         ("new-connection", "/settings/connections/new"),
         ("plugins", "/plugins"),
