@@ -154,6 +154,8 @@ pub struct ExecutionPage {
     pub facts: Vec<(&'static str, Html)>,
     /// URL of the trace that the execution recorded.
     pub own_trace: Option<String>,
+    /// URL of the form that tries the evaluator on the target, if the viewer may.
+    pub try_href: Option<String>,
     /// Fingerprint of the version that ran last, in hex.
     pub fingerprint: Option<String>,
     /// Attempts without a score.

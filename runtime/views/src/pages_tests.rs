@@ -370,6 +370,7 @@ fn an_execution_is_inert() {
         explanation: Some(text(HOSTILE)),
         facts: vec![("Origin", text(HOSTILE).into())],
         own_trace: Some("/project/p/traces/t".to_owned()),
+        try_href: Some(typed()),
         fingerprint: Some("ab".repeat(32)),
         attempts: vec![attempt.into()],
         log: vec![line.into()],

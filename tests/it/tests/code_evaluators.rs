@@ -144,3 +144,20 @@ async fn a_source_that_cannot_work_is_refused_with_its_line() {
     assert_eq!(status, 422, "{answer}");
     assert!(answer.to_string().contains("fuel_exhausted"), "{answer}");
 }
+
+#[tokio::test]
+async fn a_trial_of_a_source_that_fails_has_the_line_and_the_log() {
+    let app = TestApp::new().await.unwrap();
+    if !is_here(&app, "TYPESCRIPT", TYPESCRIPT).await {
+        return;
+    }
+    let source = "export function evaluate(ctx) {\n  console.log('checking');\n  throw new Error('broken');\n}";
+    let trial = json!({ "evaluator": code("TYPESCRIPT", source), "item": { "output": "x" } });
+    let answer = app.client.json(Method::POST, "/api/v1/evaluations/trial", &trial).await.unwrap();
+    let tried = answer.json();
+    assert_eq!(answer.status, 200, "{tried}");
+    let result = &tried["data"][0];
+    assert_eq!(result["errorLine"], 3, "{tried}");
+    assert_eq!(result["log"][0]["message"], "checking", "{tried}");
+    app.stop().await.unwrap();
+}

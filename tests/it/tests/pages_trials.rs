@@ -6,11 +6,12 @@ use axum::http::Method;
 use perpend_it::{TestApp, Trace, count};
 use serde_json::{Value, json};
 
-use crate::judges::call;
+use crate::judges::{call, connect, judge};
 use crate::pages::Visitor;
 use crate::rule_preview::send;
 use crate::trials::{TRIAL, left_nothing};
 
+const EVALUATORS: &str = "/api/public/v2/evaluators";
 const OUTPUT: &str = "perpend.observation.output";
 
 fn of_ids(ids: &str) -> [(&'static str, &str); 4] {
@@ -129,6 +130,34 @@ async fn recent_targets_and_a_written_item_are_tried_without_script() {
         assert_eq!(refused.status, 422, "{}", refused.text());
         assert!(refused.text().contains("id=\"problem-try_item\""), "{}", refused.text());
     }
+    left_nothing(&app).await;
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_calls_and_the_cost_of_a_judge_are_estimated_before_the_first_call() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", json!([{ "reply": { "reasoning": "It thanks.", "score": 0.9 } }])).await;
+    let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;
+    for n in 1..=3 {
+        send(&app, &Trace::new(n, "ticket").generation("answer", "Thank you.")).await;
+    }
+    let visitor = Visitor::of(&app).await;
+    let page = format!("/evaluators/{}/try", made["id"].as_str().unwrap());
+    let fields = |action: &'static str, q: &'static str| {
+        let limit = ("try_limit", "3");
+        [("action", action), ("try_from", "recent"), ("try_q", q), limit]
+    };
+    let estimated = visitor.submit(&page, &page, &fields("estimate", "type:GENERATION")).await;
+    let text = estimated.text();
+    assert_eq!(estimated.status, 200, "{text}");
+    assert!(text.contains("3 model calls, about $"), "{text}");
+    assert!(!text.contains("Results by target"), "{text}");
+    left_nothing(&app).await;
+    let none = visitor.submit(&page, &page, &fields("estimate", "name:nothing")).await;
+    assert!(none.text().contains("cannot be scored"), "{}", none.text());
+    let tried = visitor.submit(&page, &page, &fields("try", "type:GENERATION")).await;
+    assert!(tried.text().contains("3 calls"), "{}", tried.text());
     left_nothing(&app).await;
     app.stop().await.unwrap();
 }

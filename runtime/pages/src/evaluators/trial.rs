@@ -83,7 +83,9 @@ pub(crate) fn form(viewer: &Viewer, params: &Params) -> TrialView {
         Some(_) => sent_values(params, FIELDS),
         None => linked(viewer, params),
     };
-    view.columns = kind(params).filter_columns().iter().map(|column| column.id).collect();
+    let target = view.form.values.iter().find(|(field, _)| *field == "try_target");
+    let target = target.map_or(TargetKind::Observation, |(_, raw)| kind(raw));
+    view.columns = target.filter_columns().iter().map(|column| column.id).collect();
     view
 }
 
@@ -109,9 +111,13 @@ fn linked(viewer: &Viewer, params: &Params) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn kind(params: &Params) -> TargetKind {
-    let sent = params.raw("try_target").and_then(|raw| raw.parse().ok());
-    sent.unwrap_or(TargetKind::Observation)
+/// An unknown kind is that of observations.
+fn kind(raw: &str) -> TargetKind {
+    raw.parse().unwrap_or(TargetKind::Observation)
+}
+
+fn sent_kind(params: &Params) -> TargetKind {
+    kind(params.raw("try_target").unwrap_or_default())
 }
 
 /// Runs an evaluator as the fields say, or estimates the calls if the button `estimate` was used. Problems of the fields are in
@@ -202,7 +208,7 @@ async fn subjects(
 
 /// The newest targets of a filter.
 fn recent(params: &Params) -> Result<Value, FieldProblems> {
-    let target = kind(params);
+    let target = sent_kind(params);
     let (conditions, faults) = conditions_of(params.raw("try_q").unwrap_or_default(), target);
     let mut problems: FieldProblems = faults.into_iter().map(|fault| ("try_q", fault)).collect();
     let text = params.raw("try_limit").unwrap_or_default().trim();
@@ -234,7 +240,7 @@ async fn listed(
     }
     let (mut targets, mut problems) = (Vec::new(), Vec::new());
     for line in lines {
-        match target(app, viewer, kind(params), line).await? {
+        match target(app, viewer, sent_kind(params), line).await? {
             Ok(found) => targets.push(json!({
                 "traceId": found.trace(),
                 "observationId": found.observation(),

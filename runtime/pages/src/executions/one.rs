@@ -11,8 +11,8 @@ use perpend_domain::ids::ExecutionId;
 use perpend_domain::score::Score;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    CallLine, ExecutionLine, ExecutionPage, Html, Section, Text, count, execution_href, number,
-    segment, utc_time,
+    CallLine, ExecutionLine, ExecutionPage, Html, Section, Text, count, evaluator_href,
+    execution_href, number, segment, utc_time, with_query,
 };
 
 use crate::executions::names::Names;
@@ -57,6 +57,26 @@ fn facts(execution: &Execution, version: Option<&EvaluatorVersion>) -> Vec<(&'st
     }
     facts.push(("Assignment", text(made.assignment_id.to_string())));
     facts
+}
+
+/// URL of the form that tries the newest version of the evaluator on the target; absent for a deleted evaluator or a run.
+async fn try_href(
+    app: &App,
+    viewer: &Viewer,
+    execution: &Execution,
+) -> Result<Option<String>, Problem> {
+    let (id, target) = (&execution.made.evaluator_id, &execution.made.target);
+    let is_there = app.store.catalog.evaluator(&viewer.project, id).await?.is_some();
+    let ids = [
+        ("trace", target.trace().map(|id| id.as_str())),
+        ("observation", target.observation().map(|id| id.as_str())),
+        ("session", target.session().map(|id| id.as_str())),
+    ];
+    let ids = ids.into_iter().filter_map(|(name, id)| Some((name, id?.to_owned())));
+    let ids: Vec<(&str, String)> = ids.collect();
+    let path = format!("{}/try", evaluator_href(&viewer.base(), id.as_str()));
+    let may_try = is_there && viewer.may(EvaluatorWrite) && !ids.is_empty();
+    Ok(may_try.then(|| with_query(&path, &ids)))
 }
 
 /// The scores of the execution that are in use.
@@ -128,6 +148,7 @@ pub(crate) async fn execution_page(
             let id = segment(id.as_str());
             format!("{base}/traces/{id}")
         }),
+        try_href: try_href(&app, &viewer, &execution).await?,
         fingerprint: version.map(|version| version.fingerprint.to_string()),
         attempts: attempts.into_iter().map(Into::into).collect(),
         log: log.into_iter().map(Into::into).collect(),
