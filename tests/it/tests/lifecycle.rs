@@ -508,7 +508,7 @@ async fn connections_that_are_all_busy_end_in_time_and_new_ones_are_served_then(
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     let more = ["--ingest-read-timeout-seconds", "3"];
-    let server = Child::with_descriptors(64, &dir, &more).await.unwrap();
+    let _server = Child::with_descriptors(64, &dir, &more).await.unwrap();
     let said = || std::fs::read_to_string(dir.with_extension("log")).unwrap();
     let origin = origin_in(&said()).unwrap().to_owned();
     let line = format!("POST {OTLP}");
@@ -523,7 +523,9 @@ async fn connections_that_are_all_busy_end_in_time_and_new_ones_are_served_then(
         request.send(b"{").await.unwrap();
         slow.push(request);
     }
-    let client = server.client.clone().with_timeout(perpend_it::PATIENCE);
+    // On a new connection: an idle one may have been closed to make room.
+    let client = Client::new(&origin).with_keys(KEYS.0, KEYS.1);
+    let client = client.with_timeout(perpend_it::PATIENCE);
     let body = Trace::new(1, "root").to_json();
     let sent = client.json(Method::POST, OTLP, &body).await.unwrap();
     assert_eq!(sent.status, 200, "{}", sent.text());
