@@ -168,7 +168,7 @@ fn has_calls(spec: &CompletionSpec<'_>) -> bool {
 
 /// Splits additional parameters into those of the request, of `inferenceConfig` and of the model.
 fn split(rest: &Map<String, Value>) -> [Map<String, Value>; 3] {
-    let [mut request, mut config, mut model] = [const { Map::new() }; 3];
+    let [mut request, mut config, mut model] = std::array::from_fn(|_| Map::new());
     for (name, value) in rest {
         let target = match (name.as_str(), value) {
             ("inferenceConfig", Value::Object(members)) => {
