@@ -38,6 +38,7 @@ pub(super) async fn selection(
         sampling_independent: false,
         filter,
         assignments: Vec::new(),
+        schedule: None,
         timing: Timing { settle_ms: Some(0), ..Timing::default() },
         on_missing: OnMissing::Fail,
         late: LatePolicy::Ignore,
