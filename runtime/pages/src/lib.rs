@@ -212,6 +212,9 @@ fn evaluator_routes(routes: &mut Routes<App>) {
     routes.page(BySession, PageRoute::get(tried, EvaluatorWrite), evaluators::trial::try_page);
     let run = PageRoute::post(tried, EvaluatorWrite);
     routes.page(BySession, run, evaluators::trial::try_evaluator);
+    let judge = "/project/{project}/evaluators/new/judge";
+    routes.page(BySession, PageRoute::get(judge, EvaluatorWrite), evaluators::judge::new_page);
+    routes.page(BySession, PageRoute::post(judge, EvaluatorWrite), evaluators::judge::create_judge);
     let delete = "/project/{project}/evaluators/{evaluator}/delete";
     let confirmation = PageRoute::get(delete, EvaluatorWrite);
     routes.page(BySession, confirmation, evaluators::delete::confirmation_page);

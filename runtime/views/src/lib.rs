@@ -87,6 +87,10 @@ pub use evaluators::editor::{
     EvaluatorFormPage, EvaluatorHeadFields, ModelField, PluginFields, SourceProblem,
 };
 pub use evaluators::gallery::{EvaluatorGalleryPage, GalleryEntry, GalleryGroup};
+pub use evaluators::judge::{
+    JudgeConflict, JudgeConnection, JudgeEditorPage, JudgeFields, JudgeMessage, PromptMessageView,
+    PromptPreview,
+};
 pub use evaluators::list::{EvaluatorLine, EvaluatorPauseSummary, EvaluatorsPage};
 pub use evaluators::one::{DeleteEvaluatorPage, EvaluatorPage, EvaluatorUseLine};
 pub use evaluators::versions::{EvaluatorVersionLine, VersionComparison};

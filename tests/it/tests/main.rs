@@ -64,6 +64,7 @@ mod pages_experiments;
 mod pages_exports;
 mod pages_forms;
 mod pages_groups;
+mod pages_judge_editor;
 mod pages_observations;
 mod pages_places;
 mod pages_plugins;

@@ -4,6 +4,7 @@
 mod definition;
 pub(crate) mod delete;
 pub(crate) mod editor;
+pub(crate) mod judge;
 pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod one;

@@ -35,7 +35,7 @@ pub(crate) struct GalleryParams {
 #[derive(Debug, Deserialize)]
 pub(super) struct JudgePreset {
     pub(super) name: String,
-    title: String,
+    pub(super) title: String,
     description: String,
     variables: Vec<String>,
     pub(super) definition: PresetDefinition,
@@ -46,8 +46,7 @@ pub(super) struct JudgePreset {
 pub(super) struct PresetDefinition {
     pub(super) name: String,
     pub(super) description: String,
-    plugin: String,
-    evaluator: String,
+    pub(super) evaluator: String,
     pub(super) config: Value,
 }
 
@@ -125,11 +124,6 @@ fn code_group(base: &str) -> GalleryGroup {
 fn preset_group(base: &str, presets: &[JudgePreset]) -> GalleryGroup {
     let entries = presets.iter().map(|preset| {
         let own = &preset.definition;
-        let parameters = [
-            ("plugin", own.plugin.clone()),
-            ("function", own.evaluator.clone()),
-            ("preset", preset.name.clone()),
-        ];
         GalleryEntry {
             title: Text::from(preset.title.as_str()),
             id: Text::from(preset.name.as_str()),
@@ -137,7 +131,10 @@ fn preset_group(base: &str, presets: &[JudgePreset]) -> GalleryGroup {
             facts: vec![("Variables", Text::from(preset.variables.join(", ")))],
             settings: Vec::new(),
             example: Text::lines(pretty(&own.config)),
-            href: with_query(&format!("{base}/evaluators/new/plugin"), &parameters),
+            href: with_query(
+                &format!("{base}/evaluators/new/judge"),
+                &[("preset", preset.name.clone())],
+            ),
         }
     });
     GalleryGroup {

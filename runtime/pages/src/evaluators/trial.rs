@@ -5,7 +5,7 @@
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use perpend_domain::evaluation::{Evaluator, TargetKind};
+use perpend_domain::evaluation::{Evaluator, JUDGES, TargetKind};
 use perpend_http_kit::extract::{Params, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -27,7 +27,7 @@ use crate::rules::explain::target;
 use crate::state::App;
 
 const TRIAL: &str = "/api/v1/evaluations/trial";
-const PROMPT: &str = "/api/v1/evaluations/prompt";
+pub(super) const PROMPT: &str = "/api/v1/evaluations/prompt";
 /// Targets of a trial, as in the API.
 const MAX_TARGETS: usize = 50;
 /// Number of recent targets in an empty form.
@@ -61,8 +61,10 @@ pub(crate) struct TriedEvaluator<'e> {
 impl TriedEvaluator<'_> {
     fn is_judge(self) -> bool {
         match self.definition {
-            Some(definition) => definition["type"] == "llm_as_judge",
-            None => self.stored.is_some_and(|evaluator| evaluator.version.is_judge()),
+            Some(definition) => {
+                definition["type"] == "llm_as_judge" || definition["plugin"] == JUDGES
+            }
+            None => self.stored.is_some_and(|stored| stored.version.plugin_name == JUDGES),
         }
     }
 
@@ -191,7 +193,7 @@ fn is_of_fields(problem: &Problem, tried: TriedEvaluator<'_>) -> bool {
 }
 
 /// The member of the body with the inputs of the trial.
-async fn subjects(
+pub(super) async fn subjects(
     app: &App,
     viewer: &Viewer,
     params: &Params,
@@ -268,12 +270,8 @@ fn item(params: &Params) -> Result<Value, FieldProblems> {
     Err(vec![("try_item", Text::from(message))])
 }
 
-/// The calls and the cost of a trial of a judge, from its prompt for the first target.
-async fn estimate(
-    app: &App,
-    viewer: &Viewer,
-    mut body: Map<String, Value>,
-) -> Result<Text, Problem> {
+/// Keeps the first target of the inputs; returns their number.
+pub(super) fn keep_first(body: &mut Map<String, Value>) -> u64 {
     let mut n_targets = 1;
     if let Some(targets) = body.get_mut("targets").and_then(Value::as_array_mut) {
         n_targets = targets.len() as u64;
@@ -283,6 +281,16 @@ async fn estimate(
         n_targets = recent["limit"].as_u64().unwrap_or(DEFAULT_LIMIT);
         recent["limit"] = json!(1);
     }
+    n_targets
+}
+
+/// The calls and the cost of a trial of a judge, from its prompt for the first target.
+async fn estimate(
+    app: &App,
+    viewer: &Viewer,
+    mut body: Map<String, Value>,
+) -> Result<Text, Problem> {
+    let n_targets = keep_first(&mut body);
     let found = call(app, viewer, (Method::POST, PROMPT), &Value::Object(body)).await?;
     let n_calls = found["requests"].as_u64().unwrap_or(1).saturating_mul(n_targets);
     let calls = plural(n_calls, "model call");

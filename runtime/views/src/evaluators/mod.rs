@@ -5,6 +5,7 @@ pub(crate) mod editor;
 #[cfg(test)]
 mod form_tests;
 pub(crate) mod gallery;
+pub(crate) mod judge;
 pub(crate) mod list;
 pub(crate) mod one;
 #[cfg(test)]

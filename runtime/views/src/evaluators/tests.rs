@@ -193,3 +193,64 @@ fn the_deletion_of_an_evaluator_names_its_rules() {
     let unused = DeleteEvaluatorPage { remaining: Vec::new(), disabled: Vec::new(), ..page };
     assert!(checked(&unused).contains("No rule uses it"));
 }
+
+fn judge_editor() -> JudgeEditorPage {
+    let difference =
+        DefinitionChange { member: text(HOSTILE), before: text(HOSTILE), after: text("5") };
+    JudgeEditorPage {
+        shell: shell(),
+        stored: Some((text(HOSTILE), typed())),
+        action: typed(),
+        fields: JudgeFields {
+            name: typed(),
+            messages: vec![JudgeMessage { role: "user".to_owned(), content: typed() }],
+            mapping: typed(),
+            output: "QUESTIONS".to_owned(),
+            categories: typed(),
+            questions: typed(),
+            connection: typed(),
+            model: typed(),
+            config: typed(),
+            ..JudgeFields::default()
+        },
+        variables: vec![(text(HOSTILE), false)],
+        connections: vec![JudgeConnection { name: "main".to_owned(), models: vec![typed()] }],
+        default_model: Some(text(HOSTILE)),
+        presets: vec![(typed(), text(HOSTILE))],
+        rejected_form: RejectedForm {
+            values: Vec::new(),
+            problems: vec![("messages", text(HOSTILE)), ("others", text(HOSTILE))],
+        },
+        conflict: Some(JudgeConflict { version: 3, members: vec![difference] }),
+        preview: Some(PromptPreview {
+            target: Some((text(HOSTILE), typed())),
+            problem: None,
+            messages: vec![PromptMessageView {
+                role: text("user"),
+                parts: vec![(None, text(HOSTILE)), (Some(text(HOSTILE)), text(HOSTILE))],
+            }],
+            missing: vec![text(HOSTILE)],
+            has_marks: true,
+            models: vec![text(HOSTILE)],
+            facts: vec![("Requests of an evaluation", "2".to_owned())],
+        }),
+        trial: TrialView { estimate: Some(text(HOSTILE)), ..TrialView::default() },
+    }
+}
+
+#[test]
+fn the_editor_of_a_judge_is_inert_and_shows_the_prompt_and_both_versions_of_a_conflict() {
+    let html = checked(&judge_editor());
+    for part in ["Stored", "Yours", "value=\"add-message\"", "does not exist", "<mark title="] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    let new = JudgeEditorPage {
+        stored: None,
+        conflict: None,
+        preview: None,
+        default_model: None,
+        rejected_form: RejectedForm::default(),
+        ..judge_editor()
+    };
+    assert!(checked(&new).contains("<h1>New judge</h1>"));
+}

@@ -156,6 +156,7 @@ fn of_lists(base: &str) -> Vec<Page> {
             "new-evaluator-of-plugin",
             "/evaluators/new/plugin?plugin=perpend%2Ftext&function=exact-match",
         ),
+        ("new-judge", "/evaluators/new/judge?preset=faithfulness-simple"),
         ("backfills", "/backfills"),
         ("executions", "/executions"),
         ("scores", "/scores"),

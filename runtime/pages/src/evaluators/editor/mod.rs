@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use self::code::CodeForm;
 use self::plugin::PluginForm;
 use self::schema::ConfigProblems;
-use super::EvaluatorPath;
 use super::trial::{self, TriedEvaluator};
+use super::{EvaluatorPath, judge};
 use crate::request::forms::ContentForm;
 use crate::request::operations::{call, is_about_input_or_reference};
 use crate::request::reply::page;
@@ -126,9 +126,12 @@ pub(crate) async fn edit_page(
     OriginalUri(address): OriginalUri,
 ) -> Result<Response, Problem> {
     let evaluator = path.find(&app, &viewer).await?;
+    let params = Params::parse(address.query().unwrap_or_default());
+    if judge::edits(&evaluator) {
+        return judge::edit_page(&app, &viewer, &evaluator, &params).await;
+    }
     let definition = DefinitionForm::of_version(&app, &viewer, &evaluator.version).await?;
     let form = (stored_head(&evaluator), &definition);
-    let params = Params::parse(address.query().unwrap_or_default());
     let outcome = Outcome::opened(&viewer, &params);
     page(StatusCode::OK, &view(&viewer, Some(&evaluator), form, outcome))
 }
@@ -140,6 +143,9 @@ pub(crate) async fn change_evaluator(
     form: ContentForm,
 ) -> Result<Response, Problem> {
     let evaluator = path.find(&app, &form.viewer).await?;
+    if judge::edits(&evaluator) {
+        return judge::submit(&app, &form, Some(&evaluator)).await;
+    }
     let definition = DefinitionForm::of_version(&app, &form.viewer, &evaluator.version).await?;
     submit(&app, &form, Some(&evaluator), definition).await
 }
