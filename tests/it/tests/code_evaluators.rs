@@ -13,13 +13,13 @@ async fn post(app: &TestApp, body: &Value) -> (u16, Value) {
     (answer.status.as_u16(), answer.json())
 }
 
-fn code(language: &str, source: &str) -> Value {
+pub(crate) fn code(language: &str, source: &str) -> Value {
     json!({ "type": "code", "name": "words", "sourceCodeLanguage": language, "sourceCode": source })
 }
 
 /// Whether the interpreter of a language is there; where it is not, the answer has to say how it
 /// gets there.
-async fn is_here(app: &TestApp, language: &str, source: &str) -> bool {
+pub(crate) async fn is_here(app: &TestApp, language: &str, source: &str) -> bool {
     let (status, body) = post(app, &code(language, source)).await;
     if status == 404 {
         let text = body.to_string();

@@ -59,6 +59,7 @@ mod pages_connections;
 mod pages_costs;
 mod pages_datasets;
 mod pages_evaluator_editor;
+mod pages_evaluators;
 mod pages_executions;
 mod pages_experiments;
 mod pages_exports;

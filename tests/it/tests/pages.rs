@@ -125,7 +125,9 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
     assert_eq!(visitor.leads_to("/trace/t1").await, format!("{base}/traces/t1"));
     let printed = format!("{base}/experiments/results?baseline=r%2F1");
     assert_eq!(visitor.leads_to(&printed).await, format!("{base}/experiments/r%2F1"));
-    for path in ["", "/traces", "/traces/t1", "/sessions", "/users", "/rules", "/executions"] {
+    for path in
+        ["", "/traces", "/traces/t1", "/sessions", "/users", "/rules", "/evaluators", "/executions"]
+    {
         let foreign = format!("/project/another{path}");
         let answer = visitor.client.get(&foreign).await.unwrap();
         assert_eq!(answer.status, 404, "{foreign}");

@@ -249,6 +249,12 @@ async fn a_rejected_key_pauses_an_evaluator_and_the_saved_form_releases_its_exec
     assert!(page.contains("LLM_CONNECTION_AUTH_INVALID"), "{page}");
     assert!(page.contains("1 execution held") && page.contains("Test and resume"), "{page}");
     assert!(test.visitor.page(LIST).await.contains("1 paused"));
+    let evaluator = made["id"].as_str().unwrap();
+    for path in ["/evaluators".to_owned(), format!("/evaluators/{evaluator}")] {
+        let page = test.visitor.page(&path).await;
+        assert!(page.contains("LLM_CONNECTION_AUTH_INVALID"), "{path}: {page}");
+        assert!(page.contains(&format!("/evaluators/{evaluator}")), "{path}: {page}");
+    }
     let edit = format!("{path}/edit");
     let read_at = hidden(&test.visitor.page(&edit).await, "updated_at");
     let config = json!({ "replies": replies() }).to_string();
