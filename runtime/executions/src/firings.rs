@@ -6,7 +6,7 @@
 //! Invariant: **each firing once.** The end of the last window moves in the transaction that writes the firing, on the
 //! condition that no other node has moved it.
 
-use perpend_db::{Arg, Error, checked, despite_collisions, in_transaction};
+use perpend_db::{Arg, Error, Sized, checked, despite_collisions, in_transaction, value_list};
 use perpend_domain::cron::Schedule;
 use perpend_domain::evaluation::ExecutionState;
 use perpend_domain::ids::{ProjectId, RuleId};
@@ -150,6 +150,14 @@ const LET_GO: &str = "
              WHERE project_id = $1 AND rule_id = $2 AND firing_at > $3 AND state = 2 AND due_at = firing_at
              LIMIT $4)";
 
+static END_WAIT: Sized = Sized::repeatable(|n| {
+    format!(
+        "UPDATE executions SET state = 0, due_at = $2, firing_at = NULL \
+         WHERE project_id = $1 AND state = 2 AND due_at = firing_at AND seq IN ({})",
+        value_list(n, 3)
+    )
+});
+
 fn of<'a>(project: &'a ProjectId, rule: &'a RuleId) -> [Arg<'a>; 2] {
     [project.as_str().into(), rule.as_str().into()]
 }
@@ -274,6 +282,27 @@ impl Ledger {
             }
             None => self.pool.repeat(LET_GO, &[&of[..], &now, &chunk].concat()).await,
         }
+    }
+
+    /// Lets executions start that wait for a firing. Others are left unchanged.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn end_wait_for_firing(
+        &self,
+        project: &ProjectId,
+        seqs: &[i64],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let first = [Arg::from(project.as_str()), now.as_micros().into()];
+        in_transaction!(&self.pool, |tx| {
+            let mut rest = seqs;
+            while !rest.is_empty() {
+                let push = |args: &mut Vec<_>, seq: &i64| args.push((*seq).into());
+                (_, rest) = tx.execute_some(&END_WAIT, &first, rest, push).await?;
+            }
+        });
+        Ok(())
     }
 
     /// The last firings of a rule, newest first.

@@ -16,7 +16,7 @@ use crate::deps::Inner;
 /// The result for chosen targets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChosenTargets {
-    /// The new executions.
+    /// The new executions, and those that waited for a firing of the rule.
     pub executions: Vec<ExecutionId>,
     /// Targets by result.
     pub counts: BackfillCounts,
@@ -62,14 +62,22 @@ impl Scheduler {
             true => Box::pin(inner.take_observations(&scan, &unique, &mut page)).await?,
             false => Box::pin(inner.take_wholes(&scan, &unique, &mut page)).await?,
         };
+        let ledger = &inner.deps.store.ledger;
+        let (seqs, hastened): (Vec<i64>, Vec<ExecutionId>) = page.hastened.into_iter().unzip();
         let made = page.executions;
+        if !seqs.is_empty() {
+            ledger.end_wait_for_firing(project, &seqs, now).await?;
+        }
         if !made.is_empty() {
-            let ledger = &inner.deps.store.ledger;
             ledger.make_chosen(project, &plan.rule, &made, now).await?;
+        }
+        let made = made.into_iter().map(|each| each.execution.id);
+        let executions: Vec<ExecutionId> = made.chain(hastened).collect();
+        if !executions.is_empty() {
             self.wake();
         }
         Ok(ChosenTargets {
-            executions: made.into_iter().map(|each| each.execution.id).collect(),
+            executions,
             counts: page.counts,
             n_missing: (unique.len() as u64).saturating_sub(n_found),
         })

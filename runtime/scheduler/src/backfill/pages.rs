@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use perpend_domain::backfill::{BackfillCounts, BackfillMode, BackfillPlan};
 use perpend_domain::evaluation::{
-    Execution, ExecutionState, Lane, NewExecution, QueueKind, Target, TargetKind,
+    Execution, ExecutionClass, ExecutionState, Lane, NewExecution, QueueKind, Target, TargetKind,
 };
 use perpend_domain::filter::{Column, Condition, Filter, OBSERVATIONS, Order, TRACES, Test, find};
 use perpend_domain::identity::ExecutionKey;
-use perpend_domain::ids::{ObservationId, SessionId, TraceId};
+use perpend_domain::ids::{EvaluatorId, ExecutionId, ObservationId, SessionId, TraceId};
 use perpend_domain::list::{Cursor, ListPosition};
 use perpend_domain::observation::Observation;
 use perpend_domain::telemetry::{
@@ -42,6 +42,8 @@ pub(super) struct BackfillPage {
     max_items: u64,
     /// The executions to make.
     pub(super) executions: Vec<PlannedExecution>,
+    /// Existing executions that wait for a firing and are to start now.
+    pub(super) hastened: Vec<(i64, ExecutionId)>,
     /// Without the number of executions.
     pub(super) counts: BackfillCounts,
     /// The position after the last examined target, at first that before the page; absent at the start of the range.
@@ -93,6 +95,21 @@ impl BackfillScan<'_> {
         }
     }
 
+    /// The execution of an evaluator that waits for a firing, if the targets were chosen by a user.
+    fn awaiting<'e>(
+        &self,
+        evaluator: &EvaluatorId,
+        existing: &[&'e Execution],
+    ) -> Option<&'e Execution> {
+        let is_chosen = self.class == ExecutionClass::Manual;
+        let mut existing = existing.iter().copied().filter(|_| is_chosen);
+        existing.find(|each| {
+            each.made.evaluator_id == *evaluator
+                && each.made.shadow.is_none()
+                && each.awaited_firing().is_some()
+        })
+    }
+
     /// The execution of an evaluator over a target, given the existing ones of the rule; `None` if the mode leaves the
     /// target out, or an execution has not ended.
     fn execution(&self, mut new: NewExecution, existing: &[&Execution]) -> Option<NewExecution> {
@@ -131,6 +148,7 @@ impl BackfillPage {
             now,
             max_items,
             executions: Vec::new(),
+            hastened: Vec::new(),
             counts: BackfillCounts::default(),
             cursor: after,
             reached_at: None,
@@ -214,11 +232,15 @@ impl BackfillPage {
             self.counts.n_refused += 1;
             return;
         };
-        let n_before = self.executions.len();
+        let n_before = self.executions.len() + self.hastened.len();
         let mut is_left_out = false;
         for decided in verdicts {
             match decided.verdict {
                 Verdict::Make(new) => {
+                    if let Some(own) = scan.awaiting(&new.evaluator_id, existing) {
+                        self.hastened.push((own.seq, own.made.id.clone()));
+                        continue;
+                    }
                     let Some(execution) = scan.execution(*new, existing) else {
                         continue;
                     };
@@ -239,7 +261,7 @@ impl BackfillPage {
                 Verdict::Duplicate(_) | Verdict::Late(..) => {}
             }
         }
-        if n_before < self.executions.len() {
+        if n_before < self.executions.len() + self.hastened.len() {
             self.counts.n_items += 1;
         } else if is_left_out {
             self.counts.n_left_out += 1;

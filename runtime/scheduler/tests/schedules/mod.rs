@@ -1,6 +1,7 @@
 //! Rules with a cron schedule.
 
 use perpend_catalog::RulePatch;
+use perpend_domain::backfill::BackfillMode;
 use perpend_domain::cron::Schedule;
 use perpend_domain::evaluation::{ExecutionState, Rule, Target, TargetKind};
 use perpend_domain::time::{Clock as _, Timestamp};
@@ -287,6 +288,30 @@ async fn waiting_targets_follow_a_changed_schedule() {
         assert_eq!(evaluate.n_calls(), 2);
         world.arrive(&scheduler, 3).await;
         assert_eq!(evaluate.n_calls(), 3);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_target_that_a_user_chooses_does_not_wait_for_the_firing() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.scheduled(HOURLY).await;
+        let evaluate = FakeEvaluate::length();
+        let scheduler = world.scheduler(evaluate.clone());
+        world.arrive(&scheduler, 1).await;
+        world.arrive(&scheduler, 2).await;
+        let own = generation(1, 1);
+        let target = Target::Observation(own.trace_id, own.id);
+        let chosen =
+            scheduler.evaluate_chosen(&world.project, rule, BackfillMode::Fill, &[target]).await;
+        let chosen = chosen.unwrap();
+        assert_eq!((chosen.executions.len(), chosen.counts.n_items), (1, 1));
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(evaluate.n_calls(), 1);
+        world.clock.advance(HOUR_MS);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!((evaluate.n_calls(), world.n_scores().await), (2, 2));
     })
     .await;
 }
