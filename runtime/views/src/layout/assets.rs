@@ -67,6 +67,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         asset("forms.js", SCRIPT, include_bytes!("../../assets/forms.js")),
         asset("keep.js", SCRIPT, include_bytes!("../../assets/keep.js")),
         asset("keys.js", SCRIPT, include_bytes!("../../assets/keys.js")),
+        asset("lines.js", SCRIPT, include_bytes!("../../assets/lines.js")),
         asset("live.js", SCRIPT, include_bytes!("../../assets/live.js")),
         asset("look.js", SCRIPT, include_bytes!("../../assets/look.js")),
         asset("media.js", SCRIPT, include_bytes!("../../assets/media.js")),
