@@ -173,7 +173,7 @@ fn the_overview_is_inert() {
     let figure =
         Figure { label: "Users", value: "2".to_owned(), rows: Some(typed()), ..Figure::default() };
     let means = [1.0, 0.5, 0.0].map(|mean| (typed(), Some(mean)));
-    let score = ScoreTrend::new(HOSTILE, (value, 4), &means, typed());
+    let score = ScoreTrend::new(HOSTILE, (value, 4), &means, [typed(), typed()]);
     let trends = [
         Trend::Latency(figure.clone(), Some(chart("Latency", ChartPart::Median))),
         Trend::Models(vec![ModelLine::new(HOSTILE, (CostSum::default(), 2.0, 3), 1.0)]),

@@ -49,7 +49,7 @@ pub(crate) async fn scores(
         1 => Some("1 more name".to_owned()),
         n => Some(format!("{n} more names")),
     };
-    let more = more.map(|text| (text, list_url(reader, None)));
+    let more = more.map(|text| (text, scores_url(reader, "/scores", None)));
     Ok((trends.collect(), more))
 }
 
@@ -80,15 +80,19 @@ async fn categories(reader: MetricReader<'_>) -> Result<Vec<ScoreSeries>, Proble
     Ok(by_name.into_values().collect())
 }
 
-/// URL of the list of the summarized scores.
-fn list_url(reader: MetricReader<'_>, name: Option<String>) -> String {
+/// URL of a page about the summarized scores, with a parameter.
+fn scores_url(
+    reader: MetricReader<'_>,
+    path: &str,
+    parameter: Option<(&'static str, String)>,
+) -> String {
     let focus = overview::range::list_focus(reader.viewer);
     let mut pairs = focus.pairs();
     if focus.environments.is_empty() {
         pairs.push(("own", "0".to_owned()));
     }
-    pairs.extend(name.map(|name| ("name", name)));
-    with_query(&format!("{}/scores", reader.viewer.base()), &pairs)
+    pairs.extend(parameter);
+    with_query(&format!("{}{path}", reader.viewer.base()), &pairs)
 }
 
 fn trend(reader: MetricReader<'_>, series: ScoreSeries) -> Option<ScoreTrend> {
@@ -122,8 +126,9 @@ fn trend(reader: MetricReader<'_>, series: ScoreSeries) -> Option<ScoreTrend> {
             })
             .collect(),
     };
-    let href = list_url(reader, Some(series.name.clone()));
-    Some(ScoreTrend::new(&series.name, (summary, series.n), &over_time, href))
+    let hrefs = [("/scores", "name"), ("/scores/analytics", "a")]
+        .map(|(path, name)| scores_url(reader, path, Some((name, series.name.clone()))));
+    Some(ScoreTrend::new(&series.name, (summary, series.n), &over_time, hrefs))
 }
 
 type ByTime = BTreeMap<Timestamp, Vec<f64>>;

@@ -99,6 +99,8 @@ pub struct ScoreTrend {
     pub(crate) n: String,
     pub(crate) spark: Vec<SparkPoint>,
     pub(crate) href: String,
+    /// URL of the statistics of the score.
+    pub(crate) analytics_href: String,
 }
 
 /// Mean of one time bucket.
@@ -111,13 +113,13 @@ pub(crate) struct SparkPoint {
 }
 
 impl ScoreTrend {
-    /// `over_time` is the start and the mean of each bucket.
+    /// `over_time` is the start and the mean of each bucket. The URLs are those of the scores and of their statistics.
     #[must_use]
     pub fn new(
         name: &str,
         (value, n): (ScoreAggregate, u64),
         over_time: &[(String, Option<f64>)],
-        href: String,
+        [href, analytics_href]: [String; 2],
     ) -> Self {
         // The scale includes 0, so that small changes do not look large, and 1, so that scores between 0 and 1 of several
         // names can be compared.
@@ -155,7 +157,7 @@ impl ScoreTrend {
                 Some(format!("({})", percent_range(ends))),
             ),
         };
-        Self { name: Text::from(name), value, interval, n: count(n), spark, href }
+        Self { name: Text::from(name), value, interval, n: count(n), spark, href, analytics_href }
     }
 }
 
@@ -168,24 +170,24 @@ mod tests {
         let at = |hour: u32, mean| (format!("{hour}:00"), mean);
         let means = [at(1, Some(0.4)), at(2, None), at(3, Some(0.8)), at(4, Some(1.0))];
         let value = ScoreAggregate::Mean(0.6, Some([0.5, 0.7]));
-        let trend = ScoreTrend::new("tone", (value, 1_234), &means, String::new());
+        let trend = ScoreTrend::new("tone", (value, 1_234), &means, Default::default());
         assert_eq!((trend.value.raw(), trend.n.as_str()), ("0.60", "1,234"));
         assert_eq!(trend.interval.as_deref(), Some("(0.50–0.70)"));
         let drawn: Vec<_> = trend.spark.iter().map(|dot| (dot.x, dot.height)).collect();
         assert_eq!(drawn, [(0, 6.4), (2, 12.8), (3, 16.0)]);
         let value = ScoreAggregate::Mean(0.6, None);
-        let few = ScoreTrend::new("tone", (value, 2), &means[..3], String::new());
+        let few = ScoreTrend::new("tone", (value, 2), &means[..3], Default::default());
         assert!(few.spark.is_empty(), "two points show nothing: {few:?}");
         let value = ScoreAggregate::Share(Text::from("true"), 0.81, [0.758, 0.854]);
-        let trend = ScoreTrend::new("safe", (value, 10), &[], String::new());
+        let trend = ScoreTrend::new("safe", (value, 10), &[], Default::default());
         assert_eq!(trend.value.raw(), "81 % true");
         assert_eq!(trend.interval.as_deref(), Some("(76–85)"));
         let value = ScoreAggregate::Share(Text::from("no refusal"), 0.999_96, [0.999_76, 0.999_99]);
-        let trend = ScoreTrend::new("kind", (value, 23_403), &[], String::new());
+        let trend = ScoreTrend::new("kind", (value, 23_403), &[], Default::default());
         let whole = format!("{} {}", trend.value, trend.interval.unwrap());
         assert_eq!(whole, "over 99.9 % no refusal (99.976–99.999)");
         let value = ScoreAggregate::Share(Text::default(), 0.8, [0.376, 0.964]);
-        let trend = ScoreTrend::new("exact", (value, 5), &[], String::new());
+        let trend = ScoreTrend::new("exact", (value, 5), &[], Default::default());
         let whole = format!("{} {}", trend.value, trend.interval.unwrap());
         assert_eq!(whole, "80 % (38–96)");
     }
