@@ -100,7 +100,11 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
     ] {
         visitor.open(&format!("{base}{list}")).await?;
         let first = first.replace(".traces .name", "main [data-rows] .name");
-        pages.push((name, path_of(visitor, &first).await?));
+        let path = path_of(visitor, &first).await?;
+        if name == "evaluator" {
+            pages.push(("try-evaluator", format!("{path}/try")));
+        }
+        pages.push((name, path));
     }
     Ok(pages)
 }
