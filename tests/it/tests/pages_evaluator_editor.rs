@@ -32,7 +32,7 @@ async fn an_evaluator_of_a_plugin_is_created_from_the_gallery_with_problems_at_t
     for part in ["Python", "Factuality", "perpend/text", "contains-any"] {
         assert!(gallery.contains(part), "{part}: {gallery}");
     }
-    let found = visitor.page("/evaluators/new?words=contains-any").await;
+    let found = visitor.page("/evaluators/new?q=contains-any").await;
     assert!(found.contains("contains-any") && !found.contains("TypeScript"), "{found}");
     let (_, link) = found.split_once(&format!("{}{NEW_PLUGIN}?", visitor.base)).unwrap();
     let query = link.split('"').next().unwrap().replace("&amp;", "&").replace("&#38;", "&");
@@ -95,7 +95,7 @@ async fn an_evaluator_of_a_plugin_is_created_from_the_gallery_with_problems_at_t
 async fn a_preset_of_judges_fills_the_form() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    let gallery = visitor.page("/evaluators/new?words=factuality").await;
+    let gallery = visitor.page("/evaluators/new?q=factuality").await;
     assert!(gallery.contains("preset=factuality"), "{gallery}");
     let page = format!("{NEW_PLUGIN}?plugin=perpend%2Fjudge&function=judge&preset=factuality");
     let form = visitor.page(&page).await;

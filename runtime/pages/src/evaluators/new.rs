@@ -28,7 +28,7 @@ const PRESETS: &str = "/api/v1/judge-presets";
 #[serde(default)]
 pub(crate) struct GalleryParams {
     /// Only entries with these words are listed.
-    words: String,
+    q: String,
 }
 
 /// A preset of judges.
@@ -75,7 +75,7 @@ pub(crate) async fn gallery_page(
     let presets = presets(&app, &viewer).await?;
     let own = [code_group(&base), preset_group(&base, &presets)];
     let groups = own.into_iter().chain(plugins.iter().map(|plugin| plugin_group(&base, plugin)));
-    let words: Vec<String> = params.words.split_whitespace().map(str::to_lowercase).collect();
+    let words: Vec<String> = params.q.split_whitespace().map(str::to_lowercase).collect();
     let groups = groups.filter_map(|mut group| {
         let title = group.title.raw().to_lowercase();
         group.entries.retain(|entry| has_words(entry, &title, &words));
@@ -84,7 +84,7 @@ pub(crate) async fn gallery_page(
     let view = EvaluatorGalleryPage {
         shell: viewer.shell(Section::Evaluators),
         groups: groups.collect(),
-        words: params.words,
+        words: params.q,
     };
     page(StatusCode::OK, &view)
 }
