@@ -12,7 +12,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{CallResult, Digest, EvaluationCall, PluginInfo};
 use perpend_scheduler::Evaluate;
 use perpend_storage::Store;
-use perpend_worker_pool::{ComponentSource, Workers};
+use perpend_worker_pool::{ComponentSource, Workers, WorkersState};
 use perpend_worker_protocol::{CheckError, ComponentProblem, SchemaAnswer, SchemaCheck};
 
 use crate::broker::{Broker, Models};
@@ -121,6 +121,15 @@ impl Engine {
         match self {
             Self::Processes(workers) => workers.check_schema(project, &check).await,
             Self::InProcess(sandbox) => sandbox.check_schema(check).await,
+        }
+    }
+
+    /// The state of the worker processes; absent without any.
+    #[must_use]
+    pub fn workers(&self) -> Option<WorkersState> {
+        match self {
+            Self::Processes(workers) => Some(workers.state()),
+            Self::InProcess(_) => None,
         }
     }
 

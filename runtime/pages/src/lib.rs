@@ -18,6 +18,7 @@ mod executions;
 mod experiments;
 mod export;
 mod groups;
+mod instance;
 mod list;
 mod observations;
 mod overview;
@@ -42,8 +43,8 @@ use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
     self, CommentWrite, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite, EvaluatorRead,
-    EvaluatorWrite, ExperimentRead, ExperimentWrite, PluginRead, PluginWrite, ScoreConfigWrite,
-    ScoreDelete, ScoreRead, ScoreWrite, TraceMark, TraceRead,
+    EvaluatorWrite, ExperimentRead, ExperimentWrite, PluginRead, PluginWrite, ProjectRead,
+    ScoreConfigWrite, ScoreDelete, ScoreRead, ScoreWrite, TraceMark, TraceRead,
 };
 use perpend_http_kit::Web;
 use perpend_http_kit::auth::{Authenticator, Requirement, use_session};
@@ -65,6 +66,7 @@ use crate::request::viewer::{Viewer, project_of_path, viewer};
 use crate::scores::list::Scores;
 use crate::traces::suggest::{SuggestParams, suggest_fragment};
 
+pub use instance::{DiskFigures, InstanceCheck, InstanceState, WorkerFigures};
 pub use request::frame::{as_page, not_found, without_slash};
 pub use request::origin::wants_page;
 pub use state::{App, NewApp};
@@ -150,14 +152,14 @@ fn form_routes(routes: &mut Routes<App>) {
     let tag = PageRoute::post("/project/{project}/traces/{trace}", TraceMark);
     routes.page(BySession, tag, traces::marks::tag);
     let score = PageRoute::post("/project/{project}/traces/{trace}/scores", ScoreWrite);
-    routes.page(BySession, score, trace::annotations::save_score);
+    routes.page(BySession, score, trace::annotation_forms::save_score);
     let delete = PageRoute::post("/project/{project}/traces/{trace}/scores/delete", ScoreDelete);
-    routes.page(BySession, delete, trace::annotations::delete_score);
+    routes.page(BySession, delete, trace::annotation_forms::delete_score);
     let comment = PageRoute::post("/project/{project}/traces/{trace}/comments", CommentWrite);
-    routes.page(BySession, comment, trace::annotations::add_comment);
+    routes.page(BySession, comment, trace::annotation_forms::add_comment);
     let delete = "/project/{project}/traces/{trace}/comments/delete";
     let delete = PageRoute::post(delete, CommentWrite);
-    routes.page(BySession, delete, trace::annotations::delete_comment);
+    routes.page(BySession, delete, trace::annotation_forms::delete_comment);
 }
 
 /// Rules.
@@ -526,6 +528,8 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     routes.page(BySession, form, request::preferences::preferences_page);
     let chosen = PageRoute::post("/preferences", Requirement::Public);
     routes.page(BySession, chosen, request::preferences::save_preferences);
+    let instance = PageRoute::get("/instance", ProjectRead);
+    routes.page(BySession, instance, instance::page::instance_page);
     let reference = PageRoute::get("/api/reference", Requirement::Public);
     routes.page(BySession, reference, reference::page::reference_page);
     let group = PageRoute::get("/api/reference/{group}", Requirement::Public);

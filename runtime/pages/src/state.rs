@@ -14,6 +14,7 @@ use perpend_views::openapi::{ErrorCode, Reference};
 use perpend_views::{AttentionCounts, ObservationFingerprints};
 use serde_json::Value;
 
+use crate::instance::state::InstanceState;
 use crate::request::submissions::Submissions;
 use crate::request::ttl_cache::TtlCache;
 
@@ -48,6 +49,8 @@ pub struct NewApp {
     pub outlines: Arc<OutlineCache>,
     /// Explains missing scores.
     pub scheduler: Scheduler,
+    /// What the server last observed about itself.
+    pub instance: InstanceState,
     /// The project opened by the login link of the startup message.
     pub home_project: ProjectId,
     /// Generates the OpenAPI document; called on the first request for the API reference.

@@ -15,6 +15,7 @@ use perpend_executions::Lease;
 use perpend_memory::MemoryBudget;
 use perpend_storage::Store;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::catalog::CatalogCache;
 use crate::fair_queue::FairQueue;
@@ -154,6 +155,8 @@ pub(crate) struct Inner {
     pub(crate) open_calls: OpenCalls,
     /// Consecutive passes that were discarded because the catalog changed before their commit.
     pub(crate) n_outdated: AtomicU32,
+    /// When the last step of the loop ended.
+    pub(crate) stepped_at: Mutex<Option<Instant>>,
 }
 
 /// A revision that no catalog has.
@@ -169,6 +172,10 @@ impl Inner {
             true => Err(Error::Stopped(at)),
             false => Ok(()),
         }
+    }
+
+    pub(crate) fn stepped(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.stepped_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the scheduler if executions wait for the places that were returned.

@@ -58,11 +58,13 @@ mod work;
 
 use std::sync::atomic::{AtomicI64, AtomicU32};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use perpend_executions::Release;
 use perpend_memory::MemoryBudget;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use catalog::CatalogCache;
@@ -111,8 +113,15 @@ impl Scheduler {
                 recent: Mutex::default(),
                 open_calls: OpenCalls::default(),
                 n_outdated: AtomicU32::new(0),
+                stepped_at: Mutex::default(),
             }),
         }
+    }
+
+    /// Time since the last step of [`Scheduler::run`] ended; absent before the first.
+    #[must_use]
+    pub fn since_step(&self) -> Option<Duration> {
+        self.inner.stepped().map(|at| at.elapsed())
     }
 
     /// Wakes the scheduler. A hint: the poll would find the work too.
@@ -124,7 +133,9 @@ impl Scheduler {
     pub async fn run(&self, shutdown: CancellationToken) {
         let mut batches = JoinSet::new();
         while !shutdown.is_cancelled() {
-            let worked = match self.step(&mut batches).await {
+            let step = self.step(&mut batches).await;
+            *self.inner.stepped() = Some(Instant::now());
+            let worked = match step {
                 Ok(worked) => worked,
                 Err(error) => {
                     tracing::error!(

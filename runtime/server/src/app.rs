@@ -18,12 +18,14 @@ use perpend_jobs::exports::{self, Exports};
 use perpend_jobs::retention::Retention;
 use perpend_jobs::runner::{Job, Jobs};
 use perpend_llm::Llm;
+use perpend_pages::InstanceState;
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
 use serde_json::Value;
 
 use crate::backfills::Backfills;
 use crate::backtests::Backtests;
+use crate::instance::InstanceObserver;
 use crate::key_uses::KeyUses;
 use crate::operations;
 use crate::prometheus::Gauges;
@@ -98,17 +100,12 @@ impl App {
             outbound: new.outbound.clone(),
             max_file_bytes: web.config.exports.max_file_bytes,
         };
-        let runs = RunEngine {
-            store: store.clone(),
-            models: Arc::clone(&new.models),
-            outbound: new.outbound.clone(),
-            vault: new.vault.clone(),
-            memory: RunMemory::new(web.config.evaluation.memory_bytes / 2),
-            scheduler: scheduler.clone(),
-            clock: Arc::clone(&web.clock),
-        };
+        let connections = (&new.models, &new.outbound, &new.vault);
+        let runs = run_engine(&web, (store, scheduler), connections);
         let imports = DatasetImports::new(store.clone(), Arc::clone(&new.engine), web.clone());
-        let jobs = jobs(&web, store, &exports, runs, imports);
+        let instance = InstanceState::default();
+        let observer = InstanceObserver::new((&web, store), &new.engine, scheduler, &instance);
+        let jobs = jobs(&web, store, &exports, runs, (imports, observer));
         let outlines = Arc::default();
         let admin = perpend_api::admin::App::new(perpend_api::admin::NewApp {
             web: web.clone(),
@@ -150,6 +147,7 @@ impl App {
                 store: store.clone(),
                 outlines,
                 scheduler: scheduler.clone(),
+                instance,
                 home_project: new.home_project.clone(),
                 document: new.document,
                 operations: operations::router(&admin, &records, &api),
@@ -169,13 +167,30 @@ impl App {
     }
 }
 
+/// The engine of the runs that the server executes.
+fn run_engine(
+    web: &Web,
+    (store, scheduler): (&Store, &Scheduler),
+    (models, outbound, vault): (&Arc<dyn Models>, &OutboundClient, &Vault),
+) -> RunEngine {
+    RunEngine {
+        store: store.clone(),
+        models: Arc::clone(models),
+        outbound: outbound.clone(),
+        vault: vault.clone(),
+        memory: RunMemory::new(web.config.evaluation.memory_bytes / 2),
+        scheduler: scheduler.clone(),
+        clock: Arc::clone(&web.clock),
+    }
+}
+
 /// The background jobs of a server, one line each.
 fn jobs(
     web: &Web,
     store: &Store,
     exports: &exports::App,
     runs: RunEngine,
-    imports: DatasetImports,
+    (imports, observer): (DatasetImports, InstanceObserver),
 ) -> Jobs {
     let (store, clock) = (store.clone(), Arc::clone(&web.clock));
     let evaluation = web.config.evaluation;
@@ -195,6 +210,7 @@ fn jobs(
         Box::new(Backtests(runs.scheduler.clone())),
         Box::new(ServerRuns(runs)),
         Box::new(imports),
+        Box::new(observer),
     ];
     if web.config.metrics.token.is_some() {
         jobs.push(Box::new(gauges));

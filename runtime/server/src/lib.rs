@@ -14,6 +14,7 @@ pub mod commands;
 mod descriptors;
 mod first_start;
 mod in_process;
+mod instance;
 mod key_uses;
 mod listen;
 mod lock;

@@ -113,6 +113,21 @@ impl Store {
         Box::pin(self.pool.prove_writes(now))
     }
 
+    /// Bytes of the database, without the log of SQLite.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn database_bytes(&self) -> Result<u64, Error> {
+        let size = match self.pool.is_postgres() {
+            true => "SELECT pg_database_size(current_database())",
+            false => {
+                "SELECT CAST(page_count * page_size AS BIGINT) FROM pragma_page_count(), pragma_page_size()"
+            }
+        };
+        let n: i64 = query_scalar(size).fetch_one(&self.pool).await?;
+        Ok(n.unsigned_abs())
+    }
+
     /// Succeeds if the database answers.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ mod executions;
 mod experiments;
 mod facts;
 pub mod format;
+mod instance;
 pub mod layout;
 mod lists;
 pub mod markup;
@@ -114,6 +115,10 @@ pub use experiments::new::{ExperimentEstimate, NewExperimentPage, RunEstimateLin
 pub use experiments::run::{EvaluatorCountLine, RunItem, RunPage, RunScoreLine, ScoreSummary};
 pub use experiments::verdict::{MetricVerdicts, SegmentVerdicts, VerdictInput, VerdictRow};
 pub use facts::{side_tokens, total_tokens, utc_time};
+pub use instance::{
+    InstanceJobLine, InstancePage, InstancePart, InstanceProblemLine, InstanceQueueLine,
+    RefusedLine,
+};
 pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};
 pub use layout::preferences::{Preferences, PreferencesPage, Theme};
 pub use layout::setup::{RejectedRequest, Setup};

@@ -55,6 +55,27 @@ pub use crate::results::MAX_RESULT_BYTES;
 
 pub use crate::options::{Caller, ComponentSource, HostCalls, MAX_IN_FLIGHT, NoHostCalls, Options};
 
+/// The state of the worker processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkersState {
+    /// Configured number of processes. A process starts with the first calls.
+    pub n_workers: usize,
+    /// Process ids of the running ones.
+    pub pids: Vec<u32>,
+    /// Number of processes whose last start failed.
+    pub n_failing: usize,
+    /// Whether calls are no longer run: the pool was shut down, or its tasks have ended.
+    pub has_stopped: bool,
+}
+
+impl WorkersState {
+    /// Whether no process could be started.
+    #[must_use]
+    pub const fn cannot_start(&self) -> bool {
+        self.pids.is_empty() && self.n_workers <= self.n_failing
+    }
+}
+
 /// The worker processes of a server. Dropping it ends them.
 pub struct Workers {
     shared: Arc<Shared>,
@@ -224,6 +245,17 @@ impl Workers {
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         queue::lock(&self.shared.pids).clone()
+    }
+
+    /// The state of the processes.
+    #[must_use]
+    pub fn state(&self) -> WorkersState {
+        WorkersState {
+            n_workers: self.shared.options.n_workers.max(1),
+            pids: self.pids(),
+            n_failing: self.shared.start_failures.n_failing(),
+            has_stopped: queue::lock(&self.slots).iter().all(JoinHandle::is_finished),
+        }
     }
 
     /// Ends the workers after the calls in flight. Queued calls get the result `cancelled`.

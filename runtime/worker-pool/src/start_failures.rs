@@ -19,6 +19,13 @@ impl StartFailures {
         lock(&self.0)[slot] = 0;
     }
 
+    /// Number of slots whose last start failed, without the slot for suspects.
+    pub(crate) fn n_failing(&self) -> usize {
+        let n_failures = lock(&self.0);
+        let workers = n_failures.split_last().map_or(&[][..], |(_, workers)| workers);
+        workers.iter().filter(|n| 0 < **n).count()
+    }
+
     /// Records a failure. Returns true when no slot can run the queued calls.
     pub(crate) fn record(&self, slot: usize) -> bool {
         let mut n_failures = lock(&self.0);

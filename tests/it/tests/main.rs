@@ -65,6 +65,7 @@ mod pages_experiments;
 mod pages_exports;
 mod pages_forms;
 mod pages_groups;
+mod pages_instance;
 mod pages_judge_editor;
 mod pages_observations;
 mod pages_places;

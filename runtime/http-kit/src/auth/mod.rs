@@ -36,6 +36,6 @@ pub use login_token::LoginToken;
 pub(crate) use metered_key::metered_key;
 pub(crate) use metrics_token::MetricsTokenAuth;
 pub use pair::KeyPair;
-pub use refusals::{Refusal, Refusals};
+pub use refusals::{Refusal, RefusalCount, Refusals};
 pub use session::{FormToken, create_session, end_sessions, use_session};
 pub use throttle::{STRONG_CHARS, Throttle};

@@ -1,9 +1,9 @@
-//! The last refused requests of each project, shown on the page that waits for the first trace.
+//! Counts of the refused requests of each project, and the last ones, shown to people who wait for data.
 //!
-//! In the memory of this node and bounded: a few per project, and the most recent projects. Of a request only the status
+//! In the memory of this node and bounded: by status and reason, and the most recent projects. Of a request only the status
 //! and a fixed text are recorded. A request with an unknown public key belongs to no project.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
@@ -12,8 +12,8 @@ use perpend_domain::time::Timestamp;
 
 /// Projects with recorded refusals.
 const MAX_PROJECTS: usize = 1_000;
-/// Recorded refusals of one project.
-const MAX_OF_PROJECT: usize = 3;
+/// Recorded kinds of refusals of one project. There are fewer: reasons are fixed texts.
+const MAX_OF_PROJECT: usize = 32;
 
 /// A request that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,27 @@ pub struct Refusal {
     pub reason: &'static str,
 }
 
-/// The last refusals, by project.
+/// Refusals with one status and reason since the start of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusalCount {
+    /// The last one.
+    pub last: Refusal,
+    /// Number of refusals.
+    pub n: u64,
+}
+
+/// The counts of refusals, by project.
 #[derive(Debug, Default)]
-pub struct Refusals(Mutex<HashMap<ProjectId, VecDeque<Refusal>>>);
+pub struct Refusals(Mutex<HashMap<ProjectId, Vec<RefusalCount>>>);
+
+/// The last refusal of a project.
+fn last_of(counts: &[RefusalCount]) -> Option<Refusal> {
+    // Of several at one time, the last recorded kind.
+    counts.iter().map(|count| count.last).max_by_key(|last| last.at)
+}
 
 impl Refusals {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ProjectId, VecDeque<Refusal>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProjectId, Vec<RefusalCount>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -39,22 +54,36 @@ impl Refusals {
     pub(super) fn note(&self, project: &ProjectId, refusal: Refusal) {
         let mut all = self.lock();
         if !all.contains_key(project) && MAX_PROJECTS <= all.len() {
-            let last = |(_, of): &(&ProjectId, &VecDeque<Refusal>)| of.back().map(|one| one.at);
+            let last = |(_, of): &(&ProjectId, &Vec<RefusalCount>)| last_of(of).map(|one| one.at);
             let oldest = all.iter().min_by_key(last).map(|(project, _)| project.clone());
             if let Some(oldest) = oldest {
                 all.remove(&oldest);
             }
         }
         let of = all.entry(project.clone()).or_default();
-        if MAX_OF_PROJECT <= of.len() {
-            of.pop_front();
+        let is_alike = |count: &&mut RefusalCount| {
+            (count.last.status, count.last.reason) == (refusal.status, refusal.reason)
+        };
+        if let Some(count) = of.iter_mut().find(is_alike) {
+            count.last = refusal;
+            count.n = count.n.saturating_add(1);
+            return;
         }
-        of.push_back(refusal);
+        if of.len() < MAX_OF_PROJECT {
+            of.push(RefusalCount { last: refusal, n: 1 });
+        }
     }
 
     /// The last refusal of a project.
     pub fn last(&self, project: &ProjectId) -> Option<Refusal> {
-        self.lock().get(project)?.back().copied()
+        last_of(self.lock().get(project)?)
+    }
+
+    /// The refusals of a project since the start, by status and reason, the last first.
+    pub fn counts(&self, project: &ProjectId) -> Vec<RefusalCount> {
+        let mut counts = self.lock().get(project).cloned().unwrap_or_default();
+        counts.sort_by_key(|count| std::cmp::Reverse(count.last.at));
+        counts
     }
 }
 
@@ -70,7 +99,7 @@ mod tests {
             for status in [StatusCode::FORBIDDEN, StatusCode::UNAUTHORIZED] {
                 let at = Timestamp::from_millis(n as i64);
                 let reason = "wrong secret";
-                for _ in 0..MAX_OF_PROJECT {
+                for _ in 0..3 {
                     refusals.note(&id(n), Refusal { at, status, reason });
                 }
             }
@@ -80,6 +109,6 @@ mod tests {
         assert_eq!(last.status, StatusCode::UNAUTHORIZED);
         let all = refusals.lock();
         assert_eq!(all.len(), MAX_PROJECTS);
-        assert!(all.values().all(|of| of.len() == MAX_OF_PROJECT));
+        assert!(all.values().all(|of| of.len() == 2 && of.iter().all(|count| count.n == 3)));
     }
 }

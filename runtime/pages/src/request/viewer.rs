@@ -44,6 +44,10 @@ pub(crate) struct Viewer {
     /// The last selected display forms of values.
     pub(crate) forms: Forms,
     waits: AttentionCounts,
+    /// Failures of the server.
+    alarms: Vec<&'static str>,
+    /// Whether the session is of the first project, whose key pair the operator has.
+    pub(crate) is_operator: bool,
     form_context: FormContext,
     /// Time range and environments of the page, or else of the list that it was opened from.
     pub(crate) focus: Focus,
@@ -121,6 +125,8 @@ impl Viewer {
             focus: self.focus.clone(),
             url: self.form_context.return_url.clone(),
             attention: self.waits,
+            alarms: self.alarms.clone(),
+            is_operator: self.is_operator,
             api: Vec::new(),
             now: self.now,
         }
@@ -204,6 +210,8 @@ async fn viewer_of_session(
     address: &Uri,
 ) -> Viewer {
     let Session { act, project, others, token } = session;
+    let is_home = |id: &ProjectId| *id == app.home_project;
+    let is_operator = is_home(&act.project) || others.iter().any(|other| is_home(&other.id));
     let others = others.iter();
     let waits = match act.scope.holds(Permission::EvaluatorRead) {
         // A page does not fail because of these counts.
@@ -228,6 +236,8 @@ async fn viewer_of_session(
     }
     Viewer {
         waits,
+        alarms: app.instance.alarms(),
+        is_operator,
         focus,
         faults,
         unknown_parameters: UnknownParameters::of(form_urlencoded::parse(query.as_bytes())),

@@ -1,5 +1,6 @@
 //! The pages and fragments of one trace.
 
+pub(crate) mod annotation_forms;
 pub(crate) mod annotations;
 pub(crate) mod explain;
 pub(crate) mod find;

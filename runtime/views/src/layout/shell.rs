@@ -31,6 +31,10 @@ pub struct Shell {
     pub attention: AttentionCounts,
     /// API requests for the same data.
     pub api: Vec<ApiRequest>,
+    /// Failures of the server that keep it from working, with what to do.
+    pub alarms: Vec<&'static str>,
+    /// Whether the viewer may see the page of the instance.
+    pub is_operator: bool,
     /// Time of the response.
     pub now: Timestamp,
 }
@@ -366,7 +370,8 @@ impl Shell {
         let own = entries.map(|entry| (entry.label, self.href(entry)));
         let others = [("API reference", "/api/reference"), ("Preferences", "/preferences")];
         let others = others.map(|(label, href)| (label, format!("{href}{}", self.focus.query())));
-        own.chain(others).collect()
+        let instance = self.is_operator.then(|| ("Instance", "/instance".to_owned()));
+        own.chain(others).chain(instance).collect()
     }
 }
 

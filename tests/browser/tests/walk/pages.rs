@@ -180,6 +180,7 @@ fn of_lists(base: &str) -> Vec<Page> {
     .map(|(name, path)| (name, format!("{base}{path}")));
     let others = [
         ("preferences", "/preferences"),
+        ("instance", "/instance"),
         ("reference", "/api/reference"),
         ("reference-group", "/api/reference/scores"),
     ]
