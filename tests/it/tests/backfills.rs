@@ -83,7 +83,7 @@ async fn contains(app: &TestApp) -> String {
 }
 
 /// A server on PostgreSQL, with its database.
-async fn on_postgres() -> Option<(TestApp, TempDatabase)> {
+pub(crate) async fn on_postgres() -> Option<(TestApp, TempDatabase)> {
     let database = TempDatabase::postgres().await?;
     let DatabaseUrl::Postgres(url) = database.url() else {
         unreachable!("the database is PostgreSQL");

@@ -11,6 +11,7 @@ mod author;
 mod authorization;
 mod backfill_kills;
 mod backfills;
+mod backtests;
 mod backup;
 mod bad_input;
 mod blob_exports;
