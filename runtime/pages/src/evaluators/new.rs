@@ -122,7 +122,16 @@ fn code_group(base: &str) -> GalleryGroup {
 }
 
 fn preset_group(base: &str, presets: &[JudgePreset]) -> GalleryGroup {
-    let entries = presets.iter().map(|preset| {
+    let new = GalleryEntry {
+        title: Text::from("Judge with a prompt of its own"),
+        id: Text::from("judge"),
+        description: None,
+        facts: Vec::new(),
+        settings: Vec::new(),
+        example: Text::from("Is this answer polite? {{output}}"),
+        href: format!("{base}/evaluators/new/judge"),
+    };
+    let presets = presets.iter().map(|preset| {
         let own = &preset.definition;
         GalleryEntry {
             title: Text::from(preset.title.as_str()),
@@ -142,7 +151,7 @@ fn preset_group(base: &str, presets: &[JudgePreset]) -> GalleryGroup {
         description: Some(Text::from(
             "A language model answers a question about the target. Needs a connection to a model provider.",
         )),
-        entries: entries.collect(),
+        entries: std::iter::once(new).chain(presets).collect(),
     }
 }
 

@@ -355,6 +355,7 @@ pub(crate) async fn detail_input(
         base: viewer.base(),
         form_context: viewer.form_context().clone(),
         may_write_datasets: viewer.may(Permission::DatasetWrite),
+        may_write_evaluators: viewer.may(Permission::EvaluatorWrite),
         scores: score_views(app, viewer, &about).await?,
         annotations: trace::annotations::annotations(app, viewer, target, &about, rejected_form)
             .await?,

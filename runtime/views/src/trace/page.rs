@@ -56,6 +56,8 @@ pub struct DetailInput {
     pub form_context: FormContext,
     /// Whether the viewer may create items of datasets.
     pub may_write_datasets: bool,
+    /// Whether the viewer may create evaluators.
+    pub may_write_evaluators: bool,
     /// Scores of the selection.
     pub scores: Vec<ScoreView>,
     /// Outcome of each rule that did not score it.
@@ -77,11 +79,20 @@ pub struct DetailInput {
 impl DetailInput {
     /// URL of the page that creates an item of a dataset from the selection; absent without the permission.
     fn dataset_href(&self, trace: &str, observation: Option<&str>) -> Option<String> {
+        let path = "dataset-items/new";
+        self.may_write_datasets.then(|| self.href_of_selection(path, trace, observation))
+    }
+
+    /// URL of the form of a judge that is tried on the selection; absent without the permission.
+    fn judge_href(&self, trace: &str, observation: Option<&str>) -> Option<String> {
+        let path = "evaluators/new/judge";
+        self.may_write_evaluators.then(|| self.href_of_selection(path, trace, observation))
+    }
+
+    fn href_of_selection(&self, path: &str, trace: &str, observation: Option<&str>) -> String {
         let observation = observation.map(|id| format!("&observation={}", encode(id)));
-        self.may_write_datasets.then(|| {
-            let observation = observation.unwrap_or_default();
-            format!("{}/dataset-items/new?trace={}{observation}", self.base, encode(trace))
-        })
+        let observation = observation.unwrap_or_default();
+        format!("{}/{path}?trace={}{observation}", self.base, encode(trace))
     }
 
     fn address(&self, observation: Option<&str>) -> String {
@@ -131,6 +142,8 @@ struct Detail {
     form_context: FormContext,
     /// URL of the page that creates an item of a dataset.
     dataset_href: Option<String>,
+    /// URL of the form of a judge.
+    judge_href: Option<String>,
     /// URL of this fragment.
     from: String,
     kind: &'static str,
@@ -294,6 +307,7 @@ impl Detail {
                 input.rules.query()
             ),
             dataset_href: input.dataset_href(id, None),
+            judge_href: input.judge_href(id, None),
             annotations: input.annotations.map(|own| Annotations::new(own, trace.output.as_ref())),
             base: input.base,
             form_context: input.form_context,
@@ -359,6 +373,7 @@ impl Detail {
                 input.rules.query()
             ),
             dataset_href: input.dataset_href(observation.trace_id.as_str(), Some(id)),
+            judge_href: input.judge_href(observation.trace_id.as_str(), Some(id)),
             annotations: input.annotations.map(|own| Annotations::new(own, output.as_ref())),
             base: input.base,
             form_context: input.form_context,

@@ -84,6 +84,7 @@ const KNOWN: &[&str] = &[
     "part",
     "path",
     "peek",
+    "preset",
     "plugin",
     "preset",
     "q",
