@@ -92,21 +92,18 @@ async fn an_evaluator_of_a_plugin_is_created_from_the_gallery_with_problems_at_t
 }
 
 #[tokio::test]
-async fn a_preset_of_judges_fills_the_form() {
+async fn a_function_that_calls_models_is_refused_at_its_models_without_a_connection() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let gallery = visitor.page("/evaluators/new?q=factuality").await;
-    assert!(gallery.contains("preset=factuality"), "{gallery}");
-    let page = format!("{NEW_PLUGIN}?plugin=perpend%2Fjudge&function=judge&preset=factuality");
+    assert!(gallery.contains("/evaluators/new/judge?preset=factuality"), "{gallery}");
+    let page = format!("{NEW_PLUGIN}?plugin=perpend%2Fjudge&function=judge");
     let form = visitor.page(&page).await;
-    assert!(form.contains("value=\"factuality\"") && form.contains("{{expected"), "{form}");
-    // Without a connection nothing is saved, and the problem is at the models.
-    let (_, rest) = form.split_once("name=\"config.prompt\"").unwrap();
-    assert!(rest.contains("</textarea>"), "{rest}");
+    assert!(form.contains("name=\"connection.judge\""), "{form}");
     let fields = [
         ("plugin", "perpend/judge"),
         ("function", "judge"),
-        ("name", "factuality"),
+        ("name", "truth"),
         ("config.prompt", "\"Is {{output}} true?\""),
         ("config.choice_scores", "{\"Yes\": 1, \"No\": 0}"),
         ("connection.judge", "default"),

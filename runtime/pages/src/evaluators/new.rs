@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use perpend_catalog::Plugin;
-use perpend_domain::evaluation::SOURCE_EVALUATOR;
+use perpend_domain::evaluation::{JUDGE_EVALUATOR, JUDGES, SOURCE_EVALUATOR};
 use perpend_domain::plugin::EvaluatorInfo;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{EvaluatorGalleryPage, GalleryEntry, GalleryGroup, Section, Text, with_query};
@@ -155,17 +155,19 @@ fn preset_group(base: &str, presets: &[JudgePreset]) -> GalleryGroup {
     }
 }
 
-/// The functions of a plug-in, except that which runs source code.
+/// The functions of a plug-in, except those with forms of their own.
 fn plugin_group(base: &str, plugin: &Plugin) -> GalleryGroup {
     let info = &plugin.info;
     let origin = match plugin.owner {
         Some(_) => "plug-in of this project",
         None => "plug-in of this server",
     };
+    let has_own_form =
+        |id: &str| id == SOURCE_EVALUATOR || (id == JUDGE_EVALUATOR && info.name == JUDGES);
     let functions = info
         .evaluators
         .iter()
-        .filter(|function| plugin.owner.is_some() || function.id != SOURCE_EVALUATOR);
+        .filter(|function| plugin.owner.is_some() || !has_own_form(&function.id));
     GalleryGroup {
         title: Text::from(format!("{} {}", info.name, info.version)),
         description: Some(Text::from(match info.description.trim() {

@@ -16,7 +16,6 @@ use serde_json::{Map, Value, json};
 
 use super::schema::{ConfigProblems, ConfigSchema, ConfigTexts, OTHERS};
 use super::{DefinitionForm, FormProblems, Outcome, submit, view};
-use crate::evaluators::new::presets;
 use crate::plugins::list::plugin_href;
 use crate::plugins::one::evaluator_view;
 use crate::request::forms::ContentForm;
@@ -52,8 +51,6 @@ pub(crate) struct NewPluginParams {
     /// `vendor/name`, `vendor/name@version` or a digest.
     plugin: String,
     function: String,
-    /// Name of a preset of judges.
-    preset: Option<String>,
 }
 
 /// The values of the fields of an evaluator of a plug-in.
@@ -87,17 +84,8 @@ pub(crate) async fn new_page(
     Query(params): Query<NewPluginParams>,
     OriginalUri(address): OriginalUri,
 ) -> Result<Response, Problem> {
-    let mut form = PluginForm::find(&app, &viewer, &params.plugin, &params.function).await?;
-    let mut head =
-        EvaluatorHeadFields { name: form.info.id.clone(), ..EvaluatorHeadFields::default() };
-    if let Some(name) = &params.preset {
-        let presets = presets(&app, &viewer).await?;
-        let preset = presets.into_iter().find(|preset| preset.name == *name);
-        let preset = preset.ok_or_else(|| Problem::not_found("preset"))?;
-        form.texts = form.schema.texts(&preset.definition.config);
-        head.name = preset.definition.name;
-        head.description = preset.definition.description;
-    }
+    let form = PluginForm::find(&app, &viewer, &params.plugin, &params.function).await?;
+    let head = EvaluatorHeadFields { name: form.info.id.clone(), ..EvaluatorHeadFields::default() };
     let definition = DefinitionForm::Plugin(Box::new(form));
     let outcome = Outcome::opened(&viewer, &Params::parse(address.query().unwrap_or_default()));
     page(StatusCode::OK, &view(&viewer, None, (head, &definition), outcome))
