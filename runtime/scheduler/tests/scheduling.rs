@@ -416,6 +416,14 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
         let failures = failures.iter().map(|each| (Some(each.class), each.n, each.last_at));
         let failures: Vec<_> = failures.collect();
         assert_eq!(failures, [(class(FailureClass::InvalidInput), 1, ended)]);
+        let of_evaluators = async |since| {
+            let ledger = &world.store.ledger;
+            ledger.failures_by_evaluator(&world.project, since).await.unwrap()
+        };
+        let failed = of_evaluators(ended).await;
+        assert_eq!(failed.len(), 1);
+        assert_eq!((&failed[0].0, failed[0].1.n), (&rule.assignments[0].evaluator_id, 1));
+        assert!(of_evaluators(ended.plus_millis(1)).await.is_empty());
         world.store.ledger.requeue_execution(&world.project, &dead[0].made.id, now).await.unwrap();
     })
     .await;

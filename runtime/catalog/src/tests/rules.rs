@@ -39,6 +39,41 @@ async fn an_evaluator_reads_back_as_made_and_counts_its_versions() {
 }
 
 #[tokio::test]
+async fn the_rules_of_evaluators_and_the_fingerprints_of_their_newest_versions_are_of_the_project()
+{
+    on_each_database(|store| async move {
+        let (home, other) = (project("home"), project("other"));
+        for id in ["e1", "e2"] {
+            evaluator(&store, &home, id, at(1)).await;
+        }
+        let id = evaluator_id("e1");
+        for number in [2, 3] {
+            let new = version(&format!("e1-v{number}"));
+            store.catalog.add_evaluator_version(&home, &id, &new, at(2)).await.unwrap();
+        }
+        store.catalog.create_rule(&home, &rule("b", &["e1", "e2"], at(3)), &at(3)).await.unwrap();
+        let off = Rule { enabled: false, ..rule("a", &["e1"], at(3)) };
+        store.catalog.create_rule(&home, &off, &at(3)).await.unwrap();
+        let rules = store.catalog.evaluator_rules(&home).await.unwrap();
+        let rules: Vec<_> = rules
+            .iter()
+            .map(|each| (each.name.as_str(), each.evaluator.as_str(), each.is_enabled))
+            .collect();
+        assert_eq!(
+            rules,
+            [("rule a", "e1", false), ("rule b", "e1", true), ("rule b", "e2", true)]
+        );
+        let newest = store.catalog.version_fingerprints(&home, 2).await.unwrap();
+        let versions: Vec<&str> = newest.iter().map(|each| each.version.as_str()).collect();
+        assert_eq!(versions, ["e1-v3", "e1-v2", "e2-v1"]);
+        assert_eq!(newest[0].fingerprint, Digest::of(b"e1-v3"));
+        assert!(store.catalog.evaluator_rules(&other).await.unwrap().is_empty());
+        assert!(store.catalog.version_fingerprints(&other, 2).await.unwrap().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn versions_saved_at_once_get_different_numbers() {
     on_each_database(|store| async move {
         let home = project("home");

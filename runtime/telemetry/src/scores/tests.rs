@@ -556,3 +556,32 @@ async fn a_score_from_before_evaluators_named_scores_shows_its_name_as_the_given
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_scores_of_versions_are_counted_from_a_time_up_to_a_limit() {
+    on_each_database(|store| async move {
+        let home = project("home");
+        let made = |id: &str, version: &str, seconds| {
+            let version = EvaluatorVersionId::new(version).unwrap();
+            let origin = ScoreOrigin { evaluator_version_id: version, ..origin(id) };
+            let value = ScoreValue::Boolean(true);
+            NewScore { timestamp: at(seconds), origin: Some(origin), ..score(id, value) }
+        };
+        let written =
+            [made("a", "v1", 0), made("b", "v1", 5), made("c", "v1", 6), made("d", "v2", 7)];
+        store.telemetry.put_scores(&home, &written, at(8)).await.unwrap();
+        // Both versions have the same fingerprint.
+        let fingerprint = Digest::of(b"all that made it");
+        let versions = ["v1", "none", "v2"];
+        let versions = versions.map(|id| (fingerprint, EvaluatorVersionId::new(id).unwrap()));
+        for (since, limit, counts) in
+            [(None, 10, [3, 0, 1]), (Some(at(5)), 10, [2, 0, 1]), (None, 2, [2, 0, 1])]
+        {
+            let found = store.telemetry.version_score_counts(&home, &versions, since, limit).await;
+            assert_eq!(found.unwrap(), counts);
+        }
+        let none = store.telemetry.version_score_counts(&project("other"), &versions, None, 10);
+        assert_eq!(none.await.unwrap(), [0, 0, 0]);
+    })
+    .await;
+}
