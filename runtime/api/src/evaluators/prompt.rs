@@ -22,6 +22,9 @@ const ROLES: [&str; 3] = ["system", "user", "assistant"];
 const REFERENCE: &str = "prompt_ref";
 /// Variables that are filled without a mapping: the parts of an item.
 const PARTS: [&str; 4] = ["input", "output", "expected_output", "metadata"];
+/// Variables that are filled whatever the mapping is, each from a reserved member of the metadata.
+pub(super) const UNMAPPED: [(&str, &str); 2] =
+    [("tool_calls", "perpend.tool_calls"), ("experiment_item_metadata", "perpend.item_metadata")];
 
 /// Validates the content, the size and the roles of a prompt.
 ///
@@ -168,7 +171,7 @@ pub(crate) fn variables_of(config: &Value) -> Vec<String> {
     variables(&messages(config))
 }
 
-/// Checks that each variable has exactly one entry. An empty mapping fills the variables named after parts of an item.
+/// Checks that each variable has exactly one entry, unless it is filled without one. An empty mapping fills the variables named after parts of an item.
 ///
 /// # Errors
 /// Every variable without an entry, and every entry without a variable.
@@ -178,6 +181,7 @@ pub(crate) fn check_mapping(
     mapping: &[Mapping],
 ) -> Result<(), Problem> {
     let is_filled = |name: &&String| match mapping.is_empty() {
+        _ if UNMAPPED.iter().any(|(own, _)| *own == name.as_str()) => true,
         true => PARTS.contains(&name.as_str()),
         false => mapping.iter().any(|entry| entry.variable == **name),
     };

@@ -23,7 +23,7 @@ use perpend_http_kit::routes::Operation;
 use perpend_scheduler::TrialSubject;
 use serde_json::{Map, Value};
 
-use super::prompt::messages;
+use super::prompt::{UNMAPPED, messages};
 use super::trial::{CheckedTrial, checked_trial, trial_item};
 use crate::server_runs::{BYTES_PER_TOKEN, OUTPUT_TOKENS};
 use crate::state::{App, Routes};
@@ -36,9 +36,6 @@ const MARK_BYTES: usize = 58;
 const RULE_BYTES: usize = 190;
 /// Members of the metadata that the server adds.
 const RESERVED: &str = "perpend.";
-/// Variables that are filled without a mapping from reserved members of the metadata.
-const UNMAPPED: [(&str, &str); 2] =
-    [("tool_calls", "perpend.tool_calls"), ("experiment_item_metadata", "perpend.item_metadata")];
 
 pub(super) fn routes(routes: &mut Routes) {
     let render = Operation::post(

@@ -18,6 +18,8 @@ use crate::state::App;
 const MAX_CHARS: usize = 20_000;
 /// Variables that are filled without a mapping: the parts of an item.
 const PARTS: [&str; 4] = ["input", "output", "expected_output", "metadata"];
+/// Variables that are filled whatever the mapping is.
+const UNMAPPED: [&str; 2] = ["tool_calls", "experiment_item_metadata"];
 
 /// The variables of the messages, each with whether it is filled: by the mapping, or without one.
 pub(super) fn variables(fields: &JudgeFields) -> Vec<(Text, bool)> {
@@ -32,7 +34,8 @@ pub(super) fn variables(fields: &JudgeFields) -> Vec<(Text, bool)> {
         }
     }
     let known: &[&str] = if mapped.is_empty() { &PARTS } else { &mapped };
-    names.into_iter().map(|name| (Text::from(name), known.contains(&name))).collect()
+    let is_filled = |name: &str| known.contains(&name) || UNMAPPED.contains(&name);
+    names.into_iter().map(|name| (Text::from(name), is_filled(name))).collect()
 }
 
 /// Renders the prompt for the first of the targets. `body` has the targets or the item.
