@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{DeleteConnectionPage, Section, Text, segment};
+use perpend_views::{DeleteConnectionPage, ResourceLink, Section, Text, segment};
 use serde_json::json;
 
 use super::usage::{ConnectionPath, connection_href, list_href};
@@ -22,12 +22,13 @@ pub(crate) async fn confirmation_page(
     Path(path): Path<ConnectionPath>,
 ) -> Result<Response, Problem> {
     let usage = path.usage(&app, &viewer).await?;
-    let names = usage.evaluators.iter().map(|evaluator| Text::from(evaluator.name.as_str()));
+    let evaluators = usage.evaluators.iter();
+    let evaluators = evaluators.map(|each| ResourceLink::new(&each.name, &each.evaluator_id));
     let view = DeleteConnectionPage {
         shell: viewer.shell(Section::Connections),
         name: Text::from(usage.connection.provider.as_str()),
         href: connection_href(&viewer, &usage.connection.id),
-        evaluators: names.collect(),
+        evaluators: evaluators.collect(),
         is_default: usage.default_model.is_some(),
     };
     page(StatusCode::OK, &view)

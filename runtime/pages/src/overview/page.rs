@@ -13,7 +13,7 @@ use perpend_domain::observation::Level;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     AttentionItem, Figure, Focus, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery,
-    encode, percent_change, point_change, rule_href, run_href, with_query,
+    encode, evaluator_href, percent_change, point_change, rule_href, run_href, with_query,
 };
 
 use crate::overview;
@@ -263,7 +263,6 @@ async fn figures(
 /// Paused rules and evaluators, and rules with failed executions.
 async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Problem> {
     let (store, project) = (&app.store, &viewer.project);
-    let rules_href = format!("{}/rules{}", viewer.base(), viewer.focus.query());
     let failed_of = format!("{}/executions?state=failed&rule=", viewer.base());
     let mut waiting = Vec::new();
     for rule in store.catalog.rules(project, None, MAX_RULES).await?.items {
@@ -304,7 +303,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<AttentionItem>, Probl
         if let Some(pause) = &evaluator.paused {
             waiting.push(AttentionItem {
                 name: Text::from(evaluator.name.as_str()),
-                href: rules_href.clone(),
+                href: evaluator_href(&viewer.base(), evaluator.id.as_str()),
                 state: "paused",
                 reason: Text::from(pause.message.as_str()),
             });

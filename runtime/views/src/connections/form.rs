@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::{RejectedForm, Shell, Text};
+use crate::{RejectedForm, ResourceLink, Shell, Text};
 
 /// The form of a connection. The key and the values of headers are never filled in.
 #[derive(Clone, Debug, Template)]
@@ -86,8 +86,8 @@ pub struct DeleteConnectionPage {
     pub name: Text,
     /// URL of the page of the connection.
     pub href: String,
-    /// Names of the evaluators that the deletion pauses.
-    pub evaluators: Vec<Text>,
+    /// The evaluators that the deletion pauses.
+    pub evaluators: Vec<ResourceLink>,
     /// Whether the default evaluation model belongs to the connection.
     pub is_default: bool,
 }

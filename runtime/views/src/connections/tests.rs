@@ -174,6 +174,6 @@ fn the_forms_of_a_connection_are_inert() {
         evaluators,
         is_default,
     };
-    checked(&delete(vec![text(HOSTILE)], true));
+    checked(&delete(vec![ResourceLink::new(HOSTILE, HOSTILE)], true));
     checked(&delete(Vec::new(), false));
 }
