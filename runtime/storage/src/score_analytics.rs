@@ -83,8 +83,8 @@ impl Store {
             if MAX_SCORES <= sample.len() {
                 return Err(Error::Conflict(TOO_MANY));
             }
-            // The values are copied once for each of the properties by which they are grouped.
-            charge(2 * sample.add(score))
+            // The scores are copied to be sorted, and their values to be grouped.
+            charge(3 * sample.add(score))
         };
         self.telemetry.each_analyzed_score(project, &query.scores(&query.a), add).await?;
         let range = query.from.zip(query.to);

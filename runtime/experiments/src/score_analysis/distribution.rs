@@ -1,6 +1,6 @@
 //! The distribution of one score.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use perpend_domain::metrics::Granularity;
 use perpend_domain::score::ScoreDataType;
@@ -17,7 +17,7 @@ use crate::sample::{Sample, summarize, weights};
 
 /// Groups of a property.
 const MAX_GROUPS: usize = 20;
-/// Periods of a chart. Longer ranges have longer periods, so that only a gap of years needs more.
+/// Periods of a chart. Longer ranges have longer periods, so that only decades have more.
 const MAX_PERIODS: usize = 400;
 /// The largest usable number.
 const LARGEST: f64 = 1e100;
@@ -179,7 +179,8 @@ fn groups(rows: &[SampleRow], values: &[Property], number: fn(&SampleRow) -> u32
     ScoreGroups { groups: found.into_iter().map(group).collect(), n_more }
 }
 
-/// The periods of the range, or from the first to the last score. `rows` are in the order of time.
+/// The periods from the first to the last score; of too many, the newest. `rows` are in the order of time, and `range`
+/// determines the length of a period.
 fn over_time(rows: &[SampleRow], range: Option<(Timestamp, Timestamp)>) -> Vec<ScorePeriod> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
         return Vec::new();
@@ -191,15 +192,83 @@ fn over_time(rows: &[SampleRow], range: Option<(Timestamp, Timestamp)>) -> Vec<S
     for row in rows {
         found.entry(granularity.start(at(row))).or_default().add(row);
     }
-    let none = Group::default();
-    let mut periods = Vec::new();
-    let mut start = granularity.start(from.min(at(first)));
     let end = granularity.start(at(last));
-    while start <= end && periods.len() < MAX_PERIODS {
+    let mut starts = VecDeque::from([granularity.start(at(first))]);
+    while let Some(start) = starts.back().copied().filter(|start| *start < end) {
         let next = granularity.next(start);
-        let summary = found.get(&start).unwrap_or(&none).summary();
-        periods.push(ScorePeriod { from: start, to: next, summary });
-        start = next;
+        if next <= start {
+            break;
+        }
+        starts.push_back(next);
+        if MAX_PERIODS < starts.len() {
+            starts.pop_front();
+        }
     }
-    periods
+    let none = Group::default();
+    let period = |start: Timestamp| ScorePeriod {
+        from: start,
+        to: granularity.next(start),
+        summary: found.get(&start).unwrap_or(&none).summary(),
+    };
+    starts.into_iter().map(period).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_domain::ids::TraceId;
+    use perpend_domain::score::{ScoreValue, Subject};
+    use perpend_domain::score_analytics::AnalyzedScore;
+
+    use super::*;
+
+    fn score(value: ScoreValue, hours: i64, probability: f64) -> AnalyzedScore {
+        AnalyzedScore {
+            value,
+            subject: Subject::Trace(TraceId::new("t").unwrap()),
+            timestamp: Timestamp::from_millis(hours * 3_600_000),
+            environment: if hours == 0 { "staging" } else { "production" }.to_owned(),
+            version: None,
+            probability,
+            model: None,
+            prompt: None,
+        }
+    }
+
+    fn distribution(scores: impl IntoIterator<Item = AnalyzedScore>) -> ScoreDistribution {
+        let mut sample = ScoreSample::default();
+        for score in scores {
+            assert!(0 < sample.add(score));
+        }
+        sample.distribution(None)
+    }
+
+    #[test]
+    fn different_sample_rates_weight_the_mean_and_not_the_counts() {
+        let truth = |truth, hours, rate| score(ScoreValue::Boolean(truth), hours, rate);
+        let equal = distribution([truth(true, 0, 0.5), truth(false, 1, 0.5)]);
+        assert_eq!((equal.is_weighted, equal.summary.mean), (false, Some(0.5)));
+        // The first score stands for ten subjects, the second one for two.
+        let found = distribution([truth(true, 0, 0.1), truth(false, 1, 0.5)]);
+        assert!(found.is_weighted);
+        let share = found.summary.mean.unwrap();
+        assert!((share - 10.0 / 12.0).abs() < 1e-12, "{share}");
+        let bins: Vec<(&str, u64)> =
+            found.bins.iter().map(|bin| (bin.values.key.as_str(), bin.count)).collect();
+        assert_eq!(bins, [("false", 1), ("true", 1)]);
+    }
+
+    #[test]
+    fn means_are_grouped_by_time_with_empty_periods_and_by_environment() {
+        let number = |value, hours| score(ScoreValue::Numeric(value), hours, 1.0);
+        let text = score(ScoreValue::Categorical("good".to_owned()), 1, 1.0);
+        let found = distribution([number(1.0, 3), number(3.0, 3), number(5.0, 0), text]);
+        let n_by_hour: Vec<u64> = found.over_time.iter().map(|period| period.summary.n).collect();
+        assert_eq!(n_by_hour, [1, 0, 0, 2]);
+        assert_eq!(found.over_time[3].summary.mean, Some(2.0));
+        assert_eq!((found.n, found.n_other_types), (3, 1));
+        let groups = &found.environments.groups;
+        assert_eq!((groups[0].value.as_deref(), groups[0].summary.n), (Some("production"), 2));
+        assert_eq!(groups[1].summary.mean, Some(5.0));
+        assert_eq!(distribution([]), ScoreDistribution::default());
+    }
 }

@@ -77,7 +77,7 @@ impl SubjectScores {
         let subject = subject_number(&score.subject);
         let (value, n_bytes) = number_of(score.value, &mut self.labels);
         self.entries.push(Entry { subject, at: score.timestamp.as_micros(), value, data_type });
-        n_bytes + size_of::<Entry>() + size_of::<SubjectValue>()
+        n_bytes + size_of::<Entry>() + size_of::<SubjectValue>() + size_of::<Pair>()
     }
 
     /// Number of scores.
