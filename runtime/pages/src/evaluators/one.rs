@@ -9,14 +9,14 @@ use perpend_domain::time::Timestamp;
 use perpend_executions::{ExecutionFilter, FailureCount};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ApiRequest, EvaluatorPage, EvaluatorUseLine, ExecutionLine, FailureLine, Html, ResourceLink,
-    Section, Text, VersionComparison, count, encode, evaluator_href, plural, utc_time,
+    ApiRequest, EvaluatorPage, EvaluatorUseLine, FailureLine, Html, ResourceLink, Section, Text,
+    VersionComparison, count, encode, evaluator_href, plural, utc_time,
 };
 use serde::Deserialize;
 
 use super::list::{MAX_SCORES, score_count, week};
 use super::{EvaluatorPath, definition, kind, pause_summary, versions};
-use crate::executions::newest::newest;
+use crate::executions::newest::{newest, scored};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
@@ -28,8 +28,8 @@ use crate::state::App;
 const MAX_RULES: usize = 100;
 /// Versions on the page.
 const MAX_VERSIONS: usize = 50;
-/// Failed executions on the page.
-const MAX_FAILED: u32 = 5;
+/// Executions on the page that failed, and that gave scores.
+const LATEST: u32 = 5;
 
 /// Query parameters: numbers of versions.
 #[derive(Debug, Default, Deserialize)]
@@ -104,6 +104,8 @@ async fn view(
     all.truncate(MAX_VERSIONS);
     let counts = score_counts(app, viewer, &all, None).await?;
     let policies = versions::policies(&rules);
+    let failed = newest(app, viewer, &in_state(evaluator, ExecutionState::Failed), LATEST).await?;
+    let completed = in_state(evaluator, ExecutionState::Completed);
     Ok(EvaluatorPage {
         shell: viewer.shell(Section::Evaluators).with_api([
             ApiRequest::new(&viewer.origin, &api).with_note("The evaluator:"),
@@ -125,7 +127,8 @@ async fn view(
         uses: rules.iter().filter_map(|(rule, at)| use_line(rule, *at)).collect(),
         scores_href: format!("{base}/scores?fingerprint={}", evaluator.version.fingerprint),
         failures: failures(app, viewer, evaluator, &failed_href).await?,
-        failed: failed(app, viewer, evaluator).await?,
+        failed: failed.into_iter().map(|(_, line)| line).collect(),
+        scored: scored(app, viewer, &completed, LATEST).await?,
         failed_href,
         may_write: viewer.may(EvaluatorWrite),
         href,
@@ -231,17 +234,8 @@ async fn failures(
     Ok(own.map(|(_, failure)| line(failure)).collect())
 }
 
-/// The latest failed executions.
-async fn failed(
-    app: &App,
-    viewer: &Viewer,
-    evaluator: &Evaluator,
-) -> Result<Vec<ExecutionLine>, Problem> {
-    let filter = ExecutionFilter {
-        state: Some(ExecutionState::Failed),
-        evaluator: Some(evaluator.id.clone()),
-        ..ExecutionFilter::default()
-    };
-    let failed = newest(app, viewer, &filter, MAX_FAILED).await?;
-    Ok(failed.into_iter().map(|(_, line)| line).collect())
+/// Selects the executions of an evaluator in a state.
+fn in_state(evaluator: &Evaluator, state: ExecutionState) -> ExecutionFilter {
+    let evaluator = Some(evaluator.id.clone());
+    ExecutionFilter { state: Some(state), evaluator, ..ExecutionFilter::default() }
 }

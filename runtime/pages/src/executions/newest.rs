@@ -5,10 +5,12 @@ use perpend_domain::evaluation::Execution;
 use perpend_domain::list::ListPosition;
 use perpend_executions::ExecutionFilter;
 use perpend_http_kit::problem::Problem;
-use perpend_views::ExecutionLine;
+use perpend_views::{ExecutionLine, ScoreView};
 
 use crate::executions::names::Names;
+use crate::executions::one::own_scores;
 use crate::request::viewer::Viewer;
+use crate::scores::views::score_views;
 use crate::state::App;
 
 /// The newest executions of a filter. Failed ones have the form that requeues them, if the viewer may.
@@ -29,4 +31,19 @@ pub(crate) async fn newest(
         (execution, line)
     });
     Ok(rows.collect())
+}
+
+/// The newest executions of a filter with the scores that are in use.
+pub(crate) async fn scored(
+    app: &App,
+    viewer: &Viewer,
+    filter: &ExecutionFilter,
+    limit: u32,
+) -> Result<Vec<(ExecutionLine, Vec<ScoreView>)>, Problem> {
+    let mut rows = Vec::new();
+    for (execution, line) in newest(app, viewer, filter, limit).await? {
+        let scores = own_scores(app, viewer, &execution).await?;
+        rows.push((line, score_views(app, viewer, &scores).await?));
+    }
+    Ok(rows)
 }

@@ -17,18 +17,16 @@ use perpend_http_kit::problem::Problem;
 use perpend_views::{
     ApiRequest, AssignmentLine, ExecutionLine, FailureLine, FunnelStep, Html, PauseView,
     RejectedForm, ResourceLink, RuleChangeLine, RuleExplanation, RuleFunnelFragment, RulePage,
-    ScoreView, Section, Text, count, dollars, encode, plural, rule_href, utc_time,
+    Section, Text, count, dollars, encode, plural, rule_href, utc_time,
 };
 use serde::Deserialize;
 
 use super::list::{RuleFigures, costs, figures, state};
 use super::{RulePath, definition, explain, funnel, schedule, stored_rule};
-use crate::executions::newest::newest;
-use crate::executions::one::own_scores;
+use crate::executions::newest::{newest, scored};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
-use crate::scores::views::score_views;
 use crate::state::App;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -163,7 +161,7 @@ pub(super) async fn view(
         failures: failures.iter().map(|each| failure_line(each, &executions)).collect(),
         failed_href: format!("{executions}&state=failed"),
         failed: failed(app, viewer, rule).await?,
-        scored: scored(app, viewer, rule).await?,
+        scored: scored(app, viewer, &in_state(rule, ExecutionState::Completed), LATEST).await?,
         changes: changes(
             &app.store.catalog.rule_changes(project, &rule.id, MAX_CHANGES + 1).await?,
         ),
@@ -321,20 +319,6 @@ fn in_state(rule: &Rule, state: ExecutionState) -> ExecutionFilter {
 async fn failed(app: &App, viewer: &Viewer, rule: &Rule) -> Result<Vec<ExecutionLine>, Problem> {
     let failed = newest(app, viewer, &in_state(rule, ExecutionState::Failed), LATEST).await?;
     Ok(failed.into_iter().map(|(_, line)| line).collect())
-}
-
-async fn scored(
-    app: &App,
-    viewer: &Viewer,
-    rule: &Rule,
-) -> Result<Vec<(ExecutionLine, Vec<ScoreView>)>, Problem> {
-    let mut rows = Vec::new();
-    let filter = in_state(rule, ExecutionState::Completed);
-    for (execution, line) in newest(app, viewer, &filter, LATEST).await? {
-        let scores = own_scores(app, viewer, &execution).await?;
-        rows.push((line, score_views(app, viewer, &scores).await?));
-    }
-    Ok(rows)
 }
 
 /// The changes, each with the members that differ from the change before. The last one is read for its definition only if

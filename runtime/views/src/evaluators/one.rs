@@ -5,7 +5,7 @@ use askama::Template;
 use crate::evaluators::definition::EvaluatorDefinition;
 use crate::evaluators::list::EvaluatorPauseSummary;
 use crate::evaluators::versions::{EvaluatorVersionLine, VersionComparison};
-use crate::{ExecutionLine, FailureLine, Html, ResourceLink, Shell, Text};
+use crate::{ExecutionLine, FailureLine, Html, ResourceLink, ScoreView, Shell, Text};
 
 /// An evaluator with its definition, versions, rules and failures.
 #[derive(Clone, Debug, Template)]
@@ -37,6 +37,8 @@ pub struct EvaluatorPage {
     pub uses: Vec<EvaluatorUseLine>,
     /// URL of the scores of the newest version.
     pub scores_href: String,
+    /// The latest executions with scores.
+    pub scored: Vec<(ExecutionLine, Vec<ScoreView>)>,
     /// Failed executions of the last seven days by class.
     pub failures: Vec<FailureLine>,
     /// The latest failed executions.

@@ -127,6 +127,7 @@ fn evaluator_page() -> EvaluatorPage {
             mapping: vec![text(HOSTILE)],
         }],
         scores_href: "/p/scores?fingerprint=abab".to_owned(),
+        scored: vec![(execution_line(ExecutionState::Completed), Vec::new())],
         failures: vec![FailureLine {
             class: "timeout",
             n: "3".to_owned(),
@@ -162,6 +163,7 @@ fn an_evaluator_of_each_kind_is_inert() {
         uses: Vec::new(),
         failures: Vec::new(),
         failed: Vec::new(),
+        scored: Vec::new(),
         may_write: false,
         ..page
     };
