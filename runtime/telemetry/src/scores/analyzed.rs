@@ -1,7 +1,7 @@
 //! Reading the scores of a name for statistics.
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::score::{ScoreDataType, Subject};
+use perpend_domain::score::ScoreDataType;
 use perpend_domain::score_analytics::AnalyzedScore;
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
