@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use perpend_domain::filter::{Condition, Filter, Order, SCORES, Test, find};
+use perpend_domain::filter::{
+    Condition, Filter, Order, SCORE_NAMES, SCORES, SetOp, TRACES, Test, find,
+};
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ObservationId, TraceId};
 use perpend_domain::query::print;
 use perpend_domain::score::{ScoreDataType, ScoreSource, Subject};
@@ -366,10 +368,27 @@ async fn distribution_view(
             vec![one_of("dataType", data_type.as_str())],
             &params.focus,
         ),
+        links: links(params, &query.a),
         bins: bins.collect(),
         over_time: over_time(params, query, &found, &versions),
         groups,
     })
+}
+
+/// The same name by people and by evaluators, and the traces without it.
+fn links(params: &AnalyticsParams, a: &ScoreSelection) -> Vec<(&'static str, String)> {
+    let by = |source| ScoreSelection { name: a.name.clone(), source: Some(source) };
+    let (people, evaluators) = (by(ScoreSource::Annotation), by(ScoreSource::Eval));
+    let compared = params.href(&people, Some(&evaluators), &params.focus);
+    let without = Test::List(SetOp::NoneOf, vec![a.name.clone()]);
+    let without = Condition { column: find(TRACES, SCORE_NAMES), test: without };
+    let q = print(&Filter { conditions: vec![without] });
+    let pairs = [vec![("q".into(), q)], params.focus.parameters(), params.unknown.clone()];
+    let unscored = with_query(&format!("{}/traces", params.base), &pairs.concat());
+    vec![
+        ("Compare people and evaluators", compared),
+        ("Traces without a score of this name", unscored),
+    ]
 }
 
 /// The chart over time, with a line at each change of the version.

@@ -85,6 +85,8 @@ pub struct ScoreDistributionView {
     pub is_weighted: bool,
     /// URL of the list of the scores.
     pub list_href: String,
+    /// Labels and URLs of related pages.
+    pub links: Vec<(&'static str, String)>,
     /// Scores by value or range.
     pub bins: Vec<ScoreBinLine>,
     /// Means over time.
@@ -363,6 +365,7 @@ mod tests {
             others: Some("2 scores are left out.".to_owned()),
             is_weighted: true,
             list_href: typed(),
+            links: vec![("Traces without this score", typed())],
             bins: vec![ScoreBinLine::new(HOSTILE, (1_000, 0.81), 1_234, typed())],
             over_time: Some(chart.over_time(vec![(1, text(HOSTILE))])),
             groups: vec![table],
