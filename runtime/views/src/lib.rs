@@ -89,8 +89,8 @@ pub use evaluators::editor::{
 };
 pub use evaluators::gallery::{EvaluatorGalleryPage, GalleryEntry, GalleryGroup};
 pub use evaluators::judge::{
-    JudgeConflict, JudgeConnection, JudgeEditorPage, JudgeFields, JudgeMessage, PromptMessageView,
-    PromptPreview,
+    JudgeConflict, JudgeConnection, JudgeEditorPage, JudgeFields, JudgeMessage, MappingChoice,
+    PromptMessageView, PromptPreview,
 };
 pub use evaluators::list::{EvaluatorLine, EvaluatorPauseSummary, EvaluatorsPage};
 pub use evaluators::one::{DeleteEvaluatorPage, EvaluatorPage, EvaluatorUseLine};

@@ -175,8 +175,20 @@ async fn the_prompt_is_rendered_with_an_estimate_and_no_call() {
     let wrong_item = [("try_from", "item"), ("try_item", "[1]"), ("action", "preview")];
     has_problem(&visitor.submit(NEW, NEW, &fields(&wrong_item)).await, "try_item");
     let unmapped = [("content", "{{question}}"), ("try_from", "ids"), ("try_ids", id)];
-    let unmapped: Vec<_> = unmapped.into_iter().chain([("action", "preview")]).collect();
-    has_problem(&visitor.submit(NEW, NEW, &fields(&unmapped)).await, "mapping");
+    let previewed: Vec<_> = unmapped.into_iter().chain([("action", "preview")]).collect();
+    let refused = visitor.submit(NEW, NEW, &fields(&previewed)).await;
+    has_problem(&refused, "mapping");
+    let page = refused.text();
+    assert!(page.contains("name=\"pick\" value=\"output\""), "{page}");
+    let picked: Vec<_> =
+        unmapped.into_iter().chain([("pick", "output"), ("pick_variable", "question")]).collect();
+    let picked = visitor.submit(NEW, NEW, &fields(&picked)).await;
+    assert_eq!(picked.status, 200, "{}", picked.text());
+    let page = picked.text();
+    assert!(
+        page.contains("question output") && page.contains("<mark title=\"question\">Thank"),
+        "{page}"
+    );
     let costs = app.client.get("/api/v1/model-costs").await.unwrap().json();
     assert_eq!(count(&costs), 0, "{costs}");
     assert_eq!(n_evaluators(&app).await, 0);

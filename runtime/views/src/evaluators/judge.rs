@@ -32,6 +32,8 @@ pub struct JudgeEditorPage {
     pub conflict: Option<JudgeConflict>,
     /// The rendered prompt of the sent values.
     pub preview: Option<PromptPreview>,
+    /// Recorded values of the target of the prompt, to which variables can be mapped.
+    pub choices: Vec<MappingChoice>,
     /// The trial of the sent values.
     pub trial: TrialView,
 }
@@ -126,6 +128,15 @@ pub struct JudgeConflict {
     pub version: u32,
     /// Members that differ: the stored value, and the value of the form.
     pub members: Vec<DefinitionChange>,
+}
+
+/// A recorded value that a variable can be mapped to.
+#[derive(Clone, Debug)]
+pub struct MappingChoice {
+    /// Source and path, as in a line of the mapping.
+    pub line: String,
+    /// Beginning of the value.
+    pub value: Text,
 }
 
 /// A rendered prompt.

@@ -236,6 +236,7 @@ fn judge_editor() -> JudgeEditorPage {
             models: vec![text(HOSTILE)],
             facts: vec![("Requests of an evaluation", "2".to_owned())],
         }),
+        choices: vec![MappingChoice { line: typed(), value: text(HOSTILE) }],
         trial: TrialView { estimate: Some(text(HOSTILE)), ..TrialView::default() },
     }
 }

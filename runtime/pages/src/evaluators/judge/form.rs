@@ -77,6 +77,16 @@ impl JudgeDefinition {
         Self::of_preset(JUDGE_EVALUATOR, &config)
     }
 
+    /// A definition with the same models that is valid whatever the mapping is.
+    pub(super) fn with_input_as_prompt(&self) -> Self {
+        let config = json!({
+            "prompt": "{{input}}",
+            "output": { "dataType": "BOOLEAN", "score": {} },
+        });
+        let slots = self.slots.iter().take(1).cloned().collect();
+        Self { slots, ..Self::of_preset(JUDGE_EVALUATOR, &config) }
+    }
+
     /// The members of the request that saves it.
     pub(super) fn body(&self) -> Value {
         let mut body = json!({

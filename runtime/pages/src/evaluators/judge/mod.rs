@@ -4,6 +4,7 @@
 
 mod form;
 mod output;
+mod picking;
 mod preview;
 
 use axum::extract::{OriginalUri, State};
@@ -14,8 +15,8 @@ use perpend_domain::list::Paging;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{
-    JudgeConflict, JudgeConnection, JudgeEditorPage, JudgeFields, JudgeMessage, PromptPreview,
-    RejectedForm, Section, Text, TrialView, encode, evaluator_href,
+    JudgeConflict, JudgeConnection, JudgeEditorPage, JudgeFields, JudgeMessage, MappingChoice,
+    PromptPreview, RejectedForm, Section, Text, TrialView, encode, evaluator_href,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -81,6 +82,7 @@ struct Extras {
     problems: FieldProblems,
     conflict: Option<JudgeConflict>,
     preview: Option<PromptPreview>,
+    choices: Vec<MappingChoice>,
     trial: TrialView,
 }
 
@@ -91,6 +93,7 @@ impl Extras {
             problems: Vec::new(),
             conflict: None,
             preview: None,
+            choices: Vec::new(),
             trial: trial::form(viewer, params),
         }
     }
@@ -167,7 +170,12 @@ pub(super) async fn submit(
     stored: Option<&Evaluator>,
 ) -> Result<Response, Problem> {
     let mut fields = form::fields_of_params(&form.fields);
-    let action = form.fields.text("action").unwrap_or("save");
+    let mut action = form.fields.text("action").unwrap_or("save");
+    if let Some(line) = form.fields.text("pick") {
+        let variable = form.fields.text("pick_variable").unwrap_or_default();
+        picking::pick(&mut fields, variable, line);
+        action = "preview";
+    }
     let changed = changed_messages(&fields.messages, action);
     let is_unsent = changed.is_some();
     fields.messages = changed.unwrap_or(fields.messages);
@@ -307,14 +315,32 @@ impl SubmittedJudge<'_> {
             Ok(body) => body,
             Err(problems) => return self.rejected(problems).await,
         };
-        let rendered = preview::preview(app, viewer, &self.draft(definition), body);
-        match Box::pin(rendered).await {
-            Ok(preview) => {
-                let extras = Extras { preview: Some(preview), ..self.extras() };
-                self.page(StatusCode::OK, extras).await
+        let draft = self.draft(definition);
+        let rendered = preview::preview(app, viewer, &draft, body.clone());
+        let mut extras = self.extras();
+        let target = match Box::pin(rendered).await {
+            Ok((preview, target)) => {
+                extras.preview = Some(preview);
+                target
             }
-            Err(problem) => self.refused(problem).await,
+            Err(problem) if is_about_input_or_reference(&problem) => {
+                extras = extras.with_problems(problems(&problem));
+                Box::pin(preview::resolved_target(app, viewer, definition, body)).await
+            }
+            Err(problem) => return Err(problem),
+        };
+        if let Some(target) = target {
+            let choices = picking::choices(app, viewer, &target).await;
+            extras.choices = match choices {
+                Err(problem) if problem.code() == Code::NotFound => Vec::new(),
+                choices => choices?,
+            };
         }
+        let status = match extras.problems.is_empty() {
+            true => StatusCode::OK,
+            false => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        self.page(status, extras).await
     }
 
     async fn run_trial(&self, definition: &JudgeDefinition) -> Result<Response, Problem> {
@@ -436,6 +462,7 @@ async fn view(
         rejected_form: RejectedForm { values: Vec::new(), problems: extras.problems },
         conflict: extras.conflict,
         preview: extras.preview,
+        choices: extras.choices,
         trial: extras.trial,
     })
 }

@@ -5,10 +5,13 @@ use perpend_domain::telemetry::GroupKey;
 use perpend_domain::template;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    JudgeFields, PromptMessageView, PromptPreview, Text, count, dollars, encode, href, segment,
+    JudgeFields, JudgeMessage, PromptMessageView, PromptPreview, Text, count, dollars, encode,
+    href, segment,
 };
 use serde_json::{Map, Value, json};
 
+use super::form::JudgeDefinition;
+use super::picking::{PromptTarget, first_target};
 use crate::evaluators::trial::{PROMPT, keep_first};
 use crate::request::operations::call;
 use crate::request::viewer::Viewer;
@@ -17,25 +20,56 @@ use crate::state::App;
 /// Characters of a part of a message.
 const MAX_CHARS: usize = 20_000;
 /// Variables that are filled without a mapping: the parts of an item.
-const PARTS: [&str; 4] = ["input", "output", "expected_output", "metadata"];
+pub(super) const PARTS: [&str; 4] = ["input", "output", "expected_output", "metadata"];
 /// Variables that are filled whatever the mapping is.
 const UNMAPPED: [&str; 2] = ["tool_calls", "experiment_item_metadata"];
+
+/// The names of the variables of messages, in order of first appearance.
+pub(super) fn names(messages: &[JudgeMessage]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in messages.iter().flat_map(|message| template::names(&message.content)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
 
 /// The variables of the messages, each with whether it is filled: by the mapping, or without one.
 pub(super) fn variables(fields: &JudgeFields) -> Vec<(Text, bool)> {
     let mapped = fields.mapping.lines().filter_map(|line| line.split_whitespace().next());
     let mapped: Vec<&str> = mapped.collect();
-    let mut names: Vec<&str> = Vec::new();
-    for message in &fields.messages {
-        for name in template::names(&message.content) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-    }
     let known: &[&str] = if mapped.is_empty() { &PARTS } else { &mapped };
     let is_filled = |name: &str| known.contains(&name) || UNMAPPED.contains(&name);
-    names.into_iter().map(|name| (Text::from(name), is_filled(name))).collect()
+    let names = names(&fields.messages).into_iter();
+    names.map(|name| (Text::from(name), is_filled(name))).collect()
+}
+
+/// The target of a rendered prompt.
+fn target_of(rendered: &Value) -> Option<PromptTarget> {
+    let text = |member: &str| rendered[member].as_str().map(str::to_owned);
+    Some((text("traceId")?, text("observationId")))
+}
+
+/// The first of the targets, whatever the prompt of the judge is.
+pub(super) async fn resolved_target(
+    app: &App,
+    viewer: &Viewer,
+    definition: &JudgeDefinition,
+    mut body: Map<String, Value>,
+) -> Option<PromptTarget> {
+    let given = first_target(&body);
+    if given.is_some() || !body.contains_key("recent") {
+        return given;
+    }
+    keep_first(&mut body);
+    let mut probe = definition.with_input_as_prompt().body();
+    probe["name"] = json!("draft");
+    body.insert("evaluator".to_owned(), probe);
+    body.insert("onMissing".to_owned(), json!("empty"));
+    // The problem of the definition itself is shown.
+    let rendered = call(app, viewer, (Method::POST, PROMPT), &Value::Object(body)).await;
+    target_of(&rendered.ok()?)
 }
 
 /// Renders the prompt for the first of the targets. `body` has the targets or the item.
@@ -44,12 +78,12 @@ pub(super) async fn preview(
     viewer: &Viewer,
     definition: &Value,
     mut body: Map<String, Value>,
-) -> Result<PromptPreview, Problem> {
+) -> Result<(PromptPreview, Option<PromptTarget>), Problem> {
     keep_first(&mut body);
     body.insert("evaluator".to_owned(), definition.clone());
     body.insert("onMissing".to_owned(), json!("empty"));
     let rendered = call(app, viewer, (Method::POST, PROMPT), &Value::Object(body)).await;
-    rendered.map(|rendered| view(&rendered, &viewer.base()))
+    rendered.map(|rendered| (view(&rendered, &viewer.base()), target_of(&rendered)))
 }
 
 fn view(rendered: &Value, base: &str) -> PromptPreview {
