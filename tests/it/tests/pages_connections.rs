@@ -255,6 +255,8 @@ async fn a_rejected_key_pauses_an_evaluator_and_the_saved_form_releases_its_exec
         assert!(page.contains("LLM_CONNECTION_AUTH_INVALID"), "{path}: {page}");
         assert!(page.contains(&format!("/evaluators/{evaluator}")), "{path}: {page}");
     }
+    let page = test.visitor.page(&format!("/evaluators/{evaluator}")).await;
+    assert!(page.contains(&format!("{path}\"")), "it leads to its connection: {page}");
     let edit = format!("{path}/edit");
     let read_at = hidden(&test.visitor.page(&edit).await, "updated_at");
     let config = json!({ "replies": replies() }).to_string();

@@ -5,4 +5,4 @@ pub(crate) mod delete;
 pub(crate) mod form;
 pub(crate) mod list;
 pub(crate) mod one;
-mod usage;
+pub(crate) mod usage;

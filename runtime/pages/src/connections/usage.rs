@@ -44,7 +44,7 @@ pub(super) fn list_href(viewer: &Viewer) -> String {
 }
 
 /// URL of a connection.
-pub(super) fn connection_href(viewer: &Viewer, id: &str) -> String {
+pub(crate) fn connection_href(viewer: &Viewer, id: &str) -> String {
     format!("{}/{}", list_href(viewer), encode(id))
 }
 

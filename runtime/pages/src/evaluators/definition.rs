@@ -1,15 +1,20 @@
 //! The definition of a version as a view.
 
-use perpend_domain::access::Permission::PluginRead;
+use std::collections::BTreeSet;
+
+use perpend_domain::access::Permission::{ConnectionRead, PluginRead};
 use perpend_domain::evaluation::{EvaluatorVersion, PYTHON_INTERPRETER};
 use perpend_domain::slots::{ModelLimits, Slot};
+use perpend_http_kit::problem::Problem;
 use perpend_views::{DefinitionContent, EvaluatorDefinition, Html, Text, count, dollars, plural};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::implementation;
+use crate::connections::usage::connection_href;
 use crate::request::viewer::Viewer;
 use crate::rules::definition::mapping_line;
+use crate::state::App;
 
 /// Lines of source code on the page.
 const MAX_LINES: usize = 2_000;
@@ -116,11 +121,34 @@ fn slot_text(slot: &Slot) -> String {
     parts.join("; ")
 }
 
-pub(super) fn view(
+/// Names and URLs of the connections of the models of a version.
+pub(super) async fn connections(
+    app: &App,
+    viewer: &Viewer,
+    version: &EvaluatorVersion,
+) -> Result<Vec<(Text, String)>, Problem> {
+    if version.slots.is_empty() || !viewer.may(ConnectionRead) {
+        return Ok(Vec::new());
+    }
+    let (catalog, project) = (&app.store.catalog, &viewer.project);
+    let default = catalog.default_model(project).await?;
+    let models = version.slots.iter().filter_map(|slot| slot.model.as_ref().or(default.as_ref()));
+    let providers: BTreeSet<&str> = models.map(|model| model.provider.as_str()).collect();
+    let mut found = Vec::with_capacity(providers.len());
+    for provider in providers {
+        if let Some(connection) = catalog.connection(project, provider).await? {
+            found.push((Text::from(provider), connection_href(viewer, &connection.id)));
+        }
+    }
+    Ok(found)
+}
+
+pub(super) async fn view(
+    app: &App,
     viewer: &Viewer,
     version: &EvaluatorVersion,
     newest: u32,
-) -> EvaluatorDefinition {
+) -> Result<EvaluatorDefinition, Problem> {
     let text = |text: String| Html::from(Text::from(text));
     let mut facts = vec![("Function", Html::from(implementation(version)))];
     facts.extend(version.slots.iter().map(|slot| ("Model", text(slot_text(slot)))));
@@ -129,7 +157,7 @@ pub(super) fn view(
         facts.push(("Capabilities", text(grants.join(", "))));
     }
     let mapping = version.mapping.iter();
-    EvaluatorDefinition {
+    Ok(EvaluatorDefinition {
         number: version.number,
         is_newest: version.number == newest,
         created_at: version.created_at,
@@ -139,6 +167,7 @@ pub(super) fn view(
         plugin_href: viewer
             .may(PluginRead)
             .then(|| format!("{}/plugins/{}", viewer.base(), version.plugin)),
+        connections: connections(app, viewer, version).await?,
         fingerprint: version.fingerprint.to_string(),
-    }
+    })
 }

@@ -9,8 +9,9 @@ use perpend_domain::time::Timestamp;
 use perpend_executions::{ExecutionFilter, FailureCount};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ApiRequest, EvaluatorPage, EvaluatorUseLine, FailureLine, Html, ResourceLink, Section, Text,
-    VersionComparison, count, encode, evaluator_href, plural, utc_time,
+    ApiRequest, EvaluatorPage, EvaluatorPauseSummary, EvaluatorUseLine, FailureLine, Html,
+    ResourceLink, Section, Text, VersionComparison, count, encode, evaluator_href, plural,
+    utc_time,
 };
 use serde::Deserialize;
 
@@ -117,10 +118,10 @@ async fn view(
             .as_deref()
             .filter(|text| !text.is_empty())
             .map(Text::from),
-        pause: evaluator.paused.as_ref().map(|pause| pause_summary(pause, viewer)),
+        pause: pause(app, viewer, evaluator).await?,
         held: held(app, viewer, evaluator).await?,
         facts: facts(app, viewer, evaluator, &all).await?,
-        definition: definition::view(viewer, &shown, evaluator.version.number),
+        definition: definition::view(app, viewer, &shown, evaluator.version.number).await?,
         versions: versions::lines(viewer, &href, &all, (shown.number, &counts), &policies),
         has_more_versions,
         comparison: comparison(app, viewer, evaluator, params).await?,
@@ -133,6 +134,24 @@ async fn view(
         may_write: viewer.may(EvaluatorWrite),
         href,
     })
+}
+
+/// Its pause. If all its models have one connection, the link leads to that connection.
+async fn pause(
+    app: &App,
+    viewer: &Viewer,
+    evaluator: &Evaluator,
+) -> Result<Option<EvaluatorPauseSummary>, Problem> {
+    let Some(pause) = &evaluator.paused else {
+        return Ok(None);
+    };
+    let mut summary = pause_summary(pause, viewer);
+    let connections = definition::connections(app, viewer, &evaluator.version).await?;
+    if let (Some(href), [(_, of_models)]) = (&mut summary.connections_href, connections.as_slice())
+    {
+        href.clone_from(of_models);
+    }
+    Ok(Some(summary))
 }
 
 /// Numbers of the scores of versions since a time.

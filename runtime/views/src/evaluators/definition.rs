@@ -21,6 +21,8 @@ pub struct EvaluatorDefinition {
     pub mapping: Vec<Text>,
     /// URL of the page of its plug-in, if the viewer may read plug-ins.
     pub plugin_href: Option<String>,
+    /// Names and URLs of the connections of its models, if the viewer may read connections.
+    pub connections: Vec<(Text, String)>,
     /// Fingerprint in hex.
     pub fingerprint: String,
 }

@@ -68,6 +68,7 @@ fn definition(content: DefinitionContent) -> EvaluatorDefinition {
         facts: vec![("Model", Html::from(text(HOSTILE)))],
         mapping: vec![text(HOSTILE)],
         plugin_href: Some("/p/plugins/d".to_owned()),
+        connections: vec![(text(HOSTILE), "/p/settings/connections/c".to_owned())],
         fingerprint: "ab".repeat(32),
     }
 }
