@@ -15,6 +15,8 @@ use super::{
 use crate::comparison::MetricSummary;
 use crate::sample::{Sample, summarize, weights};
 
+/// Categories of a distribution.
+const MAX_CATEGORIES: usize = 100;
 /// Groups of a property.
 const MAX_GROUPS: usize = 20;
 /// Periods of a chart. Longer ranges have longer periods, so that only decades have more.
@@ -61,7 +63,9 @@ impl ScoreSample {
         rows.sort_by_key(|row| row.at);
         let probabilities: Vec<f64> = rows.iter().map(|row| row.probability).collect();
         let weights = weights(&probabilities);
-        let bins = self.bins(&rows, data_type, weights.as_deref());
+        let mut bins = self.bins(&rows, data_type, weights.as_deref());
+        let n_more_categories = bins.len().saturating_sub(MAX_CATEGORIES) as u64;
+        bins.truncate(MAX_CATEGORIES);
         let category = match data_type {
             ScoreDataType::Categorical => bins.first(),
             _ => None,
@@ -86,6 +90,7 @@ impl ScoreSample {
             category,
             summary: whole.summary(),
             bins,
+            n_more_categories,
             over_time: over_time(&rows, range),
             versions: self.versions(&rows),
             environments: groups(&rows, &self.environments.values, |row| row.environment),

@@ -48,8 +48,10 @@ pub struct ScoreDistribution {
     pub category: Option<String>,
     /// The mean of the numbers, the share of true values, or the share of the most frequent category.
     pub summary: MetricSummary,
-    /// Counts by value or by range.
+    /// Counts by value or by range; of categories the most frequent 100.
     pub bins: Vec<ScoreBin>,
+    /// Number of further categories.
+    pub n_more_categories: u64,
     /// Means by time, oldest first; periods without scores are included.
     pub over_time: Vec<ScorePeriod>,
     /// Means by evaluator version, in the order of their first scores.

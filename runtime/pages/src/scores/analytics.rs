@@ -370,6 +370,7 @@ async fn distribution_view(
         ),
         links: links(params, &query.a),
         bins: bins.collect(),
+        n_more_categories: found.n_more_categories,
         over_time: over_time(params, query, &found, &versions),
         groups,
     })

@@ -89,6 +89,8 @@ pub struct ScoreDistributionView {
     pub links: Vec<(&'static str, String)>,
     /// Scores by value or range.
     pub bins: Vec<ScoreBinLine>,
+    /// Number of further categories.
+    pub n_more_categories: u64,
     /// Means over time.
     pub over_time: Option<RunChart>,
     /// Means by property.
@@ -367,6 +369,7 @@ mod tests {
             list_href: typed(),
             links: vec![("Traces without this score", typed())],
             bins: vec![ScoreBinLine::new(HOSTILE, (1_000, 0.81), 1_234, typed())],
+            n_more_categories: 7,
             over_time: Some(chart.over_time(vec![(1, text(HOSTILE))])),
             groups: vec![table],
         };
