@@ -195,14 +195,14 @@ fn evaluator_routes(routes: &mut Routes<App>) {
     routes.page(BySession, gallery, evaluators::new::gallery_page);
     let plugin = "/project/{project}/evaluators/new/plugin";
     let form = PageRoute::get(plugin, EvaluatorWrite);
-    routes.page(BySession, form, evaluators::editor::plugin::new_page);
+    routes.page(BySession, form, evaluators::editor::new_plugin_page);
     let create = PageRoute::post(plugin, EvaluatorWrite);
-    routes.page(BySession, create, evaluators::editor::plugin::create_evaluator);
+    routes.page(BySession, create, evaluators::editor::create_plugin_evaluator);
     let code = "/project/{project}/evaluators/new/code";
     let form = PageRoute::get(code, EvaluatorWrite);
-    routes.page(BySession, form, evaluators::editor::code::new_page);
+    routes.page(BySession, form, evaluators::editor::new_code_page);
     let create = PageRoute::post(code, EvaluatorWrite);
-    routes.page(BySession, create, evaluators::editor::code::create_evaluator);
+    routes.page(BySession, create, evaluators::editor::create_code);
     let edit = "/project/{project}/evaluators/{evaluator}/edit";
     let form = PageRoute::get(edit, EvaluatorWrite);
     routes.page(BySession, form, evaluators::editor::edit_page);

@@ -1,23 +1,14 @@
-//! `GET` and `POST P/evaluators/new/code`: evaluators from source code.
+//! The fields of source code, and a working evaluator in each language.
 
-use axum::extract::{OriginalUri, State};
-use axum::http::StatusCode;
-use axum::response::Response;
 use perpend_domain::evaluation::EvaluatorVersion;
 use perpend_domain::plugin::Limits;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_views::{CodeFields, EvaluatorHeadFields, SourceProblem, Text, duration, size};
-use serde::Deserialize;
+use perpend_views::{CodeFields, SourceProblem, Text, duration, size};
 use serde_json::{Value, json};
 
-use super::{DefinitionForm, FormProblems, Outcome, submit, view};
-use crate::request::forms::ContentForm;
+use super::problems::FormProblems;
 use crate::request::operations::field_problems;
-use crate::request::query::Query;
-use crate::request::reply::page;
-use crate::request::viewer::Viewer;
-use crate::state::App;
 
 /// A language with a working evaluator.
 pub(in crate::evaluators) struct Language {
@@ -87,13 +78,6 @@ const FIELDS: [(&str, &str); 5] = [
 /// Lines shown before and after the line of a problem.
 const NEIGHBORS: usize = 2;
 
-/// Query parameters of a new evaluator.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct NewCodeParams {
-    language: Option<String>,
-}
-
 /// The values of the fields of source code.
 #[derive(Clone, Debug)]
 pub(super) struct CodeForm {
@@ -101,31 +85,9 @@ pub(super) struct CodeForm {
     source: String,
 }
 
-/// `GET P/evaluators/new/code`
-pub(crate) async fn new_page(
-    viewer: Viewer,
-    Query(params): Query<NewCodeParams>,
-    OriginalUri(address): OriginalUri,
-) -> Result<Response, Problem> {
-    let wanted = params.language.unwrap_or_default();
-    let definition = DefinitionForm::Code(CodeForm::skeleton(&wanted));
-    let head = EvaluatorHeadFields::default();
-    let outcome = Outcome::opened(&viewer, &Params::parse(address.query().unwrap_or_default()));
-    page(StatusCode::OK, &view(&viewer, None, (head, &definition), outcome))
-}
-
-/// `POST P/evaluators/new/code`
-pub(crate) async fn create_evaluator(
-    State(app): State<App>,
-    form: ContentForm,
-) -> Result<Response, Problem> {
-    let definition = DefinitionForm::Code(CodeForm::skeleton(""));
-    submit(&app, &form, None, definition).await
-}
-
 impl CodeForm {
     /// The working evaluator of a language, of the first one if it is unknown.
-    fn skeleton(language: &str) -> Self {
+    pub(super) fn skeleton(language: &str) -> Self {
         let found = LANGUAGES.iter().find(|one| one.id.eq_ignore_ascii_case(language));
         let found = found.unwrap_or(&LANGUAGES[0]);
         Self { language: found.id.to_owned(), source: found.skeleton.to_owned() }

@@ -3,8 +3,9 @@
 //! Invariant: **a refused form keeps its values.** It is shown again with the problems at its fields, and with the stored
 //! values that another request saved meanwhile.
 
-pub(crate) mod code;
-pub(crate) mod plugin;
+pub(super) mod code;
+mod plugin;
+mod problems;
 pub(super) mod schema;
 
 use axum::extract::{OriginalUri, Path, State};
@@ -17,15 +18,17 @@ use perpend_views::{
     DefinitionChange, EvaluatorConflict, EvaluatorDefinitionFields, EvaluatorFormPage,
     EvaluatorHeadFields, RejectedForm, Section, Text, TrialView, encode, evaluator_href,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::code::CodeForm;
 use self::plugin::PluginForm;
-use self::schema::ConfigProblems;
+use self::problems::FormProblems;
 use super::trial::{self, TriedEvaluator};
 use super::{EvaluatorPath, judge};
 use crate::request::forms::ContentForm;
 use crate::request::operations::{call, is_about_input_or_reference};
+use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
@@ -37,14 +40,6 @@ const EVALUATORS: &str = "/api/public/v2/evaluators";
 enum DefinitionForm {
     Code(CodeForm),
     Plugin(Box<PluginForm>),
-}
-
-/// Why a form was refused.
-#[derive(Default)]
-struct FormProblems {
-    fields: Vec<(&'static str, Text)>,
-    /// Of members of the configuration of a plug-in.
-    config: ConfigProblems,
 }
 
 /// What a form shows in addition to its values.
@@ -116,6 +111,68 @@ impl DefinitionForm {
             }
         }
     }
+}
+
+/// Query parameters of a new evaluator of source code.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NewCodeParams {
+    language: Option<String>,
+}
+
+/// The function of a new evaluator.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NewPluginParams {
+    /// `vendor/name`, `vendor/name@version` or a digest.
+    plugin: String,
+    function: String,
+}
+
+/// `GET P/evaluators/new/code`
+pub(crate) async fn new_code_page(
+    viewer: Viewer,
+    Query(params): Query<NewCodeParams>,
+    OriginalUri(address): OriginalUri,
+) -> Result<Response, Problem> {
+    let wanted = params.language.unwrap_or_default();
+    let definition = DefinitionForm::Code(CodeForm::skeleton(&wanted));
+    let head = EvaluatorHeadFields::default();
+    let outcome = Outcome::opened(&viewer, &Params::parse(address.query().unwrap_or_default()));
+    page(StatusCode::OK, &view(&viewer, None, (head, &definition), outcome))
+}
+
+/// `POST P/evaluators/new/code`
+pub(crate) async fn create_code(
+    State(app): State<App>,
+    form: ContentForm,
+) -> Result<Response, Problem> {
+    submit(&app, &form, None, DefinitionForm::Code(CodeForm::skeleton(""))).await
+}
+
+/// `GET P/evaluators/new/plugin`
+pub(crate) async fn new_plugin_page(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(params): Query<NewPluginParams>,
+    OriginalUri(address): OriginalUri,
+) -> Result<Response, Problem> {
+    let form = PluginForm::find(&app, &viewer, &params.plugin, &params.function).await?;
+    let head = EvaluatorHeadFields { name: form.info.id.clone(), ..EvaluatorHeadFields::default() };
+    let definition = DefinitionForm::Plugin(Box::new(form));
+    let outcome = Outcome::opened(&viewer, &Params::parse(address.query().unwrap_or_default()));
+    page(StatusCode::OK, &view(&viewer, None, (head, &definition), outcome))
+}
+
+/// `POST P/evaluators/new/plugin`
+pub(crate) async fn create_plugin_evaluator(
+    State(app): State<App>,
+    submitted: ContentForm,
+) -> Result<Response, Problem> {
+    let field = |name: &str| submitted.fields.raw(name).unwrap_or_default();
+    let (reference, function) = (field("plugin"), field("function"));
+    let form = PluginForm::find(&app, &submitted.viewer, reference, function).await?;
+    submit(&app, &submitted, None, DefinitionForm::Plugin(Box::new(form))).await
 }
 
 /// `GET P/evaluators/{evaluator}/edit`

@@ -1,8 +1,5 @@
-//! `GET` and `POST P/evaluators/new/plugin`: evaluators of plug-ins.
+//! The fields of an evaluator of a plug-in.
 
-use axum::extract::{OriginalUri, State};
-use axum::http::StatusCode;
-use axum::response::Response;
 use perpend_catalog::Plugin;
 use perpend_domain::evaluation::{EvaluatorVersion, Mapping};
 use perpend_domain::list::Paging;
@@ -10,18 +7,14 @@ use perpend_domain::plugin::{EvaluatorInfo, Grants, ModelSlot};
 use perpend_domain::slots::{ModelChoice, ModelLimits, Slot};
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
-use perpend_views::{EvaluatorHeadFields, ModelField, PluginFields, PluginGrant, Text};
-use serde::Deserialize;
+use perpend_views::{ModelField, PluginFields, PluginGrant, Text};
 use serde_json::{Map, Value, json};
 
+use super::problems::FormProblems;
 use super::schema::{ConfigProblems, ConfigSchema, ConfigTexts, OTHERS};
-use super::{DefinitionForm, FormProblems, Outcome, submit, view};
 use crate::plugins::list::plugin_href;
 use crate::plugins::one::evaluator_view;
-use crate::request::forms::ContentForm;
 use crate::request::operations::field_problems;
-use crate::request::query::Query;
-use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::rules::definition::mapping_line;
 use crate::rules::fields::mapping;
@@ -44,19 +37,10 @@ const MAX_CONNECTIONS: u32 = 100;
 const DEFAULT: &str = "default";
 const NAMED: &str = "name:";
 
-/// The function of a new evaluator.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct NewPluginParams {
-    /// `vendor/name`, `vendor/name@version` or a digest.
-    plugin: String,
-    function: String,
-}
-
 /// The values of the fields of an evaluator of a plug-in.
 pub(super) struct PluginForm {
     plugin: Plugin,
-    info: EvaluatorInfo,
+    pub(super) info: EvaluatorInfo,
     reference: String,
     schema: ConfigSchema,
     /// Names of connections.
@@ -77,34 +61,9 @@ struct StoredValues {
     mapping: Vec<Mapping>,
 }
 
-/// `GET P/evaluators/new/plugin`
-pub(crate) async fn new_page(
-    State(app): State<App>,
-    viewer: Viewer,
-    Query(params): Query<NewPluginParams>,
-    OriginalUri(address): OriginalUri,
-) -> Result<Response, Problem> {
-    let form = PluginForm::find(&app, &viewer, &params.plugin, &params.function).await?;
-    let head = EvaluatorHeadFields { name: form.info.id.clone(), ..EvaluatorHeadFields::default() };
-    let definition = DefinitionForm::Plugin(Box::new(form));
-    let outcome = Outcome::opened(&viewer, &Params::parse(address.query().unwrap_or_default()));
-    page(StatusCode::OK, &view(&viewer, None, (head, &definition), outcome))
-}
-
-/// `POST P/evaluators/new/plugin`
-pub(crate) async fn create_evaluator(
-    State(app): State<App>,
-    submitted: ContentForm,
-) -> Result<Response, Problem> {
-    let field = |name: &str| submitted.fields.raw(name).unwrap_or_default();
-    let (reference, function) = (field("plugin"), field("function"));
-    let form = PluginForm::find(&app, &submitted.viewer, reference, function).await?;
-    submit(&app, &submitted, None, DefinitionForm::Plugin(Box::new(form))).await
-}
-
 impl PluginForm {
     /// The empty form of a function.
-    async fn find(
+    pub(super) async fn find(
         app: &App,
         viewer: &Viewer,
         reference: &str,
