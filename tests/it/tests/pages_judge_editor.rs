@@ -234,6 +234,11 @@ async fn a_changed_judge_is_a_new_version_and_the_second_of_two_windows_overwrit
         ];
         visitor.submit(&edit, &edit, &fields(&own)).await
     };
+    let shown = visitor.page(href).await;
+    let id = href.rsplit('/').next().unwrap();
+    assert!(shown.contains(&format!("/rules/new?evaluator={id}\"")), "{shown}");
+    let rule = visitor.page(&format!("/rules/new?evaluator={id}")).await;
+    assert!(rule.contains(&format!("value=\"{id}\" checked")), "{rule}");
     let unchanged = send("1", "Is this polite?\n{{output}}", "politeness").await;
     assert_eq!(location(&unchanged), saved);
     assert_eq!(evaluator(&app, &saved).await["version"], 1);

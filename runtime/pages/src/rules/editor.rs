@@ -66,6 +66,8 @@ pub(crate) struct NewRuleParams {
     q: Option<String>,
     /// Id of a rule to copy.
     copy: Option<String>,
+    /// Id of an evaluator to select.
+    evaluator: Option<String>,
 }
 
 /// Data of the page in addition to the form.
@@ -92,6 +94,9 @@ pub(crate) async fn new_page(
         form = RuleForm::of_rule(&rule);
         form.fields.revision = String::new();
         form.fields.name = format!("{} (copy)", rule.name);
+    }
+    if let Some(evaluator) = params.evaluator {
+        form.select(evaluator);
     }
     if let Some(q) = &params.q {
         notices = form.take_filter(q, &viewer.focus.environments);

@@ -56,6 +56,14 @@ impl RuleForm {
         }
     }
 
+    /// Selects an evaluator with its own mapping, at its newest version.
+    pub(super) fn select(&mut self, id: String) {
+        if self.evaluators.iter().all(|own| own.id != id) {
+            let (mapping, version) = (String::new(), String::new());
+            self.evaluators.push(SelectedEvaluator { id, mapping, version });
+        }
+    }
+
     /// The form of a stored rule.
     pub(super) fn of_rule(rule: &Rule) -> Self {
         let (q, conditions) = filter_fields(&rule.filter);

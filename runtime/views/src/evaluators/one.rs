@@ -50,6 +50,12 @@ pub struct EvaluatorPage {
 }
 
 impl EvaluatorPage {
+    /// URL of the form of a rule that uses the evaluator.
+    pub(crate) fn new_rule_href(&self) -> String {
+        let id = self.href.rsplit('/').next().unwrap_or_default();
+        format!("{}/rules/new?evaluator={id}", self.shell.base())
+    }
+
     /// Number of the version on side `a` of the form that compares versions.
     pub(crate) fn is_compared(&self, number: &u32, is_a: bool) -> bool {
         let newest = || {

@@ -135,7 +135,10 @@ pub(crate) async fn new_page(
             }
         }
     };
-    let extras = Extras::new(&viewer, &Params::parse(address.query().unwrap_or_default()));
+    let params = Params::parse(address.query().unwrap_or_default());
+    let mut extras = Extras::new(&viewer, &params);
+    // Most judges read what a model has answered.
+    extras.trial.form.values.push(("try_q", "type:GENERATION".to_owned()));
     page(StatusCode::OK, &view(&app, &viewer, None, (fields, extras)).await?)
 }
 
