@@ -11,6 +11,7 @@
 
 mod authors;
 mod backfills;
+mod backtests;
 mod connections;
 mod datasets;
 mod evaluators;
@@ -240,6 +241,22 @@ fn execution_routes(routes: &mut Routes<App>) {
     routes.page(BySession, requeue, executions::requeue::requeue_execution);
     let failed = PageRoute::post("/project/{project}/failed-executions/requeue", EvaluatorWrite);
     routes.page(BySession, failed, executions::requeue::requeue_failed);
+}
+
+/// Backtests of evaluators.
+fn backtest_routes(routes: &mut Routes<App>) {
+    let all = "/project/{project}/backtests";
+    routes.page(BySession, PageRoute::get(all, EvaluatorRead), backtests::list::list_page);
+    routes.page(BySession, PageRoute::post(all, EvaluatorWrite), backtests::list::submit);
+    let one = PageRoute::get("/project/{project}/backtests/{backtest}", EvaluatorRead);
+    routes.page(BySession, one, backtests::one::backtest_page);
+    let progress = "/project/{project}/_/backtests/{backtest}/progress";
+    let progress = PageRoute::get(progress, EvaluatorRead);
+    routes.page(BySession, progress, backtests::one::progress_fragment);
+    let change = PageRoute::post("/project/{project}/backtests/{backtest}/state", EvaluatorWrite);
+    routes.page(BySession, change, backtests::one::change_state);
+    let adopt = PageRoute::post("/project/{project}/backtests/{backtest}/adopt", EvaluatorWrite);
+    routes.page(BySession, adopt, backtests::one::adopt);
 }
 
 /// Backfills of rules.
@@ -472,6 +489,8 @@ fn redirect_routes(routes: &mut Routes<App>) {
         ("/evaluators/{evaluator}", EvaluatorRead),
         ("/backfills", EvaluatorRead),
         ("/backfills/{backfill}", EvaluatorRead),
+        ("/backtests", EvaluatorRead),
+        ("/backtests/{backtest}", EvaluatorRead),
         ("/executions", EvaluatorRead),
         ("/executions/{execution}", EvaluatorRead),
         ("/scores", ScoreRead),
@@ -552,6 +571,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     list_routes::<Executions>(&mut routes, EvaluatorRead);
     execution_routes(&mut routes);
     backfill_routes(&mut routes);
+    backtest_routes(&mut routes);
     value_routes(&mut routes);
     fragment_routes(&mut routes);
     form_routes(&mut routes);

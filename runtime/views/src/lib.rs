@@ -14,6 +14,7 @@
 //!   without recursion.
 
 mod backfills;
+mod backtests;
 mod connections;
 mod datasets;
 mod evaluators;
@@ -58,6 +59,10 @@ pub use crate::urls::{
 };
 pub use backfills::{
     BackfillEstimateView, BackfillLine, BackfillPage, BackfillProgressFragment, BackfillsPage,
+};
+pub use backtests::{
+    BacktestLine, BacktestPage, BacktestProgressFragment, BacktestScoreView, BacktestSegmentLine,
+    BacktestsPage, FlipLine,
 };
 pub use connections::form::{
     ConnectionConflict, ConnectionFields, ConnectionFormPage, DeleteConnectionPage,

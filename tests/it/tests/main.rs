@@ -55,6 +55,7 @@ mod pages;
 mod pages_annotations;
 mod pages_api;
 mod pages_backfills;
+mod pages_backtests;
 mod pages_compare;
 mod pages_connections;
 mod pages_costs;

@@ -107,6 +107,8 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
         "/evaluators/e1",
         "/backfills",
         "/backfills/b1",
+        "/backtests",
+        "/backtests/b1",
         "/executions?state=failed",
         "/executions/e1",
         "/search?q=x",

@@ -10,13 +10,13 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::extract::{Params, must_be_one_of};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ApiRequest, BackfillEstimateView, BackfillsPage, Moment, RejectedForm, Section, Text, dollars,
+    ApiRequest, BackfillEstimateView, BackfillsPage, RejectedForm, Section, Text, dollars,
     duration, plural,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{OPERATION, backfill_href, line};
+use super::{OPERATION, backfill_href, line, range_and_limits};
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::{call, field_problems, is_about_input_or_reference, sent_values};
 use crate::request::query::Query;
@@ -115,35 +115,7 @@ fn body(fields: &Params, now: Timestamp) -> Result<Value, Problem> {
     if let Some(mode) = fields.text("mode") {
         body.insert("mode".to_owned(), json!(mode));
     }
-    for name in ["from", "to"] {
-        let text = fields.text(name).map(str::trim).filter(|text| !text.is_empty());
-        let Some(text) = text else {
-            continue;
-        };
-        let Some(moment) = Moment::parse(text) else {
-            let message = format!(
-                "must be a time like 2026-11-01 12:00 (UTC) or a span before now like -7d, got `{text}`"
-            );
-            return Err(Problem::body(name, message));
-        };
-        body.insert(name.to_owned(), json!(moment.at(now)));
-    }
-    if !body.contains_key("from") {
-        return Err(Problem::body("from", "is required"));
-    }
-    if let Some(text) = fields.text("max_items") {
-        let number = text.trim().parse::<u64>();
-        let number = number.map_err(|_| {
-            Problem::body("maxItems", format!("must be a positive integer, got `{text}`"))
-        });
-        body.insert("maxItems".to_owned(), json!(number?));
-    }
-    if let Some(text) = fields.text("max_usd") {
-        let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-        let number = number
-            .ok_or_else(|| Problem::body("maxUsd", format!("must be a number, got `{text}`")));
-        body.insert("maxUsd".to_owned(), json!(number?));
-    }
+    body.extend(range_and_limits(fields, now)?);
     Ok(Value::Object(body))
 }
 

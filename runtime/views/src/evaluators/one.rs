@@ -52,8 +52,16 @@ pub struct EvaluatorPage {
 impl EvaluatorPage {
     /// URL of the form of a rule that uses the evaluator.
     pub(crate) fn new_rule_href(&self) -> String {
-        let id = self.href.rsplit('/').next().unwrap_or_default();
-        format!("{}/rules/new?evaluator={id}", self.shell.base())
+        format!("{}/rules/new?evaluator={}", self.shell.base(), self.encoded_id())
+    }
+
+    /// URL of the form of a backtest of the evaluator.
+    pub(crate) fn backtest_href(&self) -> String {
+        format!("{}/backtests?evaluator={}#new", self.shell.base(), self.encoded_id())
+    }
+
+    fn encoded_id(&self) -> &str {
+        self.href.rsplit('/').next().unwrap_or_default()
     }
 
     /// Number of the version on side `a` of the form that compares versions.

@@ -163,6 +163,7 @@ fn of_lists(base: &str) -> Vec<Page> {
         ),
         ("new-judge", "/evaluators/new/judge?preset=faithfulness-simple"),
         ("backfills", "/backfills"),
+        ("backtests", "/backtests"),
         ("executions", "/executions"),
         ("scores", "/scores"),
         ("score-analytics", "/scores/analytics"),

@@ -1,0 +1,56 @@
+//! Pages of backtests.
+
+pub(crate) mod list;
+pub(crate) mod one;
+mod results;
+
+use perpend_domain::backfill::BackfillState;
+use perpend_domain::backtest::{Backtest, BacktestReason};
+use perpend_views::{BacktestLine, Text, count, dollars, encode, percent};
+
+/// The operation behind the forms.
+const OPERATION: &str = "/api/v1/backtests";
+
+/// URL of the page of a backtest.
+fn backtest_href(base: &str, id: &str) -> String {
+    format!("{base}/backtests/{}", encode(id))
+}
+
+const fn reason_text(reason: BacktestReason) -> &'static str {
+    match reason {
+        BacktestReason::MaxItems => "The limit of targets is reached.",
+        BacktestReason::MaxUsd => "The limit of the cost is reached.",
+        BacktestReason::EvaluatorDeleted => "The evaluator was deleted.",
+    }
+}
+
+const fn tone(state: BackfillState) -> &'static str {
+    match state {
+        BackfillState::Running | BackfillState::Paused => "waiting",
+        BackfillState::Completed => "good",
+        BackfillState::Failed => "bad",
+        BackfillState::Cancelled => "",
+    }
+}
+
+fn line(base: &str, found: &Backtest) -> BacktestLine {
+    let (plan, counts) = (&found.plan, &found.counts);
+    BacktestLine {
+        href: backtest_href(base, &found.id),
+        evaluator: Text::from(plan.evaluator_name.as_str()),
+        tested: match plan.is_draft() {
+            true => "draft".to_owned(),
+            false => format!("version {}", plan.version.number),
+        },
+        state: found.state.as_str(),
+        tone: tone(found.state),
+        reason: found.reason.map(reason_text),
+        from: plan.from,
+        to: plan.to,
+        examined: found.examined_share().map_or_else(String::new, percent),
+        items: count(counts.n_items),
+        failed: (0 < counts.n_failed).then(|| format!("{} failed", count(counts.n_failed))),
+        cost: dollars(counts.cost_usd),
+        created_at: found.created_at,
+    }
+}
