@@ -322,6 +322,7 @@ async fn a_page_is_titled_by_thing_section_and_project_and_has_one_address() {
         ("/users/ada", "ada · Users", "/users/ada"),
         ("/scores?name=a&after=1.a", "Scores", "/scores?name=a"),
         ("/rules", "Rules", "/rules"),
+        ("/evaluators", "Evaluators", "/evaluators"),
         ("/executions?state=failed&after=1.a", "Executions", "/executions?state=failed"),
         ("/search?q=x", "x · Search", "/search?q=x"),
     ] {

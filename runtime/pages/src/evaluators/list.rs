@@ -27,7 +27,7 @@ use crate::state::App;
 const WEEK_MS: i64 = 7 * 86_400_000;
 /// Versions of an evaluator whose scores are counted, and scores counted of each.
 const MAX_VERSIONS: u32 = 20;
-pub(super) const MAX_SCORES: u32 = 10_000;
+const MAX_SCORES: u32 = 2_000;
 
 /// Start of the last seven days.
 pub(super) fn week(app: &App) -> Timestamp {
@@ -35,11 +35,11 @@ pub(super) fn week(app: &App) -> Timestamp {
 }
 
 /// A number of scores, each version counted up to the limit.
-pub(super) fn score_count(counts: impl IntoIterator<Item = u64>) -> String {
+pub(super) fn score_count(counts: impl IntoIterator<Item = u64>, limit: u32) -> String {
     let (mut sum, mut is_cut) = (0_u64, false);
     for n in counts {
         sum += n;
-        is_cut |= u64::from(MAX_SCORES) <= n;
+        is_cut |= u64::from(limit) <= n;
     }
     if is_cut { format!("≥ {}", count(sum)) } else { count(sum) }
 }
@@ -86,6 +86,7 @@ impl Figures {
         let rules = self.rules.get(&evaluator.id).into_iter().flatten();
         let rules =
             rules.map(|rule| (ResourceLink::new(&rule.name, rule.rule.as_str()), rule.is_enabled));
+        let scores = self.scores.get(&evaluator.id).into_iter().flatten();
         let n_failed = self.failed.get(&evaluator.id).copied().unwrap_or_default();
         EvaluatorLine {
             name: Text::from(evaluator.name.as_str()),
@@ -95,7 +96,7 @@ impl Figures {
             version: version.number,
             pause: evaluator.paused.as_ref().map(|pause| pause_summary(pause, viewer)),
             rules: rules.collect(),
-            scores: score_count(self.scores.get(&evaluator.id).into_iter().flatten().copied()),
+            scores: score_count(scores.copied(), MAX_SCORES),
             scores_href: format!("{base}/scores?fingerprint={}", version.fingerprint),
             failed: (0 < n_failed).then(|| format!("{} failed", count(n_failed))),
             failed_href: format!("{base}/executions?state=failed&evaluator={}", encode(id)),

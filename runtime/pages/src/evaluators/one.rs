@@ -15,7 +15,8 @@ use perpend_views::{
 };
 use serde::Deserialize;
 
-use super::list::{MAX_SCORES, score_count, week};
+use super::list::{score_count, week};
+use super::versions::MAX_SCORES;
 use super::{EvaluatorPath, definition, kind, pause_summary, versions};
 use crate::executions::newest::{newest, scored};
 use crate::request::query::Query;
@@ -188,7 +189,7 @@ async fn facts(
     Ok(vec![
         ("Kind", text(kind(&evaluator.version).to_owned())),
         ("Newest version", text(evaluator.version.number.to_string())),
-        ("Scores of 7 days", text(score_count(scores))),
+        ("Scores of 7 days", text(score_count(scores, MAX_SCORES))),
         ("Cost of 7 days", text(cost_text(costs.get(evaluator.id.as_str()).copied()))),
         ("Created", utc_time(evaluator.created_at)),
         ("Changed", utc_time(evaluator.updated_at)),

@@ -15,6 +15,8 @@ use crate::rules::definition::mapping_line;
 
 /// Bytes of the values that a difference shows.
 const DIFF_BYTES: usize = 64 << 10;
+/// Scores counted of a version.
+pub(super) const MAX_SCORES: u32 = 10_000;
 /// Digits of a fingerprint in the table.
 const DIGITS: usize = 12;
 
@@ -160,7 +162,7 @@ pub(super) fn lines(
             diff_href: before
                 .map(|before| format!("{href}?a={}&b={number}#differences", before.number)),
             users: users(number, newest, policies),
-            scores: score_count(counts.get(at).copied()),
+            scores: score_count(counts.get(at).copied(), MAX_SCORES),
             scores_href: format!("{}/scores?fingerprint={}", viewer.base(), version.fingerprint),
         }
     };
