@@ -3,6 +3,11 @@
 use perpend_api_types::execution as contract;
 use perpend_domain::model_call::ModelCall;
 
+/// Bytes of a token in estimates.
+pub(super) const BYTES_PER_TOKEN: u64 = 4;
+/// Assumed length of an output in estimates, tokens.
+pub(super) const OUTPUT_TOKENS: u64 = 256;
+
 /// Total cost of calls; `None` without calls, or when a price is unknown.
 pub(super) fn cost<'c>(calls: impl IntoIterator<Item = &'c ModelCall>) -> Option<f64> {
     let mut calls = calls.into_iter().peekable();

@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 
 use super::prompt::{UNMAPPED, messages};
 use super::trial::{CheckedTrial, checked_trial, trial_item};
-use crate::server_runs::{BYTES_PER_TOKEN, OUTPUT_TOKENS};
+use crate::model_calls::{BYTES_PER_TOKEN, OUTPUT_TOKENS};
 use crate::state::{App, Routes};
 
 const PROMPT: &str = "/api/v1/evaluations/prompt";

@@ -18,15 +18,13 @@ use perpend_http_kit::problem::Problem;
 use serde_json::Value;
 
 use super::plan::Plan;
+use crate::model_calls::{BYTES_PER_TOKEN, OUTPUT_TOKENS};
 use crate::state::App;
 
 /// Items that are read at a time.
 const PER_READ: usize = 200;
 /// Listed items that do not fill a prompt.
 const MAX_UNFILLED: usize = 20;
-pub(crate) const BYTES_PER_TOKEN: u64 = 4;
-/// Assumed length of an output without an expected output, tokens.
-pub(crate) const OUTPUT_TOKENS: u64 = 256;
 
 /// The estimate of a run.
 #[derive(Debug, Default)]

@@ -23,7 +23,6 @@ use serde_json::{Value, json};
 use crate::rules;
 use crate::state::{App, Routes};
 use estimate::RunEstimate;
-pub(crate) use estimate::{BYTES_PER_TOKEN, OUTPUT_TOKENS};
 use plan::{Plan, PlannedRun};
 
 const ALL: &str = "/api/v1/experiments";

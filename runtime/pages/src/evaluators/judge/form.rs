@@ -1,19 +1,15 @@
 //! The fields of the editor of a judge, and the definition that they mean.
 
-use std::str::FromStr;
-
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, JUDGE_EVALUATOR, JUDGES};
 use perpend_domain::slots::{ModelChoice, ModelLimits, Slot};
 use perpend_http_kit::extract::Params;
-use perpend_views::{JudgeFields, JudgeMessage, Text};
+use perpend_views::{JudgeFields, JudgeMessage};
 use serde_json::{Map, Value, json};
 
+use super::faults::{Faults, FieldProblems, number_text};
 use super::output;
 use crate::rules::definition::mapping_line;
 use crate::rules::fields::mapping as parsed_mapping;
-
-/// Names of fields and their problems.
-pub(super) type FieldProblems = Vec<(&'static str, Text)>;
 
 /// Model slots of a judge.
 const SLOTS: [&str; 5] = ["judge", "judge-2", "judge-3", "judge-4", "judge-5"];
@@ -155,11 +151,6 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// A number as text; empty if it is absent.
-pub(super) fn number_text(value: &Value) -> String {
-    if value.is_number() { value.to_string() } else { String::new() }
-}
-
 fn shown<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
@@ -275,39 +266,6 @@ pub(super) fn fields_of_params(params: &Params) -> JudgeFields {
         reducer: text("reducer"),
         is_fenced: params.text("fence").is_some(),
         config: text("config"),
-    }
-}
-
-/// Problems that are found before a request is sent.
-#[derive(Debug, Default)]
-pub(super) struct Faults(FieldProblems);
-
-impl Faults {
-    pub(super) fn add(&mut self, field: &'static str, message: impl Into<String>) {
-        self.0.push((field, Text::from(message.into())));
-    }
-
-    /// The number in a field; absent if the field is empty.
-    pub(super) fn number<T: FromStr>(&mut self, field: &'static str, text: &str) -> Option<T> {
-        if text.is_empty() {
-            return None;
-        }
-        let number = text.parse().ok();
-        if number.is_none() {
-            self.add(field, format!("must be a number, got `{text}`"));
-        }
-        number
-    }
-
-    /// The JSON object in a field; without members if the field is empty.
-    pub(super) fn object(&mut self, field: &'static str, text: &str) -> Map<String, Value> {
-        if text.is_empty() {
-            return Map::new();
-        }
-        serde_json::from_str(text).unwrap_or_else(|error| {
-            self.add(field, format!("must be a JSON object: {error}"));
-            Map::new()
-        })
     }
 }
 

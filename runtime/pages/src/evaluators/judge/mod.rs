@@ -2,10 +2,12 @@
 //!
 //! The form is also sent to show its prompt, to try it, and to add or remove a message; then nothing is saved.
 
+mod faults;
 mod form;
 mod output;
 mod picking;
 mod preview;
+mod variables;
 
 use axum::extract::{OriginalUri, State};
 use axum::http::{Method, StatusCode};
@@ -21,7 +23,8 @@ use perpend_views::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::form::{FieldProblems, JudgeDefinition};
+use self::faults::FieldProblems;
+use self::form::JudgeDefinition;
 use super::new::presets;
 use super::trial::{self, TriedEvaluator};
 use crate::request::forms::ContentForm;
@@ -454,7 +457,7 @@ async fn view(
         shell: viewer.shell(Section::Evaluators),
         stored: stored.zip(href).map(|(stored, href)| (Text::from(stored.name.as_str()), href)),
         action,
-        variables: preview::variables(&fields),
+        variables: variables::variables(&fields),
         fields,
         connections: connections
             .map(|each| JudgeConnection { name: each.provider, models: each.custom_models })

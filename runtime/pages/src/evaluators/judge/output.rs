@@ -3,7 +3,7 @@
 use perpend_views::JudgeFields;
 use serde_json::{Map, Value, json};
 
-use super::form::{Faults, number_text};
+use super::faults::{Faults, number_text};
 
 /// Several questions, as JSON.
 pub(super) const QUESTIONS: &str = "QUESTIONS";

@@ -6,7 +6,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_views::{JudgeFields, MappingChoice, Text, plural, segment};
 use serde_json::{Map, Value, json};
 
-use super::preview::{PARTS, names};
+use super::variables::{PARTS, names};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::trace::raw;
@@ -106,7 +106,7 @@ fn step(name: &str) -> String {
     }
 }
 
-/// Maps a variable to a chosen line. A mapping that was empty gets the parts that it stood for.
+/// Maps a variable to a chosen line. A mapping that was empty gets the parts that it implied.
 pub(super) fn pick(fields: &mut JudgeFields, variable: &str, line: &str) {
     let mut lines: Vec<String> = fields.mapping.lines().map(str::to_owned).collect();
     if fields.mapping.trim().is_empty() {
