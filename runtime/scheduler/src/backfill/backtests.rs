@@ -164,7 +164,8 @@ fn rule_of(plan: &BacktestPlan, now: Timestamp) -> Option<Rule> {
             mapping: None,
             skipped_until: None,
         }],
-        timing: Timing::default(),
+        // Targets with a live score were complete.
+        timing: Timing { settle_ms: Some(0), quiet_ms: Some(0), max_wait_ms: Some(0) },
         schedule: None,
         on_missing: plan.on_missing,
         late: LatePolicy::Ignore,

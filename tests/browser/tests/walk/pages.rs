@@ -96,6 +96,7 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
         ("connection", "/settings/connections"),
         ("plugin", "/plugins"),
         ("backfill", "/backfills"),
+        ("backtest", "/backtests"),
         ("evaluator", "/evaluators"),
     ] {
         visitor.open(&format!("{base}{list}")).await?;

@@ -132,6 +132,7 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
             shutdown.cancel();
         } else {
             rules::backfill(&client).await?;
+            rules::backtest(&client).await?;
             print_line(
                 "Sending a conversation of 30 turns and an agent run of 401 observations ...",
             );

@@ -42,6 +42,8 @@ pub(super) enum Creation {
 
 /// A rule of observations.
 const RIGHT_INTENT: &str = "intent is right";
+/// An evaluator of answers.
+const LONG_ENOUGH: &str = "answer is long enough";
 
 /// The environment of the traces of experiments.
 pub(super) const EXPERIMENTS: &str = "experiments";
@@ -65,6 +67,22 @@ pub(super) async fn backfill(client: &Client) -> anyhow::Result<()> {
     let body = json!({ "ruleId": rule["id"], "from": "2020-01-01T00:00:00Z", "maxItems": 1_000 });
     let started = client.json(Method::POST, "/api/v1/backfills", &body).await?;
     anyhow::ensure!(started.status == 201, "a backfill of {RIGHT_INTENT:?}: {}", started.text());
+    Ok(())
+}
+
+/// Starts a backtest of a smaller limit of the length of answers.
+pub(super) async fn backtest(client: &Client) -> anyhow::Result<()> {
+    let evaluators = client.get("/api/public/v2/evaluators?limit=100").await?.json();
+    let mut evaluators = evaluators["data"].as_array().into_iter().flatten();
+    let Some(evaluator) = evaluators.find(|evaluator| evaluator["name"] == LONG_ENOUGH) else {
+        return Ok(());
+    };
+    let body = json!({
+        "evaluatorId": evaluator["id"], "config": { "unit": "words", "min": 8, "max": 20 },
+        "from": "2020-01-01T00:00:00Z", "maxItems": 1_000,
+    });
+    let started = client.json(Method::POST, "/api/v1/backtests", &body).await?;
+    anyhow::ensure!(started.status == 201, "a backtest of {LONG_ENOUGH:?}: {}", started.text());
     Ok(())
 }
 
@@ -175,7 +193,7 @@ pub(super) fn all() -> Vec<SampleEvaluator> {
         on_observations(
             "write answer",
             json!({
-                "name": "answer is long enough",
+                "name": LONG_ENOUGH,
                 "plugin": "perpend/text",
                 "evaluator": "length",
                 "config": { "unit": "words", "min": 8, "max": 60 },
