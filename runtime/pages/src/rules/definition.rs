@@ -63,7 +63,7 @@ fn shown(value: Option<&Value>) -> Text {
 }
 
 /// The members that differ between two definitions.
-pub(super) fn differences(before: &Value, after: &Value) -> Vec<DefinitionChange> {
+pub(crate) fn differences(before: &Value, after: &Value) -> Vec<DefinitionChange> {
     let (Some(before), Some(after)) = (before.as_object(), after.as_object()) else {
         return Vec::new();
     };

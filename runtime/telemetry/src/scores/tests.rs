@@ -580,8 +580,9 @@ async fn the_scores_of_versions_are_counted_from_a_time_up_to_a_limit() {
             let found = store.telemetry.version_score_counts(&home, &versions, since, limit).await;
             assert_eq!(found.unwrap(), counts);
         }
-        let none = store.telemetry.version_score_counts(&project("other"), &versions, None, 10);
-        assert_eq!(none.await.unwrap(), [0, 0, 0]);
+        let other = project("other");
+        let none = store.telemetry.version_score_counts(&other, &versions, None, 10).await;
+        assert_eq!(none.unwrap(), [0, 0, 0]);
     })
     .await;
 }
