@@ -216,9 +216,8 @@ async fn submit(
 ) -> Result<Response, Problem> {
     let viewer = &submitted.viewer;
     let head = sent_head(&submitted.fields);
-    let before = definition.values();
+    let before = definition.body().ok();
     definition.take(&submitted.fields);
-    let is_changed = current.is_none() || before != definition.values();
     let outcome = Outcome::opened(viewer, &submitted.fields);
     let mut body = match definition.body() {
         Ok(body) => body,
@@ -226,6 +225,7 @@ async fn submit(
             return rejected(viewer, current, (head, &definition), outcome.refused(problems));
         }
     };
+    let is_changed = current.is_none() || before.as_ref() != Some(&body);
     if trial::ACTIONS.contains(&submitted.fields.raw("action").unwrap_or_default()) {
         let name = if head.name.trim().is_empty() { "new" } else { head.name.as_str() };
         body["name"] = json!(name);
