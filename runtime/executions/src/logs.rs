@@ -12,6 +12,7 @@ use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::plugin::LogLine;
 use perpend_domain::time::Timestamp;
 
+use super::backtests::FORGET_COMMENTS;
 use super::outcome::ExecutionEnd;
 use crate::{Error, Ledger};
 
@@ -91,7 +92,7 @@ impl Ledger {
         }
     }
 
-    /// Deletes the lines about deleted traces.
+    /// Deletes the lines about deleted traces, and the comments about them in pairs of backtests.
     ///
     /// # Errors
     /// When the database fails.
@@ -100,6 +101,7 @@ impl Ledger {
             for trace in traces {
                 let args: [Arg<'_>; 2] = [project.as_str().into(), trace.as_str().into()];
                 tx.execute(FORGET, &args).await?;
+                tx.execute(FORGET_COMMENTS, &args).await?;
             }
         });
         Ok(())

@@ -91,3 +91,4 @@ CREATE TABLE backtest_pairs (
     PRIMARY KEY (project_id, backtest_id, number)
 ) WITHOUT ROWID;
 CREATE INDEX backtest_flips ON backtest_pairs (project_id, backtest_id, change_rank DESC, number) WHERE change_rank > 0;
+CREATE INDEX backtest_pairs_by_trace ON backtest_pairs (project_id, trace_id);

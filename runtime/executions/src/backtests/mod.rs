@@ -25,6 +25,7 @@ use super::claim::Lease;
 use super::codes::Coded as _;
 use crate::{Error, Ledger};
 
+pub(super) use pairs::FORGET_COMMENTS;
 pub use pairs::{Flip, FlipCursor};
 
 const WHAT: &str = "backtest";

@@ -44,6 +44,9 @@ const NUMBERS: &str = "
       FROM backtest_pairs
      WHERE project_id = $1 AND backtest_id = $2 AND is_numeric = 1
      ORDER BY number LIMIT $3";
+/// The pairs of a deleted trace still count.
+pub(crate) const FORGET_COMMENTS: &str = "
+    UPDATE backtest_pairs SET live_comment = NULL, tested_comment = NULL WHERE project_id = $1 AND trace_id = $2";
 const FLIPS: &str = "
     SELECT number, trace_id, observation_id, session_id, scored_observation_id, name, live_type, live_number, live_label,
            live_comment, tested_type, tested_number, tested_label, tested_comment, change_rank, model, environment, prompt
