@@ -18,7 +18,7 @@ const BACKFILLS: &str = "/api/v1/backfills";
 /// Before the traces of tests.
 const FROM: &str = "2026-01-01T00:00:00Z";
 /// 50 tokens at 0.15 and 100 at 0.60 dollars for a million.
-const COST: f64 = 0.000_067_5;
+pub(crate) const COST: f64 = 0.000_067_5;
 
 /// Sends a trace with a generation that starts `n` minutes after the others.
 async fn send(app: &TestApp, n: u64) {

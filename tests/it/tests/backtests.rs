@@ -12,8 +12,8 @@ use perpend_db::Breakpoints;
 use perpend_it::{TestApp, TestClock, Trace, trace_id};
 use serde_json::{Value, json};
 
-use crate::backfills::on_postgres;
-use crate::judges::{call, generations};
+use crate::backfills::{COST, on_postgres};
+use crate::judges::{call, connect, generations, judge};
 
 const BACKTESTS: &str = "/api/v1/backtests";
 /// Before the traces of tests.
@@ -187,6 +187,32 @@ async fn a_backtest_of_labels_has_a_matrix_and_kappa() {
     assert_eq!((&score["pairCount"], &score["flipCount"]), (&json!(4), &json!(1)), "{found}");
     assert_eq!(score["isNumeric"], false, "{score}");
     assert!(score["kappa"].is_number() && score["confusion"].is_array(), "{score}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_limit_of_dollars_ends_a_backtest_and_the_calls_of_both_sides_are_counted() {
+    let app = TestApp::new().await.unwrap();
+    let reply = json!({ "reasoning": "It thanks.", "score": 0.9 });
+    let replies = json!([{ "reply": reply, "usage": { "input": 50, "output": 100 } }]);
+    connect(&app, "main", replies).await;
+    let mut body = judge(Some("gpt-4o-mini"));
+    body["limits"] = json!({ "maxOutputTokens": 100 });
+    let (status, made) = call(&app, Method::POST, "/api/public/v2/evaluators", body).await;
+    assert_eq!(status, 200, "{made}");
+    let evaluator = made["id"].as_str().unwrap();
+    let rule = app.rule(evaluator, generations()).await.unwrap();
+    scored(&app, &rule, (4, 1)).await;
+    let limits = json!({ "fresh": true, "maxUsd": 2.5 * COST });
+    let id = start(&app, evaluator, limits).await;
+    let found = completed(&app, &id).await;
+    assert_eq!((&found["itemCount"], &found["reason"]), (&json!(2), &json!("max_usd")), "{found}");
+    for side in ["before", "after"] {
+        assert_eq!(found[side]["callCount"], 2, "{side}: {found}");
+        let cost = found[side]["costPerTargetUsd"].as_f64().unwrap();
+        assert!((cost - COST).abs() < 1e-9, "{side}: {found}");
+    }
+    assert_eq!(found["scores"][0]["flipCount"], 0, "{found}");
     app.stop().await.unwrap();
 }
 
