@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use perpend_db::Breakpoints;
-use perpend_it::{TestApp, TestClock, Trace, trace_id};
+use perpend_it::{KEYS, TestApp, TestClock, Trace, trace_id};
 use serde_json::{Value, json};
 
 use crate::backfills::{COST, on_postgres};
@@ -248,5 +248,38 @@ async fn a_killed_server_continues_a_backtest_exactly() {
     assert_eq!(listed.len(), 400, "outputs of 101 to 500 characters");
     assert_eq!(listed.into_iter().collect::<BTreeSet<_>>().len(), 400);
     assert_eq!(digest(&app).await, before, "live scores are unchanged");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_command_reports_a_backtest_and_adopts_it_if_enough_values_agree() {
+    let app = TestApp::new().await.unwrap();
+    let (evaluator, rule) = judged(&app).await;
+    scored(&app, &rule, (1, 4)).await;
+    let run = async |args: &[&str]| {
+        let all = [&["backtest", "length", "--from", "2026-01-01"][..], args].concat();
+        let mut command = perpend_it::command(&all).unwrap();
+        command
+            .env("PERPEND_HOST", app.client.origin())
+            .env("PERPEND_PUBLIC_KEY", KEYS.0)
+            .env("PERPEND_SECRET_KEY", KEYS.1);
+        let output = command.output().await.unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), printed, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let current = async || {
+        let path = format!("/api/public/v2/evaluators/{evaluator}");
+        app.client.get(&path).await.unwrap().json()["version"].clone()
+    };
+    let (code, printed, errors) =
+        run(&["--config", r#"{"max": 3}"#, "--adopt-if", "0.9", "--json"]).await;
+    assert_eq!(code, Some(1), "{errors}");
+    let found: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!((&found["pairCount"], current().await), (&json!(4), json!(1)), "{found}");
+    let (code, printed, errors) = run(&["--config", r#"{"max": 3}"#, "--adopt-if", "0.7"]).await;
+    assert_eq!((code, current().await), (Some(0), json!(2)), "{errors}");
+    assert!(printed.contains("75.0 %") && printed.contains("flip length 1 -> 0"), "{printed}");
+    let (code, _, errors) = run(&["--model", "small"]).await;
+    assert_eq!(code, Some(3), "{errors}");
     app.stop().await.unwrap();
 }
