@@ -129,10 +129,10 @@ mod tests {
             message: format!("{n} {}", "é".repeat(5_000)),
             fields: Some("{}".to_owned()),
         };
-        let kept = bounded(&(0..200).map(line).collect::<Vec<_>>());
+        let kept = log_excerpt(&(0..200).map(line).collect::<Vec<_>>());
         assert_eq!(kept.len(), MAX_LINES);
         assert!(kept[0].message.starts_with("150 é"));
         assert!(kept.iter().all(|line| line.message.chars().count() == MAX_CHARS + 1));
-        assert_eq!(bounded(&[]), []);
+        assert_eq!(log_excerpt(&[]), []);
     }
 }

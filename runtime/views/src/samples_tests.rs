@@ -61,6 +61,8 @@ pub(crate) fn shell() -> Shell {
         api: vec![
             ApiRequest::new("http://localhost:4717", &encode(HOSTILE)).with("filter", HOSTILE),
         ],
+        alarms: Vec::new(),
+        is_operator: false,
         now: Timestamp::from_millis(180_000),
     }
 }
