@@ -51,6 +51,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
                     ("empty-users", format!("{base}/users")),
                     ("empty-scores", format!("{base}/scores")),
                     ("empty-rules", format!("{base}/rules")),
+                    ("empty-evaluators", format!("{base}/evaluators")),
                 ];
                 check(visitor, empty).await?;
                 check(visitor, pages::of_dataset(visitor).await?).await
