@@ -138,15 +138,13 @@ impl EvaluatorVersion {
     /// The language of its source, `PYTHON`, `TYPESCRIPT` or `JAVASCRIPT`, and the source; `None` for other evaluators.
     #[must_use]
     pub fn source(&self) -> Option<(&'static str, &str)> {
-        if !self.runs_source() {
-            return None;
-        }
         let language = match self.plugin_name.as_str() {
             PYTHON_INTERPRETER => "PYTHON",
             _ if self.config["language"] == "typescript" => "TYPESCRIPT",
             _ => "JAVASCRIPT",
         };
-        Some((language, self.config["source"].as_str().unwrap_or_default()))
+        let source = self.config["source"].as_str().unwrap_or_default();
+        self.runs_source().then_some((language, source))
     }
 
     /// Whether it is a model judge. The data type of its only score depends on the configuration.

@@ -252,7 +252,7 @@ mod tests {
         let truth = |truth, hours, rate| score(ScoreValue::Boolean(truth), hours, rate);
         let equal = distribution([truth(true, 0, 0.5), truth(false, 1, 0.5)]);
         assert_eq!((equal.is_weighted, equal.summary.mean), (false, Some(0.5)));
-        // The first score stands for ten subjects, the second one for two.
+        // The first score represents ten subjects, the second one two.
         let found = distribution([truth(true, 0, 0.1), truth(false, 1, 0.5)]);
         assert!(found.is_weighted);
         let share = found.summary.mean.unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use perpend_domain::access::Permission::{ConnectionRead, PluginRead};
-use perpend_domain::evaluation::{EvaluatorVersion, PYTHON_INTERPRETER};
+use perpend_domain::evaluation::EvaluatorVersion;
 use perpend_domain::slots::{ModelLimits, Slot};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{DefinitionContent, EvaluatorDefinition, Html, Text, count, dollars, plural};
@@ -31,17 +31,11 @@ pub(super) fn messages(config: &Value) -> Vec<Message> {
     Vec::deserialize(&config["prompt"]).unwrap_or_default()
 }
 
-/// The source code of a version; empty without any.
-pub(super) fn source(config: &Value) -> &str {
-    config["source"].as_str().unwrap_or_default()
-}
-
-fn language(version: &EvaluatorVersion) -> &'static str {
-    if version.plugin_name == PYTHON_INTERPRETER {
-        return "Python";
-    }
-    match version.config["language"].as_str() {
-        Some("typescript") => "TypeScript",
+/// The name of a language.
+fn language_name(language: &str) -> &'static str {
+    match language {
+        "PYTHON" => "Python",
+        "TYPESCRIPT" => "TypeScript",
         _ => "JavaScript",
     }
 }
@@ -56,11 +50,10 @@ fn content(version: &EvaluatorVersion) -> DefinitionContent {
             output: output(&version.config),
         };
     }
-    if version.runs_source() {
-        let source = source(&version.config);
+    if let Some((language, source)) = version.source() {
         let n_omitted = source.lines().count().saturating_sub(MAX_LINES) as u64;
         return DefinitionContent::Code {
-            language: language(version),
+            language: language_name(language),
             lines: source.lines().take(MAX_LINES).map(Text::lines).collect(),
             omitted: (0 < n_omitted).then(|| format!("{} not shown", plural(n_omitted, "line"))),
         };

@@ -8,7 +8,7 @@ use perpend_domain::plugin::Digest;
 use perpend_views::{Diff, DiffChoice, EvaluatorVersionLine, Text, VersionComparison, plural};
 use serde_json::{Value, json};
 
-use super::definition::{messages, source};
+use super::definition::messages;
 use super::list::score_count;
 use crate::request::viewer::Viewer;
 use crate::rules::definition::mapping_line;
@@ -83,7 +83,7 @@ fn values(version: &EvaluatorVersion) -> [(&'static str, Option<Payload>); 7] {
         .into_iter()
         .map(|message| format!("{}:\n{}", message.role, message.content))
         .collect();
-    let own_source = if version.runs_source() { source(&version.config) } else { "" };
+    let source = version.source().map(|(_, source)| source.to_owned());
     let mut config = version.config.clone();
     if let Some(members) = config.as_object_mut() {
         members.retain(|name, _| {
@@ -95,7 +95,7 @@ fn values(version: &EvaluatorVersion) -> [(&'static str, Option<Payload>); 7] {
     let EvaluatorVersion { plugin_name, plugin_version, plugin_evaluator, plugin, .. } = version;
     let function = format!("{plugin_name} {plugin_version} · {plugin_evaluator}\nsha256:{plugin}");
     [
-        ("Source code", text(own_source.to_owned())),
+        ("Source code", source.and_then(text)),
         ("Messages", text(messages.join("\n\n"))),
         ("Configuration", (config != Value::Null).then(|| Payload::from_value(config))),
         ("Models and limits", slots),

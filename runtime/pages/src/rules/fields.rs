@@ -150,7 +150,7 @@ impl RuleForm {
         next.into_iter().map(|at| schedule.local(at)).collect()
     }
 
-    /// Adds the members of the schedule; none if there is none and was none.
+    /// Adds the members of the schedule; nothing without a schedule before and after.
     fn add_schedule(&self, body: &mut Map<String, Value>, current: Option<&Rule>) {
         if !self.fields.cron.is_empty() {
             body.insert("schedule".to_owned(), json!("cron"));

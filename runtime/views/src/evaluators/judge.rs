@@ -99,7 +99,7 @@ pub struct JudgeFields {
     pub reducer: String,
     /// Whether inserted values are enclosed in marks.
     pub is_fenced: bool,
-    /// The rest of the configuration as a JSON object; empty if there is none.
+    /// The rest of the configuration as a JSON object; empty without further members.
     pub config: String,
 }
 

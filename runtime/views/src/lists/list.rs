@@ -90,7 +90,7 @@ pub struct ListTexts {
     pub empty: &'static str,
     /// Label of a link below the explanation, and its path below the project; empty without one.
     pub empty_link: (&'static str, &'static str),
-    /// Label of a link beside the heading, and its path below the project; empty without one.
+    /// Label of a link next to the heading, and its path below the project; empty without one.
     pub related: (&'static str, &'static str),
 }
 
@@ -108,7 +108,7 @@ impl ListTexts {
         Self { name, row, title, section, order, footnote, empty, empty_link, related }
     }
 
-    /// Texts with a link beside the heading.
+    /// Texts with a link next to the heading.
     #[must_use]
     pub const fn with_related(self, label: &'static str, path: &'static str) -> Self {
         Self { related: (label, path), ..self }
