@@ -227,7 +227,9 @@ impl Member {
             MemberKind::Number => number(trimmed).ok_or("must be a number"),
             MemberKind::Integer => integer(trimmed).ok_or("must be an integer"),
             MemberKind::Choice(choices) => {
-                let found = choices.iter().find(|(value, _)| value.to_string() == trimmed);
+                // No choice is null.
+                let sent: Value = serde_json::from_str(trimmed).unwrap_or_default();
+                let found = choices.iter().find(|(value, _)| *value == sent);
                 found.map(|(value, _)| value.clone()).ok_or("must be one of the choices")
             }
             MemberKind::Json => {
