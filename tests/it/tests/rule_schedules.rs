@@ -16,7 +16,7 @@ const RULES: &str = "/api/public/v2/evaluation-rules";
 async fn patched(app: &TestApp, rule: &str, body: Value) -> (u16, Value) {
     let path = format!("{RULES}/{rule}");
     let answer = app.client.json(Method::PATCH, &path, &body).await.unwrap();
-    (answer.status, answer.json())
+    (answer.status.as_u16(), answer.json())
 }
 
 /// A rule of generations, and the clock stopped.

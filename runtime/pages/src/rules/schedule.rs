@@ -16,21 +16,25 @@ const N_LAST: u32 = 10;
 const MISSED_MS: i64 = 31 * 86_400_000;
 /// A firing that is noticed later is late: the job that records firings runs at intervals of seconds.
 const ON_TIME_US: i64 = 60_000_000;
-/// Labels of executions by state.
-const LABELS: [(&str, fn(ExecutionState) -> bool); 5] = [
-    ("open", |state| !state.is_final()),
-    ("scored", |state| matches!(state, ExecutionState::Completed)),
-    ("skipped", |state| matches!(state, ExecutionState::Skipped)),
-    ("failed", |state| matches!(state, ExecutionState::Failed)),
-    ("cancelled", |state| matches!(state, ExecutionState::Cancelled)),
-];
+/// Labels of executions, in the order of the page.
+const LABELS: [&str; 5] = ["open", "scored", "skipped", "failed", "cancelled"];
+
+fn label(state: ExecutionState) -> &'static str {
+    match state {
+        ExecutionState::Completed => "scored",
+        ExecutionState::Skipped => "skipped",
+        ExecutionState::Failed => "failed",
+        ExecutionState::Cancelled => "cancelled",
+        _ => "open",
+    }
+}
 
 fn firing_line(firing: &RuleFiring, states: &[StateCount]) -> FiringLine {
     let late_us = firing.noticed_at.as_micros() - firing.fired_at.as_micros();
-    let executions = LABELS.into_iter().filter_map(|(label, is_wanted)| {
-        let of_label = states.iter().filter(|each| is_wanted(each.state));
+    let executions = LABELS.into_iter().filter_map(|name| {
+        let of_label = states.iter().filter(|each| label(each.state) == name);
         let n: u64 = of_label.map(|each| each.n).sum();
-        (0 < n).then(|| (label, count(n)))
+        (0 < n).then(|| (name, count(n)))
     });
     FiringLine {
         fired_at: firing.fired_at,

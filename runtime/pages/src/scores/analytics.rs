@@ -347,11 +347,12 @@ async fn distribution_view(
     groups.extend(group_table(
         ("By environment", "Environment"),
         &found.environments,
-        (unit, &in_environment),
+        unit,
+        &in_environment,
     ));
     let no_link = |_: &ScoreGroup| None;
-    groups.extend(group_table(("By model", "Model"), &found.models, (unit, &no_link)));
-    groups.extend(group_table(("By prompt version", "Prompt"), &found.prompts, (unit, &no_link)));
+    groups.extend(group_table(("By model", "Model"), &found.models, unit, &no_link));
+    groups.extend(group_table(("By prompt version", "Prompt"), &found.prompts, unit, &no_link));
     let others = (0 < found.n_other_types).then(|| {
         let n = count(found.n_other_types);
         format!("{n} scores of this name have another type than {data_type} and are left out.")
@@ -484,7 +485,8 @@ fn version_table(versions: &[ScoreVersion], names: &[Text], unit: Unit) -> Score
 fn group_table(
     (title, property): (&'static str, &'static str),
     groups: &ScoreGroups,
-    (unit, href): (Unit, &dyn Fn(&ScoreGroup) -> Option<String>),
+    unit: Unit,
+    href: &dyn Fn(&ScoreGroup) -> Option<String>,
 ) -> Option<ScoreGroupTable> {
     if groups.groups.iter().all(|group| group.value.is_none()) {
         return None;
