@@ -12,11 +12,13 @@ use perpend_domain::ids::EvaluatorId;
 use perpend_domain::time::Timestamp;
 use perpend_executions::RuleCost;
 use perpend_http_kit::problem::Problem;
+use perpend_telemetry::scores::VersionScores;
 use perpend_views::{
     ApiRequest, EvaluatorLine, EvaluatorsPage, ResourceLink, Section, Text, count, encode,
     evaluator_href,
 };
 
+use super::scores::{means, score_count};
 use super::{implementation, kind, pause_summary};
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
@@ -34,20 +36,10 @@ pub(super) fn week(app: &App) -> Timestamp {
     app.web.clock.now().plus_millis(-WEEK_MS)
 }
 
-/// A number of scores, each version counted up to the limit.
-pub(super) fn score_count(counts: impl IntoIterator<Item = u64>, limit: u32) -> String {
-    let (mut sum, mut is_cut) = (0_u64, false);
-    for n in counts {
-        sum += n;
-        is_cut |= u64::from(limit) <= n;
-    }
-    if is_cut { format!("≥ {}", count(sum)) } else { count(sum) }
-}
-
 /// Rules and sums of the last seven days, by evaluator.
 struct Figures {
     rules: HashMap<EvaluatorId, Vec<EvaluatorRule>>,
-    scores: HashMap<EvaluatorId, Vec<u64>>,
+    scores: HashMap<EvaluatorId, Vec<Vec<VersionScores>>>,
     failed: HashMap<EvaluatorId, u64>,
     costs: HashMap<String, RuleCost>,
 }
@@ -66,11 +58,10 @@ impl Figures {
         let keys: Vec<_> =
             versions.iter().map(|each| (each.fingerprint, each.version.clone())).collect();
         let telemetry = &app.store.telemetry;
-        let counts =
-            telemetry.version_score_counts(project, &keys, Some(since), MAX_SCORES).await?;
-        let mut scores: HashMap<EvaluatorId, Vec<u64>> = HashMap::new();
-        for (version, n) in versions.into_iter().zip(counts) {
-            scores.entry(version.evaluator).or_default().push(n);
+        let found = telemetry.version_scores(project, &keys, Some(since), MAX_SCORES).await?;
+        let mut scores: HashMap<EvaluatorId, Vec<Vec<VersionScores>>> = HashMap::new();
+        for (version, of_version) in versions.into_iter().zip(found) {
+            scores.entry(version.evaluator).or_default().push(of_version);
         }
         let mut failed: HashMap<EvaluatorId, u64> = HashMap::new();
         for (evaluator, failures) in ledger.failures_by_evaluator(project, since).await? {
@@ -86,7 +77,7 @@ impl Figures {
         let rules = self.rules.get(&evaluator.id).into_iter().flatten();
         let rules =
             rules.map(|rule| (ResourceLink::new(&rule.name, rule.rule.as_str()), rule.is_enabled));
-        let scores = self.scores.get(&evaluator.id).into_iter().flatten();
+        let scores = self.scores.get(&evaluator.id).map_or(&[][..], Vec::as_slice);
         let n_failed = self.failed.get(&evaluator.id).copied().unwrap_or_default();
         EvaluatorLine {
             name: Text::from(evaluator.name.as_str()),
@@ -96,7 +87,8 @@ impl Figures {
             version: version.number,
             pause: evaluator.paused.as_ref().map(|pause| pause_summary(pause, viewer)),
             rules: rules.collect(),
-            scores: score_count(scores.copied(), MAX_SCORES),
+            scores: score_count(scores, MAX_SCORES),
+            means: means(scores),
             scores_href: format!("{base}/scores?fingerprint={}", version.fingerprint),
             failed: (0 < n_failed).then(|| format!("{} failed", count(n_failed))),
             failed_href: format!("{base}/executions?state=failed&evaluator={}", encode(id)),

@@ -8,6 +8,7 @@ pub(crate) mod judge;
 pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod one;
+mod scores;
 pub(crate) mod trial;
 mod trial_results;
 mod versions;

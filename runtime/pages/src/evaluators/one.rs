@@ -8,6 +8,7 @@ use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, ExecutionState, Ru
 use perpend_domain::time::Timestamp;
 use perpend_executions::{ExecutionFilter, FailureCount};
 use perpend_http_kit::problem::Problem;
+use perpend_telemetry::scores::VersionScores;
 use perpend_views::{
     ApiRequest, EvaluatorPage, EvaluatorPauseSummary, EvaluatorUseLine, FailureLine, Html,
     ResourceLink, Section, Text, VersionComparison, count, encode, evaluator_href, plural,
@@ -15,7 +16,8 @@ use perpend_views::{
 };
 use serde::Deserialize;
 
-use super::list::{score_count, week};
+use super::list::week;
+use super::scores::{means, score_count};
 use super::versions::MAX_SCORES;
 use super::{EvaluatorPath, definition, kind, pause_summary, versions};
 use crate::executions::newest::{newest, scored};
@@ -104,7 +106,7 @@ async fn view(
     let mut all = app.store.catalog.evaluator_versions(project, &evaluator.id, None, limit).await?;
     let has_more_versions = MAX_VERSIONS < all.len();
     all.truncate(MAX_VERSIONS);
-    let counts = score_counts(app, viewer, &all, None).await?;
+    let scores = version_scores(app, viewer, &all, None).await?;
     let policies = versions::policies(&rules);
     let failed = newest(app, viewer, &in_state(evaluator, ExecutionState::Failed), LATEST).await?;
     let completed = in_state(evaluator, ExecutionState::Completed);
@@ -123,7 +125,7 @@ async fn view(
         held: held(app, viewer, evaluator).await?,
         facts: facts(app, viewer, evaluator, &all).await?,
         definition: definition::view(app, viewer, &shown, evaluator.version.number).await?,
-        versions: versions::lines(viewer, &href, &all, (shown.number, &counts), &policies),
+        versions: versions::lines(viewer, &href, &all, (shown.number, &scores), &policies),
         has_more_versions,
         comparison: comparison(app, viewer, evaluator, params).await?,
         uses: rules.iter().filter_map(|(rule, at)| use_line(rule, *at)).collect(),
@@ -155,17 +157,17 @@ async fn pause(
     Ok(Some(summary))
 }
 
-/// Numbers of the scores of versions since a time.
-async fn score_counts(
+/// The scores of versions since a time.
+async fn version_scores(
     app: &App,
     viewer: &Viewer,
     versions: &[EvaluatorVersion],
     since: Option<Timestamp>,
-) -> Result<Vec<u64>, Problem> {
+) -> Result<Vec<Vec<VersionScores>>, Problem> {
     let keys = versions.iter().map(|version| (version.fingerprint, version.id.clone()));
     let keys: Vec<_> = keys.collect();
     let telemetry = &app.store.telemetry;
-    Ok(telemetry.version_score_counts(&viewer.project, &keys, since, MAX_SCORES).await?)
+    Ok(telemetry.version_scores(&viewer.project, &keys, since, MAX_SCORES).await?)
 }
 
 /// The number of its executions that wait for the end of a pause.
@@ -185,11 +187,18 @@ async fn facts(
     let since = week(app);
     let text = |text: String| Html::from(Text::from(text));
     let costs = app.store.ledger.costs_by_evaluator(&viewer.project, since).await?;
-    let scores = score_counts(app, viewer, versions, Some(since)).await?;
+    let scores = version_scores(app, viewer, versions, Some(since)).await?;
+    let means = means(&scores);
+    let means: Vec<&str> = means.iter().map(Text::raw).collect();
+    let n_scores = score_count(&scores, MAX_SCORES);
+    let scores = match means.is_empty() {
+        true => n_scores,
+        false => format!("{n_scores}; {}", means.join(", ")),
+    };
     Ok(vec![
         ("Kind", text(kind(&evaluator.version).to_owned())),
         ("Newest version", text(evaluator.version.number.to_string())),
-        ("Scores of 7 days", text(score_count(scores, MAX_SCORES))),
+        ("Scores of 7 days", text(scores)),
         ("Cost of 7 days", text(cost_text(costs.get(evaluator.id.as_str()).copied()))),
         ("Created", utc_time(evaluator.created_at)),
         ("Changed", utc_time(evaluator.updated_at)),

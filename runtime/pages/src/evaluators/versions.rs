@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use perpend_domain::evaluation::{EvaluatorVersion, Rule, VersionPolicy};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::Digest;
+use perpend_telemetry::scores::VersionScores;
 use perpend_views::{Diff, DiffChoice, EvaluatorVersionLine, Text, VersionComparison, plural};
 use serde_json::{Value, json};
 
 use super::definition::messages;
-use super::list::score_count;
+use super::scores::score_count;
 use crate::request::viewer::Viewer;
 use crate::rules::definition::mapping_line;
 
@@ -136,12 +137,12 @@ fn short(fingerprint: &Digest) -> String {
     fingerprint.to_string().chars().take(DIGITS).collect()
 }
 
-/// The lines of versions, newest first. `counts` are the numbers of their scores, `policies` those of the rules.
+/// The lines of versions, newest first. `scores` are their scores, `policies` those of the rules.
 pub(super) fn lines(
     viewer: &Viewer,
     href: &str,
     versions: &[EvaluatorVersion],
-    (shown, counts): (u32, &[u64]),
+    (shown, scores): (u32, &[Vec<VersionScores>]),
     policies: &[VersionPolicy],
 ) -> Vec<EvaluatorVersionLine> {
     let newest = versions.first().map_or(0, |version| version.number);
@@ -162,7 +163,7 @@ pub(super) fn lines(
             diff_href: before
                 .map(|before| format!("{href}?a={}&b={number}#differences", before.number)),
             users: users(number, newest, policies),
-            scores: score_count(counts.get(at).copied(), MAX_SCORES),
+            scores: score_count(scores.get(at..=at).unwrap_or_default(), MAX_SCORES),
             scores_href: format!("{}/scores?fingerprint={}", viewer.base(), version.fingerprint),
         }
     };

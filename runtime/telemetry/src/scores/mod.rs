@@ -26,6 +26,7 @@ use perpend_db::to_json;
 pub use newest::ScoredSubject;
 pub(crate) use read::score_value;
 pub use superseded::SupersededScores;
+pub use versions::VersionScores;
 pub use write::{delete_surplus, put, supersede};
 
 /// A JSON object as text. NUL is replaced here too: PostgreSQL stores its escape and then fails to read the

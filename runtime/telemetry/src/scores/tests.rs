@@ -24,7 +24,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{delete_surplus, put};
+use super::{VersionScores, delete_surplus, put};
 use crate::Error;
 use crate::testing::{Store, on_each_database};
 use perpend_db::{Engine, in_transaction};
@@ -558,31 +558,42 @@ async fn a_score_from_before_evaluators_named_scores_shows_its_name_as_the_given
 }
 
 #[tokio::test]
-async fn the_scores_of_versions_are_counted_from_a_time_up_to_a_limit() {
+async fn the_scores_of_versions_are_summed_by_name_from_a_time_up_to_a_limit() {
     on_each_database(|store| async move {
         let home = project("home");
-        let made = |id: &str, version: &str, seconds| {
+        let made = |id: &str, version: &str, seconds, value| {
             let version = EvaluatorVersionId::new(version).unwrap();
             let origin = ScoreOrigin { evaluator_version_id: version, ..origin(id) };
-            let value = ScoreValue::Boolean(true);
             NewScore { timestamp: at(seconds), origin: Some(origin), ..score(id, value) }
         };
-        let written =
-            [made("a", "v1", 0), made("b", "v1", 5), made("c", "v1", 6), made("d", "v2", 7)];
+        let category = ScoreValue::Categorical("good".to_owned());
+        let written = [
+            made("a", "v1", 0, ScoreValue::Numeric(0.5)),
+            made("b", "v1", 5, ScoreValue::Numeric(0.25)),
+            made("c", "v1", 6, ScoreValue::Boolean(true)),
+            made("d", "v2", 7, category),
+        ];
         store.telemetry.put_scores(&home, &written, at(8)).await.unwrap();
         // Both versions have the same fingerprint.
         let fingerprint = Digest::of(b"all that made it");
         let versions = ["v1", "none", "v2"];
         let versions = versions.map(|id| (fingerprint, EvaluatorVersionId::new(id).unwrap()));
-        for (since, limit, counts) in
-            [(None, 10, [3, 0, 1]), (Some(at(5)), 10, [2, 0, 1]), (None, 2, [2, 0, 1])]
-        {
-            let found = store.telemetry.version_score_counts(&home, &versions, since, limit).await;
-            assert_eq!(found.unwrap(), counts);
+        let found = store.telemetry.version_scores(&home, &versions, None, 10).await.unwrap();
+        let sums =
+            |n, total, data_type| VersionScores { name: "correct".to_owned(), data_type, n, total };
+        let of_first =
+            vec![sums(2, 0.75, ScoreDataType::Numeric), sums(1, 1.0, ScoreDataType::Boolean)];
+        let of_second = vec![sums(1, 0.0, ScoreDataType::Categorical)];
+        assert_eq!(found, [of_first, Vec::new(), of_second]);
+        for (since, limit, counts) in [(Some(at(5)), 10, [2, 0, 1]), (None, 1, [1, 0, 1])] {
+            let found = store.telemetry.version_scores(&home, &versions, since, limit).await;
+            let found = found.unwrap();
+            let found = found.iter().map(|scores| scores.iter().map(|each| each.n).sum::<u64>());
+            assert_eq!(found.collect::<Vec<_>>(), counts);
         }
         let other = project("other");
-        let none = store.telemetry.version_score_counts(&other, &versions, None, 10).await;
-        assert_eq!(none.unwrap(), [0, 0, 0]);
+        let none = store.telemetry.version_scores(&other, &versions, None, 10).await.unwrap();
+        assert_eq!(none, vec![Vec::new(); 3]);
     })
     .await;
 }

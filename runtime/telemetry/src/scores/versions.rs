@@ -1,8 +1,9 @@
-//! Number of scores of versions of evaluators.
+//! Sums of the scores of versions of evaluators.
 
-use perpend_db::Sql;
+use perpend_db::{Sql, checked};
 use perpend_domain::evaluation::Fingerprint;
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId};
+use perpend_domain::score::ScoreDataType;
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
@@ -10,20 +11,33 @@ use crate::{Error, Telemetry};
 /// Versions per statement.
 const PER_STATEMENT: usize = 100;
 
+/// The scores of one name by a version of an evaluator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VersionScores {
+    /// Their name.
+    pub name: String,
+    /// Type of the values.
+    pub data_type: ScoreDataType,
+    /// Number of scores.
+    pub n: u64,
+    /// Sum of numbers; `true` counts as one.
+    pub total: f64,
+}
+
 impl Telemetry {
-    /// Number of current scores of each of these versions since a time, counted up to `limit`, in the order of
-    /// the versions.
+    /// The current scores of each of these versions since a time by name and type, in the order of the versions.
+    /// The newest `limit` scores of each version are read.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn version_score_counts(
+    pub async fn version_scores(
         &self,
         project: &ProjectId,
         versions: &[(Fingerprint, EvaluatorVersionId)],
         since: Option<Timestamp>,
         limit: u32,
-    ) -> Result<Vec<u64>, Error> {
-        let mut counts = vec![0; versions.len()];
+    ) -> Result<Vec<Vec<VersionScores>>, Error> {
+        let mut found: Vec<Vec<VersionScores>> = vec![Vec::new(); versions.len()];
         for (chunk, some) in versions.chunks(PER_STATEMENT).enumerate() {
             let first = chunk * PER_STATEMENT;
             let mut sql = Sql::default();
@@ -38,21 +52,28 @@ impl Telemetry {
                 let version = sql.bind_text(version.as_str());
                 // Versions with the same definition have the same fingerprint, which alone has an index.
                 sql.push(&format!(
-                    "SELECT CAST({place} AS BIGINT), COUNT(*) \
-                       FROM (SELECT 1 AS one FROM scores s \
+                    "SELECT CAST({place} AS BIGINT), p{at}.name, p{at}.data_type, COUNT(*), \
+                            COALESCE(SUM(p{at}.number), 0.0) \
+                       FROM (SELECT s.name, s.data_type, s.number FROM scores s \
                               WHERE s.project_id = {project} AND s.fingerprint = {fingerprint} \
                                 AND s.timestamp >= {since} AND s.evaluator_version_id = {version} \
-                              LIMIT {limit}) p{at}"
+                              ORDER BY s.timestamp DESC, s.id DESC LIMIT {limit}) p{at} \
+                      GROUP BY p{at}.name, p{at}.data_type"
                 ));
             }
-            let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
-            for (place, n) in rows {
-                let count = usize::try_from(place).ok().and_then(|place| counts.get_mut(place));
-                if let Some(count) = count {
-                    *count = n.unsigned_abs();
+            let rows: Vec<(i64, String, String, i64, f64)> =
+                self.pool.select(&sql.text, &sql.args).await?;
+            for (place, name, data_type, n, total) in rows {
+                let data_type = checked("score", &data_type)?;
+                let scores = usize::try_from(place).ok().and_then(|place| found.get_mut(place));
+                if let Some(scores) = scores {
+                    scores.push(VersionScores { name, data_type, n: n.unsigned_abs(), total });
                 }
             }
         }
-        Ok(counts)
+        for scores in &mut found {
+            scores.sort_by(|a, b| b.n.cmp(&a.n).then_with(|| a.name.cmp(&b.name)));
+        }
+        Ok(found)
     }
 }

@@ -46,6 +46,8 @@ pub struct EvaluatorLine {
     pub rules: Vec<(ResourceLink, bool)>,
     /// Number of scores of the last seven days.
     pub scores: String,
+    /// Their means or shares of true values.
+    pub means: Vec<Text>,
     /// URL of the scores of the newest version.
     pub scores_href: String,
     /// Number of executions that failed in the last seven days; absent if none did.

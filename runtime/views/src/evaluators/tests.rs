@@ -33,6 +33,7 @@ fn a_list_of_evaluators_is_inert_and_an_empty_one_has_an_example_of_each_kind() 
             (ResourceLink::new(HOSTILE, HOSTILE), false),
         ],
         scores: "1,200".to_owned(),
+        means: vec![text(HOSTILE)],
         scores_href: "/p/scores?fingerprint=abab".to_owned(),
         failed: Some("3 failed".to_owned()),
         failed_href: "/p/executions?state=failed".to_owned(),
