@@ -144,7 +144,7 @@ fn workers_part(workers: Option<&WorkerFigures>) -> InstancePart {
         return InstancePart::good(NAME, "none").with_detail(detail.to_owned());
     };
     let pids: Vec<String> = workers.pids.iter().map(u32::to_string).collect();
-    let (n, all) = (workers.pids.len(), plural(workers.n_workers as u64, "process"));
+    let (n, all) = (workers.pids.len(), plural(workers.n_workers as u64, "worker"));
     let part = match (workers.has_stopped, workers.cannot_start) {
         (true, _) => InstancePart::bad(NAME, "stopped"),
         (false, true) => InstancePart::bad(NAME, "cannot start"),
@@ -180,7 +180,7 @@ async fn open_counts(app: &App) -> Result<Vec<(&'static str, String)>, Problem> 
         let is_limit = u64::from(MAX_COUNTED) <= of.n;
         (of.state.as_str(), format!("{}{}", count(of.n), if is_limit { "+" } else { "" }))
     };
-    Ok(counts.iter().map(line).collect())
+    Ok(counts.iter().filter(|of| 0 < of.n).map(line).collect())
 }
 
 /// The queues of all projects by lane and class, the latest first.
