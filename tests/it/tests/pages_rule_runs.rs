@@ -1,7 +1,5 @@
 //! A rule applied to rows that are selected in a list, without script.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use perpend_it::{TestApp, Trace};
 use serde_json::json;
 
@@ -52,6 +50,6 @@ async fn a_rule_scores_the_rows_that_are_selected_in_a_list() {
     let page = client.get(&href).await.unwrap().text();
     assert!(page.contains("1 target queued (1 execution)"), "{page}");
     let scores = app.scores(1).await.unwrap();
-    assert_eq!(scores[0]["value"], true, "{scores:?}");
+    assert_eq!(scores[0]["value"], 1.0, "{scores:?}");
     app.stop().await.unwrap();
 }

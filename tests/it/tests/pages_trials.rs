@@ -37,7 +37,7 @@ async fn the_fifty_newest_matches_are_tried_and_nothing_is_stored() {
     let (status, tried) = call(&app, Method::POST, TRIAL, body).await;
     assert_eq!((status, count(&tried)), (200, 50), "{tried}");
     for result in tried["data"].as_array().unwrap() {
-        assert_eq!(result["scores"][0]["value"], true, "{result}");
+        assert_eq!(result["scores"][0]["value"], 1.0, "{result}");
         assert_ne!(result["traceId"], Trace::new(1, "other").id.as_str(), "{result}");
     }
     let body = trial(json!({ "target": "trace", "filter": named("other") }));
@@ -58,11 +58,11 @@ async fn a_page_shows_results_next_to_stored_scores_and_scores_by_people() {
     let trace = Trace::new(1, "ticket").attribute(OUTPUT, "Thank you.");
     app.ingest(&trace).await.unwrap();
     app.scores(1).await.unwrap();
-    let config = json!({ "name": "contains-any", "dataType": "BOOLEAN" });
+    let config = json!({ "name": "contains-any", "dataType": "NUMERIC" });
     let (_, config) = call(&app, Method::POST, "/api/public/score-configs", config).await;
     let by_hand = json!({
         "traceId": trace.id, "observationId": Trace::span_id(1), "name": "contains-any", "value": 0,
-        "dataType": "BOOLEAN", "source": "ANNOTATION", "configId": config["id"],
+        "dataType": "NUMERIC", "source": "ANNOTATION", "configId": config["id"],
     });
     let (status, made) = call(&app, Method::POST, "/api/public/scores", by_hand).await;
     assert_eq!(status, 200, "{made}");

@@ -52,10 +52,19 @@ impl Agreement {
     }
 }
 
+/// A Boolean value is equal to the number 0 or 1.
 fn is_equal(one: &ScoreValue, other: &ScoreValue) -> bool {
-    match (one, other) {
-        (ScoreValue::Numeric(one), ScoreValue::Numeric(other)) => (one - other).abs() < EPSILON,
-        (one, other) => one == other,
+    match (number_of(one), number_of(other)) {
+        (Some(one), Some(other)) => (one - other).abs() < EPSILON,
+        _ => one == other,
+    }
+}
+
+fn number_of(value: &ScoreValue) -> Option<f64> {
+    match value {
+        ScoreValue::Numeric(number) => Some(*number),
+        ScoreValue::Boolean(truth) => Some(f64::from(u8::from(*truth))),
+        ScoreValue::Categorical(_) | ScoreValue::Text(_) | ScoreValue::Correction(_) => None,
     }
 }
 
@@ -289,6 +298,13 @@ mod tests {
             ["Model calls", "2 calls, unknown cost"],
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn numbers_and_boolean_values_are_compared() {
+        let [one, half] = [1.0, 0.5].map(ScoreValue::Numeric);
+        assert!(is_equal(&one, &ScoreValue::Boolean(true)) && !is_equal(&one, &half));
+        assert!(!is_equal(&half, &ScoreValue::Categorical("0.5".to_owned())));
     }
 
     #[test]
