@@ -13,6 +13,22 @@ fn at() -> Timestamp {
     Timestamp::from_millis(60_000)
 }
 
+fn schedule() -> RuleScheduleView {
+    RuleScheduleView {
+        cron: Some(text(HOSTILE)),
+        timezone: Some(text(HOSTILE)),
+        next: vec!["Sun 2026-03-29 03:00 +02:00".to_owned()],
+        missed: "2".to_owned(),
+        firings: vec![FiringLine {
+            fired_at: at(),
+            from: at(),
+            late: Some("3 h 00 min".to_owned()),
+            missed: "2".to_owned(),
+            executions: vec![("scored", "7".to_owned())],
+        }],
+    }
+}
+
 fn rule_page() -> RulePage {
     RulePage {
         shell: shell(),
@@ -55,19 +71,7 @@ fn rule_page() -> RulePage {
             difference: Some("1".to_owned()),
         }],
         funnel_href: typed(),
-        schedule: Some(RuleScheduleView {
-            cron: Some(text(HOSTILE)),
-            timezone: Some(text(HOSTILE)),
-            next: vec!["Sun 2026-03-29 03:00 +02:00".to_owned()],
-            missed: "2".to_owned(),
-            firings: vec![FiringLine {
-                fired_at: at(),
-                from: at(),
-                late: Some("3 h".to_owned()),
-                missed: "2".to_owned(),
-                executions: vec![("scored", "7".to_owned())],
-            }],
-        }),
+        schedule: Some(schedule()),
         failures: vec![FailureLine {
             class: "plugin_trap",
             n: "2".to_owned(),
