@@ -129,19 +129,19 @@ async fn messages_are_added_and_removed_by_buttons() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let n_messages = |page: &str| page.matches("name=\"content\"").count();
-    let two = [("action", "add-message"), ("content", "first")];
+    let two = [("action", "add-message"), ("content", "Words above.")];
     let added = visitor.submit(NEW, NEW, &fields(&two)).await;
     assert_eq!((added.status.as_u16(), n_messages(&added.text())), (200, 2), "{}", added.text());
     let both = [
         ("role", "system"),
-        ("content", "first"),
+        ("content", "Words above."),
         ("role", "user"),
-        ("content", "second"),
+        ("content", "Words below."),
         ("action", "remove-message:0"),
     ];
     let removed = visitor.submit(NEW, NEW, &fields(&both)).await.text();
     assert_eq!(n_messages(&removed), 1, "{removed}");
-    assert!(removed.contains("second") && !removed.contains("first"), "{removed}");
+    assert!(removed.contains("Words below.") && !removed.contains("Words above."), "{removed}");
     app.stop().await.unwrap();
 }
 
