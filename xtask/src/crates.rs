@@ -166,7 +166,7 @@ fn check_library(name: &str, library: &str) -> Option<String> {
 
 /// Uses of the outside world in a file of a pure crate, its tests excluded.
 fn check_purity(file: &str, text: &str) -> Vec<String> {
-    if file.ends_with("tests.rs") || file.contains("/tests/") || !file.ends_with(".rs") {
+    if shell::is_test_file(file) || !file.ends_with(".rs") {
         return Vec::new();
     }
     let code = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).enumerate();

@@ -92,6 +92,12 @@ pub(crate) fn coloured(code: u8, text: &str) -> String {
     }
 }
 
+/// Whether a file of a crate consists of tests: `tests.rs`, `rows_tests.rs`, or a file in a folder `tests`.
+pub(crate) fn is_test_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name == "tests.rs" || name.ends_with("_tests.rs") || path.contains("/tests/")
+}
+
 /// Every file git tracks, or would track, relative to the root.
 pub(crate) fn files() -> anyhow::Result<Vec<PathBuf>> {
     let out = Command::new("git")

@@ -124,7 +124,7 @@ fn rust_file(file: &Path, text: &str, banned: &[(String, &'static str)]) -> Vec<
 /// Sleeps in tests (bounded polls in support libraries are allowed), and clocks outside of tests.
 fn waits_and_clocks(file: &Path, text: &str) -> Vec<String> {
     let shown = file.display().to_string();
-    let is_test_file = shown.ends_with("tests.rs") || shown.contains("/tests/");
+    let is_test_file = shell::is_test_file(&shown);
     let may_read = MAY_READ_CLOCK.iter().any(|place| shown.starts_with(place));
     let is_server = shown.starts_with("runtime/");
     let sleeps = sleeps();

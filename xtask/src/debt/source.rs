@@ -48,7 +48,7 @@ pub(super) fn read() -> anyhow::Result<Vec<File>> {
         let Some((krate, inside)) = text.split_once("/src/") else {
             continue;
         };
-        let is_test = inside.ends_with("tests.rs") || inside.contains("tests/");
+        let is_test = shell::is_test_file(&text);
         if !krate.starts_with("runtime/") || !inside.ends_with(".rs") || is_test {
             continue;
         }
