@@ -174,19 +174,38 @@ async fn on_postgresql_a_backtest_gives_the_flips_of_a_recomputation() {
 #[tokio::test]
 async fn a_backtest_of_labels_has_a_matrix_and_kappa() {
     let app = TestApp::new().await.unwrap();
-    let config = json!({ "terms": ["xx"] });
-    let evaluator = app.evaluator("perpend/text", "contains-any", config).await.unwrap();
-    let rule = app.rule(&evaluator, generations()).await.unwrap();
+    // Outputs with this text are long.
+    let replies = |text: &str| {
+        let reply = |score| json!({ "reasoning": "It was measured.", "score": score });
+        json!([{ "contains": text, "reply": reply(true) }, { "reply": reply(false) }])
+    };
+    connect(&app, "main", replies("xxx")).await;
+    let body = json!({
+        "type": "plugin", "name": "long", "plugin": "perpend/judge", "evaluator": "judge",
+        "config": {
+            "prompt": "Is this long?\n{{output}}",
+            "output": { "dataType": "BOOLEAN", "score": { "description": "It is long." } },
+        },
+        "grants": ["model"], "variableMapping": [{ "variable": "output", "source": "output" }],
+        "slots": [{ "name": "judge", "model": { "provider": "main", "model": "m" } }],
+    });
+    let (status, made) = call(&app, Method::POST, "/api/public/v2/evaluators", body).await;
+    assert_eq!(status, 200, "{made}");
+    let evaluator = made["id"].as_str().unwrap();
+    let rule = app.rule(evaluator, generations()).await.unwrap();
     scored(&app, &rule, (2, 2)).await;
     let refused = json!({ "evaluatorId": evaluator, "from": FROM, "target": "run" });
     let (status, refused) = call(&app, Method::POST, BACKTESTS, refused).await;
     assert_eq!(status, 400, "{refused}");
-    let id = start(&app, &evaluator, json!({ "config": { "terms": ["xxx"] } })).await;
+    connect(&app, "main", replies("xxxx")).await;
+    let id = start(&app, evaluator, json!({ "fresh": true })).await;
     let found = completed(&app, &id).await;
     let score = &found["scores"][0];
     assert_eq!((&score["pairCount"], &score["flipCount"]), (&json!(4), &json!(1)), "{found}");
+    assert_eq!(score["labels"], json!(["false", "true"]), "{score}");
+    assert_eq!(score["confusion"], json!([[2, 0], [1, 1]]), "{score}");
     assert_eq!(score["isNumeric"], false, "{score}");
-    assert!(score["kappa"].is_number() && score["confusion"].is_array(), "{score}");
+    assert!(score["kappa"].as_f64().is_some_and(|kappa| (kappa - 0.5).abs() < 1e-9), "{score}");
     app.stop().await.unwrap();
 }
 
