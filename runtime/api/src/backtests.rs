@@ -205,11 +205,11 @@ async fn checked(
     let evaluator = evaluators::find(app, project, &input.evaluator_id).await?;
     let Scope { rule, target, mapping, on_missing } =
         scope(app, project, &evaluator, input).await?;
-    let from = input.from.ok_or_else(|| Problem::body("from", "is required"))?;
-    let to = backfills::checked_end(app, from, input.to)?;
     backfills::check_max_items(input.max_items)?;
     let filter = WrittenFilter::parse(input.filter.0.clone(), target.filter_columns());
     let filter = filter.map_err(filter_problem)?;
+    let from = input.from.ok_or_else(|| Problem::body("from", "is required"))?;
+    let to = backfills::checked_end(app, from, input.to)?;
     let of_rule = rule.as_ref().map(|rule| rule.filter.sent()).unwrap_or_default();
     let sent = [of_rule, filter.sent()].concat();
     let version = evaluators::tested_version(app, project, &evaluator, input).await?;
