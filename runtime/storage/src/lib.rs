@@ -11,8 +11,8 @@
 //!
 //! [`ProjectId`]: perpend_domain::ids::ProjectId
 
-pub mod backup;
 mod backtests;
+pub mod backup;
 mod compared_runs;
 mod comparisons;
 mod experiments;
