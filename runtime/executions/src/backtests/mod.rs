@@ -11,9 +11,7 @@ use perpend_db::{
     Arg, checked, despite_collisions, digest, from_json, in_transaction, query, to_json,
 };
 use perpend_domain::backfill::BackfillState;
-use perpend_domain::backtest::{
-    Backtest, BacktestCounts, BacktestPlan, BacktestReason, CallTotals, ScorePair,
-};
+use perpend_domain::backtest::{Backtest, BacktestCounts, BacktestPlan, BacktestReason};
 use perpend_domain::evaluation::{EvaluatorVersion, TargetKind};
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{ProjectId, RuleId};
@@ -26,9 +24,8 @@ use super::codes::Coded as _;
 use crate::{Error, Ledger};
 
 pub(super) use pairs::FORGET_COMMENTS;
-pub use pairs::{Flip, FlipCursor};
-
-const WHAT: &str = "backtest";
+pub use pairs::{BacktestStep, Flip, FlipCursor};
+use pairs::{WHAT, totals};
 
 perpend_db::record! {
     struct VersionRow {
@@ -143,24 +140,6 @@ const CANCEL: &str = "
      WHERE project_id = $1 AND id = $2 AND state < 2";
 const ADOPT: &str = "
     UPDATE backtests SET adopted_version = $3, updated_at = $4 WHERE project_id = $1 AND id = $2";
-
-/// A step of a backtest: all of it is written, or nothing.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BacktestStep {
-    /// The backtest after the step.
-    pub next: Backtest,
-    /// The new pairs. They are in the counts.
-    pub pairs: Vec<ScorePair>,
-}
-
-fn totals((calls, latency_ms, cost_usd, unpriced): (i64, i64, f64, i64)) -> CallTotals {
-    CallTotals {
-        n_calls: calls.unsigned_abs(),
-        latency_ms: latency_ms.unsigned_abs(),
-        cost_usd,
-        n_unpriced: unpriced.unsigned_abs(),
-    }
-}
 
 impl From<CountsRow> for BacktestCounts {
     fn from(row: CountsRow) -> Self {

@@ -2,7 +2,7 @@
 
 use perpend_db::{Arg, Sized, Tx, checked, query, value_list, value_rows};
 use perpend_domain::backtest::{
-    CallTotals, LabelPairs, NumberPair, PairedValue, ScorePair, SegmentKind,
+    Backtest, CallTotals, LabelPairs, NumberPair, PairedValue, ScorePair, SegmentKind,
 };
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, SessionId, TraceId};
@@ -10,9 +10,9 @@ use perpend_domain::score::{ScoreDataType, ScoreValue};
 
 use super::super::backfills::stored;
 use super::super::row::id_bytes;
-use super::{BacktestStep, WHAT};
 use crate::{Error, Ledger};
 
+pub(super) const WHAT: &str = "backtest";
 /// Characters that are kept of a comment.
 const MAX_COMMENT_CHARS: usize = 2_000;
 /// Groups of labels that are read.
@@ -170,6 +170,24 @@ impl TryFrom<FlipRow> for Flip {
     }
 }
 
+/// A step of a backtest: all of it is written, or nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BacktestStep {
+    /// The backtest after the step.
+    pub next: Backtest,
+    /// The new pairs. They are in the counts.
+    pub pairs: Vec<ScorePair>,
+}
+
+pub(super) fn totals((calls, latency_ms, cost_usd, unpriced): (i64, i64, f64, i64)) -> CallTotals {
+    CallTotals {
+        n_calls: calls.unsigned_abs(),
+        latency_ms: latency_ms.unsigned_abs(),
+        cost_usd,
+        n_unpriced: unpriced.unsigned_abs(),
+    }
+}
+
 /// Inserts the pairs of a step. They are the last ones in its counts.
 pub(super) async fn put(tx: &mut Tx, step: &BacktestStep) -> Result<(), Error> {
     let next = &step.next;
@@ -313,7 +331,7 @@ impl Ledger {
             args.extend(some.iter().map(|id| Arg::from(id.as_slice())));
             let (n_calls, latency_ms, cost_usd, n_unpriced): (i64, i64, f64, i64) =
                 query(sql).bind_all(&args).fetch_one(&self.pool).await?;
-            totals.add(super::totals((n_calls, latency_ms, cost_usd, n_unpriced)));
+            totals.add(totals((n_calls, latency_ms, cost_usd, n_unpriced)));
             rest = later;
         }
         Ok(totals)
