@@ -322,7 +322,7 @@ impl Ledger {
         executions: &[ExecutionId],
     ) -> Result<CallTotals, Error> {
         let ids: Vec<[u8; 16]> = executions.iter().filter_map(id_bytes).collect();
-        let mut totals = CallTotals::default();
+        let mut sum = CallTotals::default();
         let mut rest = ids.as_slice();
         while !rest.is_empty() {
             let (sql, n) = CALLS.for_up_to(rest.len());
@@ -331,9 +331,9 @@ impl Ledger {
             args.extend(some.iter().map(|id| Arg::from(id.as_slice())));
             let (n_calls, latency_ms, cost_usd, n_unpriced): (i64, i64, f64, i64) =
                 query(sql).bind_all(&args).fetch_one(&self.pool).await?;
-            totals.add(totals((n_calls, latency_ms, cost_usd, n_unpriced)));
+            sum.add(totals((n_calls, latency_ms, cost_usd, n_unpriced)));
             rest = later;
         }
-        Ok(totals)
+        Ok(sum)
     }
 }
