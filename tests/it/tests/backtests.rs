@@ -246,7 +246,7 @@ async fn a_killed_server_continues_a_backtest_exactly() {
     let clock = TestClock::default();
     let app = TestApp::in_dir(data.path(), &[], clock, stops).await.unwrap();
     let (evaluator, rule) = judged(&app).await;
-    // More than one step has.
+    // More targets than one step takes.
     scored(&app, &rule, (1, 300)).await;
     let before = digest(&app).await;
     let id = start(&app, &evaluator, json!({ "config": { "max": 150 } })).await;
