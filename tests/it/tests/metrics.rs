@@ -304,8 +304,8 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     assert!(places.is_sorted(), "{part}");
     // One interval of a mean by hand: 0.4 and 4.303 times 0.2 divided by the root of three on both sides.
     // The scale from 0 to 1 ends it.
-    shows("<bdi>0.40</bdi> <span class=\"muted\">(0.00–0.90)</span>");
-    shows("<bdi>80 %</bdi> <span class=\"muted\">(38–96)</span>");
+    shows("<bdi>0.40</bdi></a> <span class=\"muted\">(0.00–0.90)</span>");
+    shows("<bdi>80 %</bdi></a> <span class=\"muted\">(38–96)</span>");
     shows("<bdi>75 % warm</bdi>");
     shows("<bdi>100 % true</bdi>");
     shows(
