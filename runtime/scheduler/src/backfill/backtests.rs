@@ -235,15 +235,20 @@ impl Scheduler {
 
     /// Prepares and writes a step. The number of examined targets; `None` if another node has the backtest, or it was
     /// paused or cancelled meanwhile.
-    async fn advance_backtest(&self, backtest: Backtest) -> Result<Option<u64>, perpend_db::Error> {
+    async fn advance_backtest(&self, due: Backtest) -> Result<Option<u64>, perpend_db::Error> {
         let inner = &self.inner;
         let ledger = &inner.deps.store.ledger;
-        let of = (&backtest.project, backtest.id.as_str());
+        let of = (&due.project, due.id.as_str());
         let now = inner.deps.clock.now();
         let lease = Lease { until: now.plus_millis(LEASE_MS), ..inner.new_lease(now) };
         if !ledger.claim_backtest(of, lease, now).await? {
             return Ok(None);
         }
+        // Another node may have advanced it between the list and the claim.
+        let found = ledger.backtest(&due.project, &due.id).await?;
+        let Some(backtest) = found.filter(|found| found.state == BackfillState::Running) else {
+            return Ok(None);
+        };
         let mut step = Box::pin(self.backtest_step(&backtest));
         let step = loop {
             tokio::select! {
