@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use perpend_domain::backfill::{BackfillCounts, BackfillMode, BackfillPlan, BackfillState};
 use perpend_domain::backtest::{
-    Backtest, BacktestPlan, BacktestReason, CallTotals, PairedValue, ScorePair,
+    Backtest, BacktestCounts, BacktestPlan, BacktestReason, CallTotals, PairedValue, ScorePair,
 };
 use perpend_domain::evaluation::{
     Assignment, AttemptFailure, Evaluator, ExecutionClass, LatePolicy, NoCallReason, OnMissing,
@@ -116,7 +116,13 @@ fn is_passing(why: &AttemptFailure) -> bool {
     .any(|class| why.class == class.into())
 }
 
-/// The number of targets of the next step, or the limit that is reached.
+/// Mean cost of a target so far, including what cached replies had cost.
+fn mean_cost(counts: &BacktestCounts) -> f64 {
+    counts.cost_usd.max(counts.after.cost_usd) / counts.n_items as f64
+}
+
+/// The number of targets of the next step, or the limit that is reached. With a limit of the cost, targets are evaluated
+/// one by one until one had a cost.
 fn capacity(backtest: &Backtest) -> Result<u64, BacktestReason> {
     let (plan, counts) = (&backtest.plan, &backtest.counts);
     let calls_models = plan.version.grants.model;
@@ -129,9 +135,9 @@ fn capacity(backtest: &Backtest) -> Result<u64, BacktestReason> {
     let Some(max_usd) = plan.max_usd.filter(|_| 0 < counts.n_items) else {
         return Ok(n);
     };
-    let mean = counts.cost_usd / counts.n_items as f64;
+    let mean = mean_cost(counts);
     if mean <= 0.0 {
-        return Ok(n);
+        return Ok(if calls_models { 1 } else { n });
     }
     // Negative numbers become 0.
     match ((max_usd - counts.cost_usd) / mean) as u64 {
@@ -570,7 +576,6 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use perpend_domain::backtest::BacktestCounts;
     use perpend_domain::evaluation::EvaluatorVersion;
     use perpend_domain::plugin::{Digest, Grants};
     use serde_json::json;
@@ -637,6 +642,10 @@ mod tests {
         assert_eq!(at(true, 0, 0.0), Ok(64));
         assert_eq!(at(true, 1, 0.25), Ok(3));
         assert_eq!(at(true, 4, 1.0), Err(BacktestReason::MaxUsd));
-        assert_eq!(at(true, 40, 0.0), Ok(60));
+        assert_eq!(at(true, 40, 0.0), Ok(1), "a call may still cost");
+        assert_eq!(at(false, 40, 0.0), Ok(60));
+        let after = CallTotals { cost_usd: 0.5, ..CallTotals::default() };
+        let cached = BacktestCounts { n_items: 2, after, ..BacktestCounts::default() };
+        assert_eq!(capacity(&backtest(true, cached)), Ok(4), "the cost of cached replies counts");
     }
 }
