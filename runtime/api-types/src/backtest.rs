@@ -62,7 +62,8 @@ pub struct NewBacktest {
     /// Most targets to evaluate, the newest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_items: Option<u64>,
-    /// Most cost of model calls, US dollars.
+    /// Most cost of model calls, US dollars. Required if the version may call models and the project or the evaluator has a
+    /// budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<f64>,
 }

@@ -10,6 +10,7 @@ use perpend_api_types::list::{CursorList, CursorMeta};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::backfill::BackfillState;
 use perpend_domain::backtest::{Backtest, BacktestPlan, PairedValue, TestedVersion};
+use perpend_domain::budget::BudgetScope;
 use perpend_domain::evaluation::{
     Evaluator, Mapping, OnMissing, Rule, Target, TargetKind, VersionPolicy,
 };
@@ -197,6 +198,28 @@ async fn scope(
     })
 }
 
+/// Refuses an invalid limit of the cost, and none if there is a budget: calls of backtests are not counted in budgets.
+async fn check_limit(
+    app: &App,
+    project: &ProjectId,
+    input: &NewBacktest,
+    tested: &Evaluator,
+) -> Result<(), Problem> {
+    if input.max_usd.is_none() && tested.version.grants.model {
+        let budgets = app.store.catalog.budgets(project).await?;
+        let is_limited = budgets.iter().any(|budget| match budget.scope {
+            BudgetScope::Rule => false,
+            BudgetScope::Evaluator => budget.id == tested.id.as_str(),
+            BudgetScope::Project => true,
+        });
+        if is_limited {
+            let message = "is required: the project or the evaluator has a budget";
+            return Err(Problem::body("maxUsd", message));
+        }
+    }
+    backfills::check_max_usd(app, project, input.max_usd, std::slice::from_ref(tested)).await
+}
+
 async fn checked(
     app: &App,
     project: &ProjectId,
@@ -216,7 +239,7 @@ async fn checked(
     let used = mapping.as_deref().unwrap_or(&version.mapping);
     evaluators::check_mapping_for("variableMapping", &version, used, target)?;
     let tested = Evaluator { version: version.clone(), ..evaluator.clone() };
-    backfills::check_max_usd(app, project, input.max_usd, &[tested]).await?;
+    check_limit(app, project, input, &tested).await?;
     Ok(BacktestPlan {
         evaluator: evaluator.id,
         evaluator_name: evaluator.name,
