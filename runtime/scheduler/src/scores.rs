@@ -135,6 +135,8 @@ fn value_of(given: PluginScoreValue) -> ScoreValue {
 pub struct TrialScore {
     /// The name under which it would be stored.
     pub name: String,
+    /// The name in the result of the plug-in.
+    pub given: String,
     /// The value.
     pub value: ScoreValue,
     /// Comment of the evaluator.
@@ -159,6 +161,7 @@ pub(crate) fn trial_scores(
             name: evaluator.naming.stored(name, &score.name).into_owned(),
             metadata,
             observation: observation.and_then(|id| ObservationId::new(id).ok()),
+            given: score.name,
             comment: score.comment,
             value: value_of(score.value),
         }

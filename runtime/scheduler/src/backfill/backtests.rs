@@ -34,6 +34,7 @@ use super::pages::BackfillPage;
 use crate::Scheduler;
 use crate::catalog::{PreparedEvaluator, prepare_evaluator, prepare_with};
 use crate::deps::Inner;
+use crate::scores::TrialScore;
 use crate::trial::{Trial, TrialResult, TrialSubject, items_too_large};
 
 /// The name of the job that advances backtests.
@@ -412,6 +413,34 @@ impl From<Observation> for TargetProperties {
     }
 }
 
+/// The observation of a result, if it is not the target.
+fn other_of<'s>(tested: &'s TrialScore, target: &Target) -> Option<&'s ObservationId> {
+    tested.observation.as_ref().filter(|id| target.observation() != Some(*id))
+}
+
+/// The name in the result of the plug-in that made a live score.
+fn given_name(live: &Score) -> Option<&str> {
+    live.written.origin.as_ref().map(|origin| origin.score_name.as_str())
+}
+
+/// The live score to compare with a result: the newest with its name. If there is none, because the evaluator was renamed,
+/// the newest to which the plug-in gave the same name.
+fn counterpart<'s>(
+    target: &Target,
+    live: &'s [Score],
+    (tested, all): (&TrialScore, &[TrialScore]),
+) -> Option<&'s Score> {
+    let other = other_of(tested, target);
+    let mut on_same = live.iter().filter(|each| other_observation(each, target).as_ref() == other);
+    let named = on_same.clone().find(|each| each.written.name == tested.name);
+    named.or_else(|| {
+        on_same.find(|each| {
+            let is_of_other = all.iter().any(|result| result.name == each.written.name);
+            !is_of_other && given_name(each) == Some(tested.given.as_str())
+        })
+    })
+}
+
 /// Counts the result for a target, and adds the pairs of its scores.
 fn note(
     step: &mut BacktestStep,
@@ -434,38 +463,48 @@ fn note(
     };
     next.counts.n_completed += 1;
     next.counts.after.add(CallTotals::of(calls));
-    // Of several live scores of a name, the newest counts.
     let mut seen = HashSet::new();
-    let mut n_live = 0;
-    let n_before = step.pairs.len();
-    for score in live {
-        let observation = other_observation(score, target);
-        let written = &score.written;
-        if !seen.insert((written.name.as_str(), observation.clone())) {
+    for tested in scores {
+        let observation = other_of(tested, target);
+        // Of several scores of a name, the first counts.
+        if !seen.insert((tested.name.as_str(), observation)) {
             continue;
         }
-        n_live += 1;
-        let tested = scores.iter().find(|each| {
-            let other = each.observation.as_ref().filter(|id| target.observation() != Some(*id));
-            each.name == written.name && other == observation.as_ref()
-        });
-        let Some(tested) = tested else {
+        let Some(score) = counterpart(target, live, (tested, scores)) else {
+            next.counts.n_unpaired += 1;
             continue;
         };
+        let written = &score.written;
+        next.counts.n_pairs += 1;
         step.pairs.push(ScorePair {
             target: target.clone(),
-            name: written.name.clone(),
+            name: tested.name.clone(),
             live: PairedValue { value: written.value.clone(), comment: written.comment.clone() },
             tested: PairedValue { value: tested.value.clone(), comment: tested.comment.clone() },
             model: properties.and_then(|properties| properties.model.clone()),
             environment: written.environment.clone(),
             prompt: properties.and_then(|properties| properties.prompt.clone()),
-            observation,
+            observation: observation.cloned(),
         });
     }
-    let n_pairs = step.pairs.len() - n_before;
-    next.counts.n_pairs += n_pairs as u64;
-    next.counts.n_unpaired += (n_live + scores.len()).saturating_sub(2 * n_pairs) as u64;
+    next.counts.n_unpaired += n_live_only(target, live, scores);
+}
+
+/// The number of live scores without a result, each name once.
+fn n_live_only(target: &Target, live: &[Score], scores: &[TrialScore]) -> u64 {
+    let mut names = HashSet::new();
+    for score in live {
+        let observation = other_observation(score, target);
+        let name = score.written.name.as_str();
+        let has_result = scores.iter().any(|each| {
+            let is_same = each.name == name || given_name(score) == Some(each.given.as_str());
+            is_same && other_of(each, target) == observation.as_ref()
+        });
+        if !has_result {
+            names.insert((name, observation));
+        }
+    }
+    names.len() as u64
 }
 
 /// The next targets of a backtest.
@@ -578,7 +617,8 @@ impl Inner {
 mod tests {
     use perpend_domain::evaluation::EvaluatorVersion;
     use perpend_domain::plugin::{Digest, Grants};
-    use serde_json::json;
+    use perpend_domain::score::{NewScore, ScoreOrigin, ScoreSource, ScoreValue};
+    use serde_json::{Map, json};
 
     use super::*;
 
@@ -629,6 +669,82 @@ mod tests {
             updated_at: at,
             ended_at: None,
         }
+    }
+
+    /// A live score and the name that the plug-in gave it.
+    fn live(name: &str, given: &str, number: f64) -> Score {
+        let (at, trace) = (Timestamp::from_micros(0), "trace".parse().unwrap());
+        let origin = ScoreOrigin {
+            execution_id: format!("execution of {name}").parse().unwrap(),
+            evaluator_id: "evaluator".parse().unwrap(),
+            evaluator_version_id: "version".parse().unwrap(),
+            rule_id: "rule".parse().unwrap(),
+            fingerprint: Digest::from_bytes([0; 32]),
+            inclusion_probability: 1.0,
+            score_name: given.to_owned(),
+        };
+        let written = NewScore {
+            id: "score".parse().unwrap(),
+            name: name.to_owned(),
+            value: ScoreValue::Numeric(number),
+            subject: Subject::Trace(trace),
+            source: ScoreSource::Eval,
+            timestamp: at,
+            environment: "default".to_owned(),
+            comment: None,
+            metadata: Map::new(),
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: Some(origin),
+        };
+        Score { written, created_at: at, updated_at: at }
+    }
+
+    fn tested(name: &str, given: &str) -> TrialScore {
+        TrialScore {
+            name: name.to_owned(),
+            given: given.to_owned(),
+            value: ScoreValue::Numeric(0.5),
+            comment: None,
+            metadata: Map::new(),
+            observation: None,
+        }
+    }
+
+    /// The step of a target with these scores.
+    fn noted(live: &[Score], tested: Vec<TrialScore>) -> BacktestStep {
+        let next = backtest(false, BacktestCounts::default());
+        let mut step = BacktestStep { next, pairs: Vec::new() };
+        let result = TrialResult {
+            item: None,
+            outcome: Ok(tested),
+            model_calls: Vec::new(),
+            took_ms: 0,
+            cpu_us: 0,
+            log: Vec::new(),
+        };
+        note(&mut step, &Target::Trace("trace".parse().unwrap()), (live, &result), None);
+        step
+    }
+
+    #[test]
+    fn scores_of_a_renamed_evaluator_are_paired_by_the_names_of_the_plug_in() {
+        let live = [live("old.a", "a", 1.0), live("old.b", "b", 2.0), live("old.c", "c", 3.0)];
+        let step = noted(&live, vec![tested("new.a", "a"), tested("new.b", "b"), tested("x", "x")]);
+        let pairs = step.pairs.iter().map(|pair| (pair.name.as_str(), pair.live.number()));
+        assert_eq!(pairs.collect::<Vec<_>>(), [("new.a", Some(1.0)), ("new.b", Some(2.0))]);
+        let counts = step.next.counts;
+        assert_eq!((counts.n_pairs, counts.n_unpaired), (2, 2), "c and x have no counterpart");
+    }
+
+    #[test]
+    fn a_live_score_with_the_present_name_comes_before_a_newer_one_with_another() {
+        let live = [live("old", "a", 1.0), live("new", "a", 2.0), live("new", "a", 3.0)];
+        let step = noted(&live, vec![tested("new", "a")]);
+        let numbers = step.pairs.iter().map(|pair| pair.live.number());
+        assert_eq!(numbers.collect::<Vec<_>>(), [Some(2.0)]);
+        assert_eq!(step.next.counts.n_unpaired, 0);
     }
 
     #[test]
