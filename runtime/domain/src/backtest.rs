@@ -141,7 +141,7 @@ pub struct BacktestCounts {
     pub n_unpaired: u64,
     /// Spent on model calls, US dollars, without calls whose price is unknown.
     pub cost_usd: f64,
-    /// Model calls of the live scores of the targets that the version evaluated with scores.
+    /// Model calls of the compared live scores of the targets that the version evaluated with scores.
     pub before: CallTotals,
     /// Model calls of the version on these targets.
     pub after: CallTotals,

@@ -312,11 +312,7 @@ impl Scheduler {
         let mut executions: HashSet<ExecutionId> = HashSet::new();
         for (target, result) in page.targets.iter().zip(results) {
             let live = page.live.get(target).map(Vec::as_slice).unwrap_or_default();
-            note(&mut step, target, (live, &result), properties.get(target));
-            if result.outcome.is_ok() {
-                let origins = live.iter().filter_map(|score| score.written.origin.as_ref());
-                executions.extend(origins.map(|origin| origin.execution_id.clone()));
-            }
+            executions.extend(note(&mut step, target, (live, &result), properties.get(target)));
         }
         let executions: Vec<ExecutionId> = executions.into_iter().collect();
         step.next.counts.before.add(store.ledger.call_totals(project, &executions).await?);
@@ -441,29 +437,29 @@ fn counterpart<'s>(
     })
 }
 
-/// Counts the result for a target, and adds the pairs of its scores.
+/// Counts the result for a target, and adds the pairs of its scores. The executions of the compared live scores.
 fn note(
     step: &mut BacktestStep,
     target: &Target,
     (live, result): (&[Score], &TrialResult),
     properties: Option<&TargetProperties>,
-) {
+) -> Vec<ExecutionId> {
     let (next, calls) = (&mut step.next, &result.model_calls);
     next.counts.cost_usd += calls.iter().filter_map(|call| call.cost).sum::<f64>();
     let scores = match &result.outcome {
         Ok(scores) => scores,
         Err(why) if is_skipped(why, next.plan.on_missing) => {
             next.counts.n_skipped += 1;
-            return;
+            return Vec::new();
         }
         Err(why) => {
             next.note_failure(why.class.as_str(), &why.message);
-            return;
+            return Vec::new();
         }
     };
     next.counts.n_completed += 1;
     next.counts.after.add(CallTotals::of(calls));
-    let mut seen = HashSet::new();
+    let (mut seen, mut executions) = (HashSet::new(), Vec::new());
     for tested in scores {
         let observation = other_of(tested, target);
         // Of several scores of a name, the first counts.
@@ -476,6 +472,7 @@ fn note(
         };
         let written = &score.written;
         next.counts.n_pairs += 1;
+        executions.extend(written.origin.as_ref().map(|origin| origin.execution_id.clone()));
         step.pairs.push(ScorePair {
             target: target.clone(),
             name: tested.name.clone(),
@@ -488,6 +485,7 @@ fn note(
         });
     }
     next.counts.n_unpaired += n_live_only(target, live, scores);
+    executions
 }
 
 /// The number of live scores without a result, each name once.
@@ -712,8 +710,8 @@ mod tests {
         }
     }
 
-    /// The step of a target with these scores.
-    fn noted(live: &[Score], tested: Vec<TrialScore>) -> BacktestStep {
+    /// The step of a target with these scores, and the executions of the compared ones.
+    fn noted(live: &[Score], tested: Vec<TrialScore>) -> (BacktestStep, Vec<ExecutionId>) {
         let next = backtest(false, BacktestCounts::default());
         let mut step = BacktestStep { next, pairs: Vec::new() };
         let result = TrialResult {
@@ -724,14 +722,16 @@ mod tests {
             cpu_us: 0,
             log: Vec::new(),
         };
-        note(&mut step, &Target::Trace("trace".parse().unwrap()), (live, &result), None);
-        step
+        let target = Target::Trace("trace".parse().unwrap());
+        let executions = note(&mut step, &target, (live, &result), None);
+        (step, executions)
     }
 
     #[test]
     fn scores_of_a_renamed_evaluator_are_paired_by_the_names_of_the_plug_in() {
         let live = [live("old.a", "a", 1.0), live("old.b", "b", 2.0), live("old.c", "c", 3.0)];
-        let step = noted(&live, vec![tested("new.a", "a"), tested("new.b", "b"), tested("x", "x")]);
+        let (step, _) =
+            noted(&live, vec![tested("new.a", "a"), tested("new.b", "b"), tested("x", "x")]);
         let pairs = step.pairs.iter().map(|pair| (pair.name.as_str(), pair.live.number()));
         assert_eq!(pairs.collect::<Vec<_>>(), [("new.a", Some(1.0)), ("new.b", Some(2.0))]);
         let counts = step.next.counts;
@@ -741,10 +741,12 @@ mod tests {
     #[test]
     fn a_live_score_with_the_present_name_comes_before_a_newer_one_with_another() {
         let live = [live("old", "a", 1.0), live("new", "a", 2.0), live("new", "a", 3.0)];
-        let step = noted(&live, vec![tested("new", "a")]);
+        let (step, executions) = noted(&live, vec![tested("new", "a")]);
         let numbers = step.pairs.iter().map(|pair| pair.live.number());
         assert_eq!(numbers.collect::<Vec<_>>(), [Some(2.0)]);
         assert_eq!(step.next.counts.n_unpaired, 0);
+        let executions = executions.iter().map(ExecutionId::as_str);
+        assert_eq!(executions.collect::<Vec<_>>(), ["execution of new"]);
     }
 
     #[test]
