@@ -50,7 +50,7 @@ pub struct NewBacktest {
     #[serde(default, skip_serializing_if = "Conditions::is_empty")]
     #[schema(value_type = Vec<Object>)]
     pub filter: Conditions,
-    /// Overrides the mapping.
+    /// Replaces the mapping of the version. Must be absent if the rule has a mapping of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable_mapping: Option<Vec<Mapping>>,
     /// The action when a mapped part is absent: `fail`, `skip` or `empty`.

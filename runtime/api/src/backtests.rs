@@ -169,12 +169,11 @@ async fn scope(
             "must not be `run`: runs have no live scores of rules",
         ));
     }
-    let mapping = input.variable_mapping.clone();
     let Some(rule) = &input.rule_id else {
         return Ok(Scope {
             rule: None,
             target: target.unwrap_or(TargetKind::Observation),
-            mapping,
+            mapping: None,
             on_missing: on_missing.unwrap_or(OnMissing::Fail),
         });
     };
@@ -190,9 +189,13 @@ async fn scope(
         let message = format!("must be a rule that uses the evaluator {:?}", evaluator.name);
         return Err(Problem::body("ruleId", message));
     };
+    if assignment.mapping.is_some() && input.variable_mapping.is_some() {
+        let message = "must be absent: the rule has a mapping of its own";
+        return Err(Problem::body("variableMapping", message));
+    }
     Ok(Scope {
         target: rule.target,
-        mapping: mapping.or_else(|| assignment.mapping.clone()),
+        mapping: assignment.mapping.clone(),
         on_missing: on_missing.unwrap_or(rule.on_missing),
         rule: Some(rule),
     })

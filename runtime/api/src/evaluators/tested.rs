@@ -32,9 +32,25 @@ pub(crate) async fn tested_version(
         }
         None => changed(app, project, evaluator, input).await?,
     };
+    let mapping = input.variable_mapping.as_ref();
+    let version = match mapping.filter(|mapping| **mapping != version.mapping) {
+        // Adopting it saves the mapping.
+        Some(mapping) => EvaluatorVersion {
+            id: new_id(app)?,
+            number: 0,
+            mapping: mapping.clone(),
+            created_at: app.web.clock.now(),
+            ..version
+        },
+        None => version,
+    };
     let tested = Evaluator { version: version.clone(), ..evaluator.clone() };
     preflight::check(app, project, [tested]).await?;
     Ok(version)
+}
+
+fn new_id(app: &App) -> Result<EvaluatorVersionId, Problem> {
+    EvaluatorVersionId::new(&app.web.ids.uuid().to_string()).map_err(|_| Problem::internal())
 }
 
 fn draft(app: &App, new: NewVersion) -> EvaluatorVersion {
@@ -109,8 +125,7 @@ pub(crate) async fn adopt(
     let id = match saved {
         None => tested.id.clone(),
         // An older version is saved again.
-        Some(_) => EvaluatorVersionId::new(&app.web.ids.uuid().to_string())
-            .map_err(|_| Problem::internal())?,
+        Some(_) => new_id(app)?,
     };
     let tested = tested.clone();
     let version = NewVersion {
