@@ -75,7 +75,8 @@ pub(super) struct BacktestArgs {
     /// Call models again instead of using cached replies
     #[arg(long)]
     fresh: bool,
-    /// Make the tested version the newest one if the agreement of each score is at least this share
+    /// Make the tested version the newest one if the share of equal values of each score is at least this; failed and
+    /// skipped targets and scores of one side only count as different
     #[arg(long, value_name = "SHARE", conflicts_with = "no_wait")]
     adopt_if: Option<f64>,
     /// Do not wait for the end
@@ -185,10 +186,22 @@ fn wait(remote: &ServerRemote, id: &str) -> anyhow::Result<Backtest> {
     })
 }
 
-/// Whether each score agrees on at least this share of its pairs.
+/// Whether each score has at least this share of equal values. Failed and skipped targets and unpaired scores count as
+/// different.
 fn is_adoptable(found: &Backtest, least: f64) -> bool {
     let scores = found.scores.as_deref().unwrap_or_default();
-    !scores.is_empty() && scores.iter().all(|score| least <= score.agreement.value)
+    let n_without = found.failed_count + found.skipped_count + found.unpaired_count;
+    let share =
+        |score: &BacktestScore| equal_share((score.pair_count, score.flip_count), n_without);
+    !scores.is_empty() && scores.iter().all(|score| least <= share(score))
+}
+
+/// The share of equal values among pairs and targets or scores without a pair.
+fn equal_share((n_pairs, n_flips): (u64, u64), n_without: u64) -> f64 {
+    match n_pairs + n_without {
+        0 => 0.0,
+        n => n_pairs.saturating_sub(n_flips) as f64 / n as f64,
+    }
 }
 
 fn adopt(remote: &ServerRemote, id: &str) -> anyhow::Result<AdoptedBacktest> {
@@ -339,6 +352,14 @@ mod tests {
         let found = model("router/meta/llama-3").unwrap();
         assert_eq!((found.provider.as_str(), found.model.as_str()), ("router", "meta/llama-3"));
         assert!(model("gpt-4o").is_err());
+    }
+
+    #[test]
+    fn targets_without_a_pair_count_as_different() {
+        let is_share = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
+        assert!(is_share(equal_share((100, 5), 0), 0.95));
+        assert!(is_share(equal_share((100, 0), 100), 0.5));
+        assert!(is_share(equal_share((0, 0), 0), 0.0));
     }
 
     #[test]
