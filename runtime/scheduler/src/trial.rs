@@ -219,6 +219,10 @@ impl Scheduler {
         let mut n_bytes = 0;
         let (mut results, mut open, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         for (place, on) in trial.on.into_iter().enumerate() {
+            if MAX_ITEMS_BYTES < n_bytes {
+                results.push(Some(TrialResult::without_call(items_too_large())));
+                continue;
+            }
             let (target, item) = match on {
                 TrialSubject::Written(written) => (None, Ok(written.item(evaluator.needs))),
                 TrialSubject::Target(target) => {

@@ -332,7 +332,7 @@ impl Scheduler {
     ) -> Result<Vec<TrialResult>, perpend_db::Error> {
         let mut results: Vec<Option<TrialResult>> = vec![None; targets.len()];
         let mut open: Vec<usize> = (0..targets.len()).collect();
-        let mut n_attempts = 0;
+        let (mut failed, mut n_retries) = (Vec::new(), 0);
         while !open.is_empty() {
             let on = open.iter().filter_map(|at| targets.get(*at)).cloned();
             let trial = Trial {
@@ -350,26 +350,25 @@ impl Scheduler {
                 limit: LIMIT,
             };
             let tried = Box::pin(self.run_trial(project, trial, true)).await?;
-            n_attempts += 1;
-            let (mut too_large, mut failed) = (Vec::new(), Vec::new());
+            let mut left_out = Vec::new();
             for (place, (at, result)) in open.iter().copied().zip(tried).enumerate() {
                 let why = result.outcome.as_ref().err();
                 // The first item of a trial is alone if it is too large.
                 if 0 < place && why == Some(&items_too_large()) {
-                    too_large.push(at);
+                    left_out.push(at);
                     continue;
                 }
-                if why.is_some_and(is_passing) && n_attempts <= N_RETRIES {
+                if why.is_some_and(is_passing) {
                     failed.push(at);
                 }
                 keep(&mut results[at], result);
             }
-            // Items that were left out were not attempted.
-            if !too_large.is_empty() {
-                n_attempts -= 1;
+            open = left_out;
+            // Each target is attempted before any is repeated.
+            if open.is_empty() && n_retries < N_RETRIES {
+                n_retries += 1;
+                open = std::mem::take(&mut failed);
             }
-            open = too_large;
-            open.extend(failed);
         }
         Ok(results.into_iter().flatten().collect())
     }
