@@ -35,6 +35,8 @@ use crate::state::{App, Routes};
 
 const ALL: &str = "/api/v1/backtests";
 const ONE: &str = "/api/v1/backtests/{backtestId}";
+/// Most running backtests of a project. The backtests of all projects share one job.
+const MAX_RUNNING: u64 = 4;
 /// Kinds of targets that can be tested.
 const KINDS: [TargetKind; 4] =
     [TargetKind::Observation, TargetKind::Experiment, TargetKind::Trace, TargetKind::Session];
@@ -261,6 +263,18 @@ async fn checked(
     })
 }
 
+/// Refuses another running backtest if the project has the most that may run.
+async fn check_running(app: &App, project: &ProjectId) -> Result<(), Problem> {
+    let n = app.store.ledger.running_backtests(project).await?;
+    if n < MAX_RUNNING {
+        return Ok(());
+    }
+    let message = format!(
+        "the project has {n} running backtests, at most {MAX_RUNNING} may run: pause or cancel one, or wait for its end"
+    );
+    Err(Problem::new(Code::Conflict, message))
+}
+
 async fn create_backtest(
     State(app): State<App>,
     caller: Act,
@@ -268,6 +282,7 @@ async fn create_backtest(
 ) -> Result<Answer<View, 201>, Problem> {
     let project = &caller.project;
     let mut plan = Box::pin(checked(&app, project, &input)).await?;
+    check_running(&app, project).await?;
     let in_range = app.scheduler.targets_of_backtest(project, &plan);
     plan.n_in_range = reading::limited(&app.web, project, in_range).await?;
     let id = app.web.ids.uuid().to_string();
@@ -389,7 +404,11 @@ async fn resume_backtest(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<View>, Problem> {
-    change(&app, &caller.project, &id, BackfillChange::Resume).await
+    let project = &caller.project;
+    if find(&app, project, &id).await?.state == BackfillState::Paused {
+        check_running(&app, project).await?;
+    }
+    change(&app, project, &id, BackfillChange::Resume).await
 }
 
 async fn cancel_backtest(

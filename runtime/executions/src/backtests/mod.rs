@@ -116,6 +116,7 @@ const INSERT: &str = "
             after_unpriced, failures, created_at, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
             $25, $26, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0.0, 0, 0, 0, 0.0, 0, '[]', $27, $27)";
+const COUNT_RUNNING: &str = "SELECT COUNT(*) FROM backtests WHERE project_id = $1 AND state = 0";
 const CLAIM: &str = "
     UPDATE backtests SET fence = $3, lease_until = $4
      WHERE project_id = $1 AND id = $2 AND state = 0 AND lease_until <= $5";
@@ -291,6 +292,15 @@ impl Ledger {
             .fetch_optional(&self.pool)
             .await?;
         row.map(TryInto::try_into).transpose()
+    }
+
+    /// The number of running backtests of a project.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn running_backtests(&self, project: &ProjectId) -> Result<u64, Error> {
+        let rows: Vec<(i64,)> = self.pool.select(COUNT_RUNNING, &[project.as_str().into()]).await?;
+        Ok(rows.first().map_or(0, |(n,)| n.unsigned_abs()))
     }
 
     /// A page of at most `limit` backtests, newest first.
