@@ -298,9 +298,9 @@ pub struct LabelPairs {
     pub name: String,
     /// The segment of the targets; absent if its property is.
     pub segment: Option<String>,
-    /// The label of the live scores.
+    /// The label of the live scores, after the data type and a space if the types of both sides differ.
     pub live: String,
-    /// The label of the results.
+    /// The label of the results, likewise.
     pub tested: String,
     /// Number of pairs.
     pub n: u64,

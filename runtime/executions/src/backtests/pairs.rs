@@ -107,6 +107,13 @@ pub struct Flip {
     pub pair: ScorePair,
 }
 
+/// The label of a side in SQL. Values of different data types are different, so their labels have the type before them.
+fn label(side: &str) -> String {
+    format!(
+        "CASE WHEN live_type = tested_type THEN {side}_label ELSE {side}_type || ' ' || {side}_label END"
+    )
+}
+
 /// A number with the order of the size of the change: the bits of numbers that are not negative are in their order.
 fn rank(pair: &ScorePair) -> i64 {
     pair.change().to_bits().cast_signed()
@@ -224,7 +231,8 @@ pub(super) async fn put(tx: &mut Tx, step: &BacktestStep) -> Result<(), Error> {
 }
 
 impl Ledger {
-    /// The numbers of pairs of labels of a backtest, by the segments of a kind; without a kind over all targets.
+    /// The numbers of pairs of labels of a backtest, by the segments of a kind; without a kind over all targets. The most
+    /// frequent pairs first.
     ///
     /// # Errors
     /// When the database fails.
@@ -241,10 +249,11 @@ impl Ledger {
             Some(SegmentKind::PromptVersion) => "prompt",
         };
         let by = if kind.is_some() { format!(", {segment}") } else { String::new() };
+        let (live, tested) = (label("live"), label("tested"));
         let rows: Vec<(String, Option<String>, String, String, i64)> = query(format!(
-            "SELECT name, {segment} AS segment, live_label, tested_label, COUNT(*) AS n FROM backtest_pairs \
+            "SELECT name, {segment} AS segment, {live} AS live, {tested} AS tested, COUNT(*) AS n FROM backtest_pairs \
               WHERE project_id = $1 AND backtest_id = $2 AND is_numeric = 0 \
-              GROUP BY name{by}, live_label, tested_label ORDER BY name, n DESC, live_label, tested_label LIMIT $3"
+              GROUP BY name{by}, {live}, {tested} ORDER BY n DESC, name, live, tested LIMIT $3"
         ))
         .bind(project.as_str())
         .bind(id)
