@@ -172,7 +172,7 @@ async fn on_postgresql_a_backtest_gives_the_flips_of_a_recomputation() {
 }
 
 #[tokio::test]
-async fn a_backtest_of_labels_has_a_matrix_and_kappa() {
+async fn a_backtest_of_labels_has_a_matrix_and_kappa_and_its_mapping_can_be_adopted() {
     let app = TestApp::new().await.unwrap();
     // Outputs with this text are long.
     let replies = |text: &str| {
@@ -206,11 +206,23 @@ async fn a_backtest_of_labels_has_a_matrix_and_kappa() {
     assert_eq!(score["confusion"], json!([[2, 0], [1, 1]]), "{score}");
     assert_eq!(score["isNumeric"], false, "{score}");
     assert!(score["kappa"].as_f64().is_some_and(|kappa| (kappa - 0.5).abs() < 1e-9), "{score}");
+
+    let mapping = json!([{ "variable": "output", "source": "input" }]);
+    let id = start(&app, evaluator, json!({ "variableMapping": mapping })).await;
+    for change in ["cancel", "adopt"] {
+        let path = format!("{BACKTESTS}/{id}/{change}");
+        let (status, answer) = call(&app, Method::POST, &path, json!({})).await;
+        assert_eq!(status, 200, "{change}: {answer}");
+    }
+    let current = format!("/api/public/v2/evaluators/{evaluator}");
+    let current = app.client.get(&current).await.unwrap().json();
+    assert_eq!(current["version"], 2, "{current}");
+    assert_eq!(current["variableMapping"][0]["source"], "input", "{current}");
     app.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_limit_of_dollars_ends_a_backtest_and_the_calls_of_both_sides_are_counted() {
+async fn a_limit_of_dollars_is_required_with_a_budget_and_ends_a_backtest_with_its_calls_counted() {
     let app = TestApp::new().await.unwrap();
     let reply = json!({ "reasoning": "It thanks.", "score": 0.9 });
     let replies = json!([{ "reply": reply, "usage": { "input": 50, "output": 100 } }]);
@@ -222,6 +234,13 @@ async fn a_limit_of_dollars_ends_a_backtest_and_the_calls_of_both_sides_are_coun
     let evaluator = made["id"].as_str().unwrap();
     let rule = app.rule(evaluator, generations()).await.unwrap();
     scored(&app, &rule, (4, 1)).await;
+    let budget = json!({ "budget": [{ "window": "total", "usd": 1_000.0 * COST }] });
+    let budgets = format!("/api/v1/budgets/evaluators/{evaluator}");
+    let (status, answer) = call(&app, Method::PUT, &budgets, budget).await;
+    assert_eq!(status, 200, "{answer}");
+    let unlimited = json!({ "evaluatorId": evaluator, "from": FROM });
+    let (status, answer) = call(&app, Method::POST, BACKTESTS, unlimited).await;
+    assert!(status == 400 && answer.to_string().contains("maxUsd"), "{status} {answer}");
     let limits = json!({ "fresh": true, "maxUsd": 2.5 * COST });
     let id = start(&app, evaluator, limits).await;
     let found = completed(&app, &id).await;
