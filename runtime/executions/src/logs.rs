@@ -4,15 +4,15 @@
 //! - **Bounded and short-lived.** A line may quote the content of a trace. Therefore few lines are kept, for
 //!   a week, and lines about a deleted trace are deleted with it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use perpend_db::{Arg, Tx, from_json, in_transaction, query_scalar, to_json};
 use perpend_domain::evaluation::Execution;
-use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::ids::{ProjectId, SessionId, TraceId};
 use perpend_domain::plugin::LogLine;
 use perpend_domain::time::Timestamp;
 
-use super::backtests::FORGET_COMMENTS;
+use super::backtests::{FORGET_COMMENTS, FORGET_SESSION_COMMENTS};
 use super::outcome::ExecutionEnd;
 use crate::{Error, Ledger};
 
@@ -92,16 +92,25 @@ impl Ledger {
         }
     }
 
-    /// Deletes the lines about deleted traces, and the comments about them in pairs of backtests.
+    /// Deletes the lines about deleted traces, and the comments of backtests about them and their sessions.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn delete_logs(&self, project: &ProjectId, traces: &[TraceId]) -> Result<(), Error> {
+    pub async fn delete_logs(
+        &self,
+        project: &ProjectId,
+        traces: &[TraceId],
+        sessions: &BTreeSet<SessionId>,
+    ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
             for trace in traces {
                 let args: [Arg<'_>; 2] = [project.as_str().into(), trace.as_str().into()];
                 tx.execute(FORGET, &args).await?;
                 tx.execute(FORGET_COMMENTS, &args).await?;
+            }
+            for session in sessions {
+                let args: [Arg<'_>; 2] = [project.as_str().into(), session.as_str().into()];
+                tx.execute(FORGET_SESSION_COMMENTS, &args).await?;
             }
         });
         Ok(())

@@ -8,7 +8,7 @@
 //! - **Complete.** The row of a project is deleted last, after a pass that started [`LINGER_MS`] after the
 //!   deletion and found nothing: requests that were running when its keys were deleted have ended by then.
 
-use perpend_domain::ids::ProjectId;
+use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
 
 use crate::Store;
@@ -57,7 +57,7 @@ impl Store {
         }
         for (project, days) in self.catalog.retaining_projects().await? {
             let before = now.plus_millis(days.saturating_mul(-DAY_MS));
-            match self.telemetry.expire(&project, before).await {
+            match self.expire(&project, before).await {
                 Ok(n) => swept.n_expired += n,
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
@@ -67,6 +67,37 @@ impl Store {
             }
         }
         Ok(swept)
+    }
+
+    /// Deletes traces, after the logs of evaluators and the comments of backtests about them: both may quote them.
+    ///
+    /// # Errors
+    /// When the database fails. The call can be repeated.
+    pub async fn delete_traces(
+        &self,
+        project: &ProjectId,
+        traces: &[TraceId],
+    ) -> Result<(), Error> {
+        let sessions = self.telemetry.sessions_of(project, traces).await?;
+        let sessions = sessions.into_iter().map(|(_, session)| session).collect();
+        self.ledger.delete_logs(project, traces, &sessions).await?;
+        self.telemetry.delete_traces(project, traces).await?;
+        Ok(())
+    }
+
+    /// Deletes the data of a project beyond its retention. Returns the number of traces.
+    async fn expire(&self, project: &ProjectId, before: Timestamp) -> Result<u64, Error> {
+        let mut n_traces = 0;
+        loop {
+            let traces = self.telemetry.expired_traces(project, before).await?;
+            if traces.is_empty() {
+                break;
+            }
+            Box::pin(self.delete_traces(project, &traces)).await?;
+            n_traces += traces.len() as u64;
+        }
+        self.ledger.expire_backtest_comments(project, before).await?;
+        Ok(n_traces + self.telemetry.expire(project, before).await?)
     }
 
     /// Deletes every row of a project except its own. Returns the number of rows. Its rules are deleted

@@ -84,6 +84,22 @@ const OLD_MEDIA: &str = "
           LIMIT $3)";
 
 impl Telemetry {
+    /// The traces that a statement finds, at most [`TRACES`].
+    async fn found(
+        &self,
+        project: &ProjectId,
+        sql: &str,
+        before: Option<Timestamp>,
+    ) -> Result<Vec<TraceId>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut args: Vec<Arg<'_>> = vec![tenant.into(), i64::from(TRACES).into()];
+        args.extend(before.map(|before| Arg::from(before.as_micros())));
+        let found: Vec<(String,)> = self.pool.select(sql, &args).await?;
+        found.iter().map(|(id,)| checked("trace", id)).collect()
+    }
+
     /// Deletes traces of a project in chunks until the statement finds none. Returns their number.
     async fn delete_found(
         &self,
@@ -91,22 +107,27 @@ impl Telemetry {
         sql: &str,
         before: Option<Timestamp>,
     ) -> Result<u64, Error> {
-        let Some(tenant) = self.tenant(project).await? else {
-            return Ok(0);
-        };
         let mut n_deleted = 0;
         loop {
-            let mut args: Vec<Arg<'_>> = vec![tenant.into(), i64::from(TRACES).into()];
-            args.extend(before.map(|before| Arg::from(before.as_micros())));
-            let found: Vec<(String,)> = self.pool.select(sql, &args).await?;
-            if found.is_empty() {
+            let ids = self.found(project, sql, before).await?;
+            if ids.is_empty() {
                 return Ok(n_deleted);
             }
-            let ids = found.iter().map(|(id,)| checked("trace", id));
-            let ids = ids.collect::<Result<Vec<TraceId>, _>>()?;
             self.delete_traces(project, &ids).await?;
             n_deleted += ids.len() as u64;
         }
+    }
+
+    /// Traces that started before a time, oldest first: as many as one step deletes.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn expired_traces(
+        &self,
+        project: &ProjectId,
+        before: Timestamp,
+    ) -> Result<Vec<TraceId>, Error> {
+        self.found(project, OLD_TRACES, Some(before)).await
     }
 
     /// Deletes data of a project beyond its retention. Returns the number of traces.

@@ -23,8 +23,8 @@ use super::claim::Lease;
 use super::codes::Coded as _;
 use crate::{Error, Ledger};
 
-pub(super) use pairs::FORGET_COMMENTS;
 pub use pairs::{BacktestStep, Flip, FlipCursor};
+pub(super) use pairs::{FORGET_COMMENTS, FORGET_SESSION_COMMENTS};
 use pairs::{WHAT, totals};
 
 perpend_db::record! {

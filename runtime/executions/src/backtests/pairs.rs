@@ -7,6 +7,7 @@ use perpend_domain::backtest::{
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::score::{ScoreDataType, ScoreValue};
+use perpend_domain::time::Timestamp;
 
 use super::super::backfills::stored;
 use super::super::row::id_bytes;
@@ -19,6 +20,8 @@ const MAX_COMMENT_CHARS: usize = 2_000;
 const MAX_GROUPS: i64 = 20_000;
 /// Pairs of numbers that are read: the newest ones.
 const MAX_NUMBERS: i64 = 50_000;
+/// Pairs per transaction.
+const CHUNK: i64 = 500;
 
 static INSERT: Sized = Sized::new(|n| {
     format!(
@@ -47,6 +50,18 @@ const NUMBERS: &str = "
 /// The pairs of a deleted trace still count.
 pub(crate) const FORGET_COMMENTS: &str = "
     UPDATE backtest_pairs SET live_comment = NULL, tested_comment = NULL WHERE project_id = $1 AND trace_id = $2";
+/// The condition on the trace selects the index.
+pub(crate) const FORGET_SESSION_COMMENTS: &str = "
+    UPDATE backtest_pairs SET live_comment = NULL, tested_comment = NULL
+     WHERE project_id = $1 AND trace_id IS NULL AND session_id = $2";
+const EXPIRE_COMMENTS: &str = "
+    UPDATE backtest_pairs SET live_comment = NULL, tested_comment = NULL
+     WHERE (project_id, backtest_id, number) IN
+           (SELECT p.project_id, p.backtest_id, p.number
+              FROM backtests b JOIN backtest_pairs p ON p.project_id = b.project_id AND p.backtest_id = b.id
+             WHERE b.project_id = $1 AND b.to_at <= $2
+               AND (p.live_comment IS NOT NULL OR p.tested_comment IS NOT NULL)
+             LIMIT $3)";
 const FLIPS: &str = "
     SELECT number, trace_id, observation_id, session_id, scored_observation_id, name, live_type, live_number, live_label,
            live_comment, tested_type, tested_number, tested_label, tested_comment, change_rank, model, environment, prompt
@@ -319,6 +334,23 @@ impl Ledger {
             .fetch_all(&self.pool)
             .await?;
         rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Deletes the comments of backtests whose targets all started before a time, in steps. Returns the number of
+    /// changed pairs.
+    ///
+    /// The comments about a trace are deleted with it ([`Ledger::delete_logs`]). These are left by a step that was
+    /// evaluating the trace at that time.
+    ///
+    /// # Errors
+    /// When the database fails; some may have been deleted.
+    pub async fn expire_backtest_comments(
+        &self,
+        project: &ProjectId,
+        before: Timestamp,
+    ) -> Result<u64, Error> {
+        let args: [Arg<'_>; 3] = [project.as_str().into(), before.as_micros().into(), CHUNK.into()];
+        self.pool.repeat(EXPIRE_COMMENTS, &args).await
     }
 
     /// The totals of the model calls of these executions.

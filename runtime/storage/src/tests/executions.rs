@@ -1,6 +1,6 @@
 //! Executions on each database.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::LazyLock;
 
 use perpend_domain::budget::{Budget, BudgetScope, BudgetWindow, OnReached, ScopedBudget};
@@ -230,12 +230,12 @@ async fn log_lines_are_kept_for_a_week_or_until_the_trace_is_deleted() {
             assert_eq!(log(execution).await, [line("first\0"), line("second")]);
         }
         let trace = mine[0].made.target.trace().unwrap().clone();
-        let traces = [trace];
+        let (traces, sessions) = ([trace], BTreeSet::new());
         let stranger: ProjectId = "p2".parse().unwrap();
         let ledger = &store.ledger;
-        ledger.delete_logs(&stranger, &traces).await.unwrap();
+        ledger.delete_logs(&stranger, &traces, &sessions).await.unwrap();
         assert_eq!(log(&mine[0]).await.len(), 2);
-        ledger.delete_logs(&project(), &traces).await.unwrap();
+        ledger.delete_logs(&project(), &traces, &sessions).await.unwrap();
         assert_eq!(log(&mine[0]).await, []);
         let week = 7 * 24 * 3_600 * 1_000;
         ledger.delete_old_logs(at(2 + week)).await.unwrap();

@@ -2,14 +2,19 @@
 
 use perpend_catalog::datasets::ItemVersion;
 use perpend_catalog::{Init, NewApiKey, ProjectPatch, Rights, SecretHash};
+use perpend_domain::backtest::{BacktestPlan, PairedValue, ScorePair};
 use perpend_domain::batch::Batch;
 use perpend_domain::dataset::{Dataset, DatasetItem, ItemPatch};
+use perpend_domain::evaluation::{EvaluatorVersion, OnMissing, Target, TargetKind};
+use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{ObservationId, OrganizationId, ProjectId, ScoreId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::patch::{Patch, PatchSubject, merge};
 use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{Digest, Grants};
 use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
+use perpend_executions::{BacktestStep, Lease};
 use perpend_telemetry::media::{MediaOwner, NewMedia};
 use serde_json::{Map, Value, json};
 
@@ -223,6 +228,109 @@ async fn expired_media_are_requested_again_and_those_of_items_stay() {
         let first = medium(1);
         let again = telemetry.announce_media(&ours, &first, at(31 * DAY_MS));
         assert!(!again.await.unwrap(), "its bytes are requested");
+    })
+    .await;
+}
+
+/// A backtest of the targets that started in these days, with a pair with comments for each target.
+async fn backtest(
+    store: &Store,
+    project: &ProjectId,
+    id: &str,
+    (days, targets): ((i64, i64), &[Target]),
+) {
+    let version = EvaluatorVersion {
+        id: "v".parse().unwrap(),
+        number: 1,
+        plugin: Digest::of(b""),
+        plugin_name: "a/b".to_owned(),
+        plugin_version: "1.0.0".to_owned(),
+        plugin_evaluator: "e".to_owned(),
+        config: json!({}),
+        mapping: Vec::new(),
+        grants: Grants::NONE,
+        slots: Vec::new(),
+        fingerprint: Digest::of(b""),
+        created_at: at(0),
+    };
+    let plan = BacktestPlan {
+        evaluator: "e".parse().unwrap(),
+        evaluator_name: "e".to_owned(),
+        version,
+        rule: None,
+        target: TargetKind::Trace,
+        from: at(days.0 * DAY_MS),
+        to: at(days.1 * DAY_MS),
+        filter: WrittenFilter::default(),
+        mapping: None,
+        on_missing: OnMissing::Fail,
+        is_fresh: false,
+        max_items: None,
+        max_usd: None,
+        n_in_range: None,
+    };
+    let value = |number: f64| PairedValue {
+        value: ScoreValue::Numeric(number),
+        comment: Some("it says: sunny".to_owned()),
+    };
+    let pair = |target: &Target| ScorePair {
+        target: target.clone(),
+        observation: None,
+        name: "relevance".to_owned(),
+        live: value(0.0),
+        tested: value(1.0),
+        model: None,
+        environment: "default".to_owned(),
+        prompt: None,
+    };
+    let ledger = &store.ledger;
+    ledger.create_backtest(project, id, &plan, at(0)).await.unwrap();
+    let lease = Lease { fence: 1, until: at(1) };
+    assert!(ledger.claim_backtest((project, id), lease, at(0)).await.unwrap());
+    let mut next = ledger.backtest(project, id).await.unwrap().unwrap();
+    next.counts.n_pairs = targets.len() as u64;
+    let step = BacktestStep { next, pairs: targets.iter().map(pair).collect() };
+    assert!(ledger.advance_backtest(&step, lease.fence, at(0)).await.unwrap());
+}
+
+/// Whether the pairs of a backtest have comments.
+async fn commented(store: &Store, project: &ProjectId, id: &str) -> Vec<bool> {
+    let flips = store.ledger.backtest_flips(project, id, None, 100).await.unwrap();
+    let commented = flips.iter().map(|flip| {
+        let (live, tested) = (&flip.pair.live.comment, &flip.pair.tested.comment);
+        assert_eq!(live.is_some(), tested.is_some());
+        live.is_some()
+    });
+    commented.collect()
+}
+
+#[tokio::test]
+async fn comments_of_backtests_go_with_the_traces_that_they_may_quote() {
+    on_each_database(|store| async move {
+        let ours = start(&store, "a", &[0, 10]).await;
+        let patch = ProjectPatch { retention_days: Some(15), ..ProjectPatch::default() };
+        store.catalog.update_project(&organization(), &ours, &patch, at(0)).await.unwrap();
+        for (trace, day, session) in [(1, 0, "old"), (11, 10, "new")] {
+            let (start, session_id) = (at(day * DAY_MS), Some(session.to_owned()));
+            let own = Observation { start, end: Some(start), session_id, ..span(trace, 2) };
+            store.telemetry.write_batch(&ours, batch(vec![own]), at(0)).await.unwrap();
+        }
+        let trace = |n: u32| Target::Trace(trace_id(n));
+        let session = |id: &str| Target::Session(id.parse().unwrap());
+        let targets = [trace(1), session("old"), trace(11), session("new")];
+        backtest(&store, &ours, "wide", ((0, 30), &targets[..])).await;
+        // Its trace was deleted while the step was evaluating it.
+        backtest(&store, &ours, "late", ((0, 5), &[trace(99)][..])).await;
+
+        store.delete_traces(&project("b"), &[trace_id(1), trace_id(11)]).await.unwrap();
+        assert_eq!(store.sweep(at(14 * DAY_MS)).await.unwrap().n_expired, 0);
+        assert_eq!(commented(&store, &ours, "wide").await, [true; 4]);
+        assert_eq!(commented(&store, &ours, "late").await, [true]);
+        assert_eq!(store.sweep(at(21 * DAY_MS)).await.unwrap().n_expired, 1);
+        assert_eq!(commented(&store, &ours, "wide").await, [false, false, true, true]);
+        assert_eq!(commented(&store, &ours, "late").await, [false]);
+        store.delete_traces(&ours, &[trace_id(11)]).await.unwrap();
+        assert_eq!(commented(&store, &ours, "wide").await, [false; 4]);
     })
     .await;
 }

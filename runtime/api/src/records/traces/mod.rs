@@ -320,14 +320,6 @@ async fn mark_trace(
     Ok(Answer(Trace::new(project, stored.ok_or_else(missing)?, TraceFields::ALL)))
 }
 
-/// Deletes traces, after the logs of evaluators about them.
-async fn delete(app: &App, caller: &Act, ids: &[TraceId]) -> Result<(), Problem> {
-    let store = &app.store;
-    store.ledger.delete_logs(&caller.project, ids).await?;
-    store.telemetry.delete_traces(&caller.project, ids).await?;
-    Ok(())
-}
-
 async fn delete_traces(
     State(app): State<App>,
     caller: Act,
@@ -341,7 +333,7 @@ async fn delete_traces(
     // Invalid ids are ignored like unknown ones.
     let ids: Vec<TraceId> =
         deletion.trace_ids.iter().filter_map(|id| TraceId::new(id).ok()).collect();
-    delete(&app, &caller, &ids).await?;
+    app.store.delete_traces(&caller.project, &ids).await?;
     Ok(Answer(Confirmation::new("Traces deleted")))
 }
 
@@ -351,7 +343,7 @@ async fn delete_trace(
     Path(id): Path<String>,
 ) -> Result<Answer<Confirmation>, Problem> {
     if let Ok(id) = TraceId::new(&id) {
-        delete(&app, &caller, &[id]).await?;
+        app.store.delete_traces(&caller.project, &[id]).await?;
     }
     Ok(Answer(Confirmation::new("Trace deleted")))
 }
