@@ -59,6 +59,11 @@ struct ObservationChange<'w> {
 }
 
 impl ObservationChange<'_> {
+    /// When it was due to be decided: at the change, or as its watch says.
+    fn due_at(&self) -> Timestamp {
+        self.watch.map_or(self.at, |watch| watch.due_at)
+    }
+
     /// Whether the last examination decided a rule for which the target was complete by then.
     fn was_decided(&self, rule: &Rule, completion: Completion) -> bool {
         self.watch.is_some_and(|watch| {
@@ -440,6 +445,15 @@ pub(crate) fn of_rule<'e>(
     all.iter().filter(is_of_rule).collect()
 }
 
+/// The firing at which a rule with a schedule evaluates a target that was due to be decided at a time; past if the target
+/// is decided later than that. `None` without a schedule.
+fn firing_of(rule: &Rule, complete: &CompleteTarget<'_>, due_at: Timestamp) -> Option<Timestamp> {
+    let schedule = rule.schedule.as_ref()?;
+    // The rule as it is now exists only since its last change.
+    let due_at = due_at.max(complete.completion.at).max(rule.updated_at);
+    schedule.next_after(due_at.min(complete.now))
+}
+
 impl Pass<'_> {
     /// Decides one ended observation for the rules for which it is complete, and sets a watch for the others.
     fn take_observation(
@@ -490,7 +504,7 @@ impl Pass<'_> {
                 last_seen: change.at,
                 now: self.now,
             };
-            if self.take(rule, &complete, &existing) {
+            if self.take(rule, &complete, &existing, change.due_at()) {
                 open.note(&rule.rule);
             }
         }
@@ -517,12 +531,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Decides and records the result. Returns whether an execution is made that has not ended.
+    /// Decides and records the result for a target that was due to be decided at `due_at`. Returns whether an execution is
+    /// made that has not ended.
     pub(crate) fn take(
         &mut self,
         rule: &PreparedRule,
         complete: &CompleteTarget<'_>,
         existing: &[&Execution],
+        due_at: Timestamp,
     ) -> bool {
         let verdicts = match decide(rule, complete, existing) {
             Decision::Refused(refusal) => {
@@ -540,8 +556,7 @@ impl Pass<'_> {
                 }
                 Verdict::Make(execution) => {
                     is_made |= execution.shadow.is_none();
-                    let schedule = rule.rule.schedule.as_ref();
-                    let firing_at = schedule.and_then(|schedule| schedule.next_after(self.now));
+                    let firing_at = firing_of(&rule.rule, complete, due_at);
                     let evaluator = rule.assignment(&execution.evaluator_id, execution.shadow);
                     // Counted when it is inserted or found to exist.
                     self.batch.executions.push(PlannedExecution {

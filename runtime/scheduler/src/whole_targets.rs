@@ -248,7 +248,7 @@ impl Inner {
             let row = whole.row(completion);
             let (about, at) = ((project, target), (completion, &progress));
             let complete = whole.complete(about, &*row, at, pass.now);
-            if pass.take(rule, &complete, &existing) {
+            if pass.take(rule, &complete, &existing, watch.due_at) {
                 open.note(&rule.rule);
             }
         }

@@ -46,6 +46,13 @@ impl World {
         self.store.ledger.firings(&self.project, &rule.id, 100).await.unwrap()
     }
 
+    /// The executions of a firing by state.
+    async fn states(&self, rule: &Rule, firing: RuleFiring) -> Vec<(ExecutionState, u64)> {
+        let window = (firing.from, firing.fired_at);
+        let states = self.store.ledger.firing_states(&self.project, &rule.id, window).await;
+        states.unwrap().iter().map(|count| (count.state, count.n)).collect()
+    }
+
     async fn n_scores(&self) -> usize {
         self.scores().await.len()
     }
@@ -91,11 +98,7 @@ async fn targets_are_evaluated_at_the_firing_after_their_arrival() {
             n_missed: 0,
         };
         assert_eq!(world.firings(&rule).await, [first]);
-        let window = (first.from, first.fired_at);
-        let states = world.store.ledger.firing_states(&world.project, &rule.id, window);
-        let states = states.await.unwrap();
-        let states: Vec<_> = states.iter().map(|count| (count.state, count.n)).collect();
-        assert_eq!(states, [(ExecutionState::Completed, 2)]);
+        assert_eq!(world.states(&rule, first).await, [(ExecutionState::Completed, 2)]);
 
         world.advance_to("2026-02-25T08:00:00Z");
         scheduler.run_until_idle().await.unwrap();
@@ -174,6 +177,40 @@ async fn firings_while_no_server_runs_are_counted_and_their_targets_evaluated_at
         let since = Timestamp::from_micros(0);
         let missed = world.store.ledger.n_missed_firings(&world.project, &rule.id, since);
         assert_eq!(missed.await.unwrap(), 4);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn targets_that_were_complete_before_a_firing_are_evaluated_at_once_if_matched_after_it() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rules = [
+            world.scheduled(HOURLY).await,
+            world.rule("t", TargetKind::Trace, |rule| rule.schedule = Some(schedule(HOURLY))).await,
+        ];
+        world.scheduler(FakeEvaluate::length()).advance_schedules().await.unwrap();
+        world.ingest(vec![generation(1, 1)]).await;
+
+        // No server runs at the first two firings.
+        world.advance_to("2026-02-25T08:20:00Z");
+        let evaluate = FakeEvaluate::new(|_, _| Ok(1.0));
+        let scheduler = world.scheduler(evaluate.clone());
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!((evaluate.n_calls(), world.n_scores().await), (2, 2));
+        world.arrive(&scheduler, 2).await;
+        assert_eq!(evaluate.n_calls(), 2, "complete after the firing");
+        assert_eq!(scheduler.advance_schedules().await.unwrap(), 2);
+        for rule in &rules {
+            let firings = world.firings(rule).await;
+            let last = firings[0];
+            assert_eq!((last.fired_at, last.n_missed), (time("2026-02-25T08:00:00Z"), 1));
+            assert_eq!(world.states(rule, last).await, [(ExecutionState::Completed, 1)]);
+        }
+
+        world.advance_to("2026-02-25T09:00:00Z");
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!((evaluate.n_calls(), world.n_scores().await), (4, 4));
     })
     .await;
 }
