@@ -448,6 +448,7 @@ pub(super) async fn change(
     }
     let catalog = &app.store.catalog;
     let patched = catalog.patch_rule(project, &changed.id, &patch, &*app.web.clock).await?;
+    app.scheduler.end_waits_for_firings(project, &patched).await?;
     app.jobs.wake(SCHEDULE_JOB);
     Ok(patched)
 }
@@ -456,6 +457,7 @@ pub(super) async fn change(
 pub(super) async fn delete(app: &App, project: &ProjectId, id: &str) -> Result<RuleId, Problem> {
     let rule = find(app, project, id).await?;
     app.store.catalog.delete_rule(project, &rule.id).await?;
+    app.scheduler.end_deleted_rule(project, &rule.id).await?;
     app.jobs.wake(SCHEDULE_JOB);
     Ok(rule.id)
 }

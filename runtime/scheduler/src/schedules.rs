@@ -61,9 +61,55 @@ impl Scheduler {
             None => Ok(n_advanced),
         }
     }
+
+    /// Starts the executions of an enabled rule without a schedule that wait for a firing. To be called after a change of a
+    /// rule: [`Scheduler::advance_schedules`] does not see that a disabled rule loses its schedule.
+    ///
+    /// # Errors
+    /// When the database fails; some may have been started.
+    pub async fn end_waits_for_firings(
+        &self,
+        project: &ProjectId,
+        rule: &Rule,
+    ) -> Result<(), perpend_db::Error> {
+        if !rule.enabled || rule.schedule.is_some() {
+            return Ok(());
+        }
+        let deps = &self.inner.deps;
+        let n_moved =
+            deps.store.ledger.reschedule(project, &rule.id, None, deps.clock.now()).await?;
+        if 0 < n_moved {
+            self.wake();
+        }
+        Ok(())
+    }
+
+    /// Cancels the executions of a deleted rule that have not started, and deletes the record of its firings. To be called
+    /// after a deletion: [`Scheduler::advance_schedules`] does not see that of a disabled rule.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn end_deleted_rule(
+        &self,
+        project: &ProjectId,
+        rule: &RuleId,
+    ) -> Result<(), perpend_db::Error> {
+        self.inner.end_deleted_rule(project, rule, self.inner.deps.clock.now()).await
+    }
 }
 
 impl Inner {
+    async fn end_deleted_rule(
+        &self,
+        project: &ProjectId,
+        rule: &RuleId,
+        now: Timestamp,
+    ) -> Result<(), perpend_db::Error> {
+        let ledger = &self.deps.store.ledger;
+        ledger.cancel_executions(project, rule, &rule_deleted(), now).await?;
+        ledger.forget_firings(project, rule).await
+    }
+
     async fn start_schedule(
         &self,
         project: &ProjectId,
@@ -121,8 +167,7 @@ impl Inner {
         let ledger = &store.ledger;
         let n_moved = match store.catalog.rule(project, id).await? {
             None => {
-                ledger.cancel_executions(project, id, &rule_deleted(), now).await?;
-                ledger.forget_firings(project, id).await?;
+                self.end_deleted_rule(project, id, now).await?;
                 0
             }
             // They are held at their firing.

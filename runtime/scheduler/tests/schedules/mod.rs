@@ -57,10 +57,25 @@ impl World {
         self.scores().await.len()
     }
 
-    async fn patch_schedule(&self, rule: &Rule, schedule: Option<Schedule>) {
-        let patch = RulePatch { schedule: Some(schedule), ..RulePatch::default() };
+    async fn patch(&self, rule: &Rule, patch: RulePatch) -> Rule {
         let catalog = &self.store.catalog;
-        catalog.patch_rule(&self.project, &rule.id, &patch, &*self.clock).await.unwrap();
+        catalog.patch_rule(&self.project, &rule.id, &patch, &*self.clock).await.unwrap()
+    }
+
+    async fn patch_schedule(&self, rule: &Rule, schedule: Option<Schedule>) -> Rule {
+        self.patch(rule, RulePatch { schedule: Some(schedule), ..RulePatch::default() }).await
+    }
+
+    async fn patch_enabled(&self, rule: &Rule, enabled: bool) -> Rule {
+        self.patch(rule, RulePatch { enabled: Some(enabled), ..RulePatch::default() }).await
+    }
+
+    /// The states of the executions over the observation of [`World::arrive`].
+    async fn states_of(&self, n: u64) -> Vec<ExecutionState> {
+        let own = generation(n, n);
+        let target = Target::Observation(own.trace_id, own.id);
+        let executions = self.store.ledger.executions_over(&self.project, &target).await;
+        executions.unwrap().iter().map(|each| each.state).collect()
     }
 }
 
@@ -364,13 +379,53 @@ async fn a_deleted_rule_ends_the_executions_that_wait_for_its_firing() {
         world.arrive(&scheduler, 1).await;
         world.store.catalog.delete_rule(&world.project, &rule.id).await.unwrap();
         scheduler.advance_schedules().await.unwrap();
-        let own = generation(1, 1);
-        let target = Target::Observation(own.trace_id, own.id);
-        let ledger = &world.store.ledger;
-        let executions = ledger.executions_over(&world.project, &target).await.unwrap();
-        let states: Vec<_> = executions.iter().map(|each| each.state).collect();
-        assert_eq!(states, [ExecutionState::Cancelled]);
-        assert!(ledger.rule_schedules().await.unwrap().is_empty());
+        assert_eq!(world.states_of(1).await, [ExecutionState::Cancelled]);
+        assert!(world.store.ledger.rule_schedules().await.unwrap().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_that_becomes_continuous_while_it_is_disabled_waits_for_no_firing_when_it_is_enabled()
+ {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.scheduled(HOURLY).await;
+        let evaluate = FakeEvaluate::length();
+        let scheduler = world.scheduler(evaluate.clone());
+        scheduler.advance_schedules().await.unwrap();
+        world.arrive(&scheduler, 1).await;
+        world.patch_enabled(&rule, false).await;
+        scheduler.advance_schedules().await.unwrap();
+        let disabled = world.patch_schedule(&rule, None).await;
+        scheduler.end_waits_for_firings(&world.project, &disabled).await.unwrap();
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.states_of(1).await, [ExecutionState::Delayed]);
+        let enabled = world.patch_enabled(&rule, true).await;
+        scheduler.end_waits_for_firings(&world.project, &enabled).await.unwrap();
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!((evaluate.n_calls(), world.n_scores().await), (1, 1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_that_is_deleted_while_it_is_disabled_leaves_no_execution_open_and_no_firing() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.scheduled(HOURLY).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        scheduler.advance_schedules().await.unwrap();
+        world.clock.advance(HOUR_MS);
+        scheduler.advance_schedules().await.unwrap();
+        assert_eq!(world.firings(&rule).await.len(), 1);
+        world.arrive(&scheduler, 1).await;
+        world.patch_enabled(&rule, false).await;
+        scheduler.advance_schedules().await.unwrap();
+        world.store.catalog.delete_rule(&world.project, &rule.id).await.unwrap();
+        scheduler.end_deleted_rule(&world.project, &rule.id).await.unwrap();
+        assert_eq!(world.states_of(1).await, [ExecutionState::Cancelled]);
+        assert!(world.firings(&rule).await.is_empty());
     })
     .await;
 }
