@@ -62,16 +62,13 @@ async fn firings(
     let (ledger, now) = (&app.store.ledger, app.web.clock.now());
     let since = now.plus_millis(-MISSED_MS);
     let next = |schedule: &Schedule| schedule.upcoming(now, N_NEXT);
-    let mut data = Vec::new();
-    for firing in ledger.firings(project, &rule.id, limit).await? {
-        let window = (firing.from, firing.fired_at);
-        let states = ledger.firing_states(project, &rule.id, window).await?;
-        data.push(firing_view(&firing, &states));
-    }
+    let last = ledger.firings(project, &rule.id, limit).await?;
+    let states = ledger.firing_states(project, &rule.id, &last).await?;
+    let data = last.iter().zip(&states).map(|(firing, states)| firing_view(firing, states));
     Ok(contract::RuleFirings {
         next: rule.schedule.as_ref().filter(|_| rule.enabled).map(next).unwrap_or_default(),
         missed_count: ledger.n_missed_firings(project, &rule.id, since).await?,
-        data,
+        data: data.collect(),
     })
 }
 

@@ -60,6 +60,22 @@ pub struct RuleFiring {
     pub n_missed: u64,
 }
 
+impl RuleFiring {
+    /// The sums by state of the counts in its window, from counts in the order of their firing.
+    fn states(&self, counts: &[(Timestamp, StateCount)]) -> Vec<StateCount> {
+        let first = counts.partition_point(|(firing_at, _)| *firing_at <= self.from);
+        let end = counts.partition_point(|(firing_at, _)| *firing_at <= self.fired_at);
+        let mut states: Vec<StateCount> = Vec::new();
+        for (_, count) in counts.get(first..end).unwrap_or_default() {
+            match states.iter_mut().find(|known| known.state == count.state) {
+                Some(known) => known.n += count.n,
+                None => states.push(*count),
+            }
+        }
+        states
+    }
+}
+
 perpend_db::record! {
     struct ScheduleRow {
         project_id: String,
@@ -134,8 +150,9 @@ const MISSED: &str = "
     SELECT CAST(COALESCE(SUM(n_missed), 0) AS BIGINT) FROM rule_firings
      WHERE project_id = $1 AND rule_id = $2 AND fired_at >= $3";
 const STATES: &str = "
-    SELECT state, COUNT(*) FROM executions
-     WHERE project_id = $1 AND rule_id = $2 AND firing_at > $3 AND firing_at <= $4 GROUP BY state";
+    SELECT firing_at, state, COUNT(*) FROM executions
+     WHERE project_id = $1 AND rule_id = $2 AND firing_at > $3 AND firing_at <= $4
+     GROUP BY firing_at, state ORDER BY firing_at, state";
 /// Executions that wait for a firing are due at it. Those of another attempt are due at another time.
 const DEFER: &str = "
     UPDATE executions SET due_at = $4, firing_at = $4
@@ -337,8 +354,8 @@ impl Ledger {
         Ok(rows.first().map_or(0, |(n,)| n.unsigned_abs()))
     }
 
-    /// The executions of a rule that wait or waited for a firing after `from` and not after `to`, by state; a state
-    /// without any is missing.
+    /// The executions of each of these firings of a rule by state, in the order of the firings: those that wait or waited
+    /// for a firing in its window. A state without any is missing.
     ///
     /// # Errors
     /// When the database fails.
@@ -346,14 +363,21 @@ impl Ledger {
         &self,
         project: &ProjectId,
         rule: &RuleId,
-        (from, to): (Timestamp, Timestamp),
-    ) -> Result<Vec<StateCount>, Error> {
-        let window = [Arg::from(from.as_micros()), to.as_micros().into()];
-        let args = [&of(project, rule)[..], &window].concat();
-        let rows: Vec<(i16, i64)> = self.pool.select(STATES, &args).await?;
-        let count = |(code, n): (i16, i64)| {
-            Ok(StateCount { state: ExecutionState::of_code(code)?, n: n.unsigned_abs() })
+        firings: &[RuleFiring],
+    ) -> Result<Vec<Vec<StateCount>>, Error> {
+        let from = firings.iter().map(|firing| firing.from).min();
+        let to = firings.iter().map(|firing| firing.fired_at).max();
+        let (Some(from), Some(to)) = (from, to) else {
+            return Ok(Vec::new());
         };
-        rows.into_iter().map(count).collect()
+        let range = [Arg::from(from.as_micros()), to.as_micros().into()];
+        let args = [&of(project, rule)[..], &range].concat();
+        let rows: Vec<(i64, i16, i64)> = self.pool.select(STATES, &args).await?;
+        let count = |(firing_at, code, n): (i64, i16, i64)| {
+            let count = StateCount { state: ExecutionState::of_code(code)?, n: n.unsigned_abs() };
+            Ok((Timestamp::from_micros(firing_at), count))
+        };
+        let counts = rows.into_iter().map(count).collect::<Result<Vec<_>, Error>>()?;
+        Ok(firings.iter().map(|firing| firing.states(&counts)).collect())
     }
 }

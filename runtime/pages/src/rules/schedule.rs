@@ -57,12 +57,9 @@ pub(super) async fn view(
     if schedule.is_none() && last.is_empty() {
         return Ok(None);
     }
-    let mut firings = Vec::with_capacity(last.len());
-    for firing in &last {
-        let window = (firing.from, firing.fired_at);
-        let states = ledger.firing_states(project, &rule.id, window).await?;
-        firings.push(firing_line(firing, &states));
-    }
+    let states = ledger.firing_states(project, &rule.id, &last).await?;
+    let firings = last.iter().zip(&states).map(|(firing, states)| firing_line(firing, states));
+    let firings = firings.collect();
     let since = now.plus_millis(-MISSED_MS);
     let n_missed = ledger.n_missed_firings(project, &rule.id, since).await?;
     Ok(Some(RuleScheduleView {

@@ -48,9 +48,8 @@ impl World {
 
     /// The executions of a firing by state.
     async fn states(&self, rule: &Rule, firing: RuleFiring) -> Vec<(ExecutionState, u64)> {
-        let window = (firing.from, firing.fired_at);
-        let states = self.store.ledger.firing_states(&self.project, &rule.id, window).await;
-        states.unwrap().iter().map(|count| (count.state, count.n)).collect()
+        let states = self.store.ledger.firing_states(&self.project, &rule.id, &[firing]).await;
+        states.unwrap()[0].iter().map(|count| (count.state, count.n)).collect()
     }
 
     async fn n_scores(&self) -> usize {
@@ -226,6 +225,15 @@ async fn targets_that_were_complete_before_a_firing_are_evaluated_at_once_if_mat
         world.advance_to("2026-02-25T09:00:00Z");
         scheduler.run_until_idle().await.unwrap();
         assert_eq!((evaluate.n_calls(), world.n_scores().await), (4, 4));
+        scheduler.advance_schedules().await.unwrap();
+        for rule in &rules {
+            let firings = world.firings(rule).await;
+            let states = world.store.ledger.firing_states(&world.project, &rule.id, &firings);
+            let counts = states.await.unwrap();
+            let counts: Vec<Vec<u64>> =
+                counts.iter().map(|states| states.iter().map(|count| count.n).collect()).collect();
+            assert_eq!(counts, [[1], [1]], "each execution belongs to one firing");
+        }
     })
     .await;
 }
