@@ -419,7 +419,7 @@ async fn cancel_backtest(
     change(&app, &caller.project, &id, BackfillChange::Cancel).await
 }
 
-/// The rules that use the newest version of an evaluator.
+/// The rules that use the newest version of an evaluator, by name.
 async fn following(
     app: &App,
     project: &ProjectId,
@@ -437,6 +437,7 @@ async fn following(
             found.push(FollowingRule { id: rule.id, name: rule.name, enabled: rule.enabled });
         }
     }
+    found.sort_by(|a, b| (&a.name, a.id.as_str()).cmp(&(&b.name, b.id.as_str())));
     Ok(found)
 }
 

@@ -80,18 +80,21 @@ async fn story(settings: &[(&'static str, &str)]) {
     let trace = Trace::new(1, "ticket").generation("answer", "Thank you.");
     app.ingest(&trace).await.unwrap();
     drop(provider.waiting.acquire().await.unwrap());
+    // The reply to the other question is stored, so that nobody asks it again.
+    let of_trace = format!("/api/v1/executions?traceId={}", trace.id);
+    let is_begun = |listed: &serde_json::Value| listed["data"][0]["id"].is_string();
+    let listed = app.wait_for(&of_trace, is_begun).await.unwrap();
+    let path = format!("/api/v1/executions/{}", listed["data"][0]["id"].as_str().unwrap());
+    let n_calls = |shown: &serde_json::Value| shown["modelCalls"].as_array().map_or(0, Vec::len);
+    app.wait_for(&path, |shown| 1 <= n_calls(shown)).await.unwrap();
     app.clock.advance(Duration::from_secs(600));
     // Another batch takes the execution, asks again what was not answered of its two questions, and scores.
     let scores = app.scores(1).await.unwrap();
     assert_eq!(provider.n_asked(), 3, "only what was under way is asked twice");
     provider.gate.add_permits(1);
     // The batch that lost the lease ends before the server does.
-    let execution = scores[0]["origin"]["executionId"].as_str().unwrap();
-    let path = format!("/api/v1/executions/{execution}");
-    let has_late = |shown: &serde_json::Value| {
-        shown["modelCalls"].as_array().is_some_and(|calls| 3 <= calls.len())
-    };
-    app.wait_for(&path, has_late).await.unwrap();
+    assert!(path.ends_with(scores[0]["origin"]["executionId"].as_str().unwrap()));
+    app.wait_for(&path, |shown| 3 <= n_calls(shown)).await.unwrap();
     app.stop().await.unwrap();
     assert_eq!(provider.n_asked(), 3, "who lost the lease asks no more");
 }
