@@ -33,3 +33,35 @@ pub struct ScoreSelection {
     /// The source; all if absent.
     pub source: Option<ScoreSource>,
 }
+
+impl ScoreSelection {
+    /// Whether a score can be in both selections.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let has_same_source = match (self.source, other.source) {
+            (Some(own), Some(theirs)) => own == theirs,
+            _ => true,
+        };
+        self.name == other.name && has_same_source
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selections_overlap_unless_names_or_sources_differ() {
+        let of = |name: &str, source| ScoreSelection { name: name.to_owned(), source };
+        let (people, evaluators) = (Some(ScoreSource::Annotation), Some(ScoreSource::Eval));
+        for (a, b, expected) in [
+            (of("a", None), of("b", None), false),
+            (of("a", people), of("a", evaluators), false),
+            (of("a", people), of("a", people), true),
+            (of("a", None), of("a", evaluators), true),
+            (of("a", people), of("a", None), true),
+        ] {
+            assert_eq!(a.overlaps(&b), expected, "{a:?} {b:?}");
+        }
+    }
+}

@@ -180,6 +180,7 @@ async fn numbers_correlate_and_an_undefined_statistic_has_a_reason() {
     for (query, field) in [
         ("", "a"),
         ("a=length&b=length", "b"),
+        ("a=length&b=length&bSource=API", "b"),
         ("a=length&row=1&column=1", "row"),
         ("a=length&b=twice&row=1", "row"),
         ("a=length&aSource=NOBODY", "aSource"),

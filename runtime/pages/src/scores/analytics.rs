@@ -158,9 +158,9 @@ pub(crate) async fn analytics_page(
     let mut b = params.selection("b", "b-source");
     if a.is_none() && b.is_some() {
         params.notices.push(Text::from("`a` is required if `b` is set."));
-    } else if a.is_some() && a == b {
+    } else if a.as_ref().zip(b.as_ref()).is_some_and(|(a, b)| a.overlaps(b)) {
         b = None;
-        let fault = "The second score must differ from the first one in name or source.";
+        let fault = "The second score must differ from the first one in name, or both must have different sources.";
         params.notices.push(Text::from(fault));
     }
     let names = app.store.telemetry.score_name_list(&viewer.project, MAX_NAMES).await?;

@@ -67,8 +67,9 @@ fn read(params: &Params) -> Result<ScoreAnalyticsQuery, Problem> {
             return Err(Problem::query(name, "requires `b`"));
         }
     }
-    if b.as_ref() == Some(&a) {
-        return Err(Problem::query("b", "must differ from `a` in name or source"));
+    if b.as_ref().is_some_and(|b| a.overlaps(b)) {
+        let message = "must differ from `a` in name, or both must have different sources";
+        return Err(Problem::query("b", message));
     }
     // A category may be empty.
     let cell = match (params.raw("row"), params.raw("column")) {
