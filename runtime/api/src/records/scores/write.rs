@@ -199,9 +199,8 @@ fn check_input(
     }
     let id = input.id.unwrap_or_else(|| ids.uuid().to_string());
     let timestamp = input.timestamp.as_deref().map(Timestamp::parse).transpose();
-    let environment = input.environment.unwrap_or_default();
     let mut metadata = as_object(input.metadata);
-    let environment = perpend_otlp::normalized_environment(&environment, &mut metadata);
+    let environment = environment_of(input.environment, caller, &mut metadata);
     Ok(NewScore {
         id: ScoreId::to_store(&id).map_err(|error| Problem::body("id", error.to_string()))?,
         name,
@@ -283,6 +282,14 @@ fn subject_of(input: &ScoreInput) -> Result<Subject, Problem> {
     }
 }
 
+/// The environment to store. A page sends that of the stored trace, which may be an internal one.
+fn environment_of(sent: Option<String>, caller: &Act, metadata: &mut Map<String, Value>) -> String {
+    match sent {
+        Some(stored) if caller.session.is_some() && !stored.is_empty() => stored,
+        sent => perpend_otlp::normalized_environment(&sent.unwrap_or_default(), metadata),
+    }
+}
+
 /// Metadata as an object; any other value becomes a member of one.
 fn as_object(metadata: Option<Value>) -> Map<String, Value> {
     match metadata {
@@ -319,5 +326,32 @@ fn value(data_type: ScoreDataType, raw: &Value) -> Result<ScoreValue, Problem> {
             Some(text) => Ok(ScoreValue::Correction(text.to_owned())),
             None => invalid("must be a string for CORRECTION"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_catalog::SessionOrigin;
+    use perpend_domain::access::Scope;
+    use perpend_domain::ids::ProjectId;
+
+    use super::*;
+
+    #[test]
+    fn a_score_of_a_page_keeps_an_internal_environment_and_one_of_a_client_does_not() {
+        let client = Act {
+            project: ProjectId::new("p").unwrap(),
+            scope: Scope::Full,
+            public_half: None,
+            session: None,
+        };
+        let page = Act { session: Some(SessionOrigin::KeyPair("pk".to_owned())), ..client.clone() };
+        let stored = |sent: &str, caller: &Act| {
+            environment_of(Some(sent.to_owned()), caller, &mut Map::new())
+        };
+        assert_eq!(stored("perpend-evaluation", &page), "perpend-evaluation");
+        assert_eq!(stored("perpend-evaluation", &client), "evaluation");
+        assert_eq!(stored("", &page), "default");
+        assert_eq!(environment_of(None, &page, &mut Map::new()), "default");
     }
 }
