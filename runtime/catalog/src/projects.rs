@@ -103,6 +103,7 @@ pub(super) use select_projects;
 const GET: &str = select_projects!("p.id = $1");
 const ANY: &str = "
     SELECT id FROM projects WHERE deleted_at IS NULL ORDER BY created_at, id LIMIT 1";
+const ANY_TWO: &str = "SELECT id FROM projects WHERE deleted_at IS NULL LIMIT 2";
 const FIND_ORGANIZATION: &str = "
     SELECT id FROM organizations WHERE name = $1 ORDER BY created_at, id LIMIT 1";
 const FIND: &str = "
@@ -150,6 +151,15 @@ impl Catalog {
             Some(id) => self.project(&checked("project", &id)?).await,
             None => Ok(None),
         }
+    }
+
+    /// Whether the installation has exactly one project. Crosses tenants: for the pages of the operator.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn has_one_project(&self) -> Result<bool, Error> {
+        let found: Vec<(String,)> = self.pool.select(ANY_TWO, &[]).await?;
+        Ok(found.len() == 1)
     }
 
     /// Ensures that `init.key` gives access to the project with these names, and creates missing objects;

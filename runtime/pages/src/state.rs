@@ -53,6 +53,8 @@ pub struct NewApp {
     pub instance: InstanceState,
     /// The project opened by the login link of the startup message.
     pub home_project: ProjectId,
+    /// Whether that is the project of the configured key pair.
+    pub is_home_configured: bool,
     /// Generates the OpenAPI document; called on the first request for the API reference.
     pub document: fn() -> Value,
     /// Operations of the API with their authentication; pages call them with the viewer's permissions.

@@ -29,6 +29,21 @@ pub async fn first_start(
     Ok(project)
 }
 
+/// Whether the configured key pair is one of this project. Without one, the oldest project may belong to any tenant, if the first
+/// project was deleted.
+pub(crate) async fn is_configured(
+    store: &Store,
+    init: &perpend_config::Init,
+    project: &ProjectId,
+) -> Result<bool, Error> {
+    let Some(public_key) = &init.public_key else {
+        return Ok(false);
+    };
+    let public_key = PublicKey::to_store(public_key).map_err(inconsistent)?;
+    let key = store.catalog.api_key(&public_key).await?;
+    Ok(key.is_some_and(|key| key.owner == KeyOwner::Project(project.clone())))
+}
+
 async fn project_and_key(
     store: &Store,
     init: &perpend_config::Init,

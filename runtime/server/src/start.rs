@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::NewApp;
-use crate::first_start::{KeyPair, first_start};
+use crate::first_start::{KeyPair, first_start, is_configured};
 use crate::in_process::InProcess;
 use crate::lock::Lock;
 use crate::{App, descriptors, listen, paths, prometheus, router, secrets};
@@ -238,6 +238,7 @@ impl Server {
         let vault = secrets::open(&store, &config, ids.as_ref()).await?;
         release_leases(&store, &config, lock.as_ref(), clock.now()).await?;
         let home = first_start(&store, &config.init, ids.as_ref(), clock.now(), show).await?;
+        let is_home_configured = is_configured(&store, &config.init, &home.id).await?;
         let outbound = OutboundClient::new(&config.exports.private_endpoints);
         let prices = Arc::new(Prices::default());
         let (models, llm, reply_validator) = models(
@@ -273,6 +274,7 @@ impl Server {
             clock,
             ids,
             home_project: home_project.clone(),
+            is_home_configured,
             bundle,
             components,
             decoders: Decoders::start()?,

@@ -20,6 +20,7 @@ fn a_secret_hash_matches_its_secret_after_a_round_trip() {
 async fn a_headless_start_makes_one_project_however_often_it_is_repeated() {
     on_each_database(|store| async move {
         assert_eq!(store.catalog.first_project().await.unwrap(), None);
+        assert!(!store.catalog.has_one_project().await.unwrap());
         let made = store.catalog.create_first_project(&init(1, "old key!"), at(0)).await.unwrap();
         assert_eq!(made.id, project("project-1"));
         assert_eq!(made.organization.name, "Acme");
@@ -27,6 +28,7 @@ async fn a_headless_start_makes_one_project_however_often_it_is_repeated() {
         let again = store.catalog.create_first_project(&init(2, "old key!"), at(9)).await.unwrap();
         assert_eq!(again, made);
         assert_eq!(store.catalog.first_project().await.unwrap(), Some(made.clone()));
+        assert!(store.catalog.has_one_project().await.unwrap());
         let key =
             store.catalog.api_key(&PublicKey::new("old key!").unwrap()).await.unwrap().unwrap();
         assert_eq!(key.made, key_of(1, "old key!"));

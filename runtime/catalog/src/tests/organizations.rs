@@ -51,6 +51,7 @@ fn not_found<T: std::fmt::Debug>(outcome: Result<T, Error>) {
 async fn projects_are_made_and_changed_within_their_organization() {
     on_each_database(|store| async move {
         start(&store).await;
+        assert!(!store.catalog.has_one_project().await.unwrap());
         let (ours, theirs) = (org("org-1"), org("org-2"));
         let made = new_project("p", "Search");
         store.catalog.create_project(&ours, &made, at(1)).await.unwrap();

@@ -217,6 +217,8 @@ pub struct Session {
     pub project: Project,
     /// Other projects of the login, the last used first.
     pub others: Vec<Project>,
+    /// Whether the login token of this server start started the session in one of these projects.
+    pub is_of_login_token: bool,
     /// Token of the forms in its pages.
     pub token: FormToken,
 }
@@ -247,12 +249,15 @@ pub async fn session_of(
     if open.is_empty() {
         return Ok(None);
     }
+    let is_of_login_token =
+        open.iter().any(|(act, _)| matches!(act.session, Some(SessionOrigin::LoginToken(_))));
     let is_requested = |(_, project): &(Act, Project)| Some(project.id.as_str()) == requested;
     let (act, project) = open.remove(open.iter().position(is_requested).unwrap_or(0));
     Ok(Some(Session {
         act,
         project,
         others: open.into_iter().map(|(_, project)| project).collect(),
+        is_of_login_token,
         token,
     }))
 }

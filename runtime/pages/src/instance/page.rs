@@ -77,15 +77,14 @@ struct EvaluationProblem {
     waiting: u64,
 }
 
-/// `GET /instance`. Only for sessions of the first project: whoever set up the server has its key pair, and the printed
-/// login address opens it. Sessions of other projects see the alarms alone.
+/// `GET /instance`. Only for sessions of the operator. The others see the alarms alone.
 pub(crate) async fn instance_page(
     State(app): State<App>,
     viewer: Viewer,
 ) -> Result<Response, Problem> {
     if !viewer.is_operator {
-        let message = "this page is for the operator: log in with a key pair of the first project of this server, or with \
-             the address that the server prints at its start";
+        let message = "this page is for the operator: log in with the address that the server prints at its start, or \
+             with a key pair of the project of the configured key pair";
         return Err(Problem::new(Code::AccessDenied, message));
     }
     let now = app.web.clock.now();

@@ -46,7 +46,7 @@ pub(crate) struct Viewer {
     waits: AttentionCounts,
     /// Failures of the server.
     alarms: Vec<&'static str>,
-    /// Whether the session is of the first project, whose key pair the operator has.
+    /// Whether the session is one of the operator: see [`is_of_operator`].
     pub(crate) is_operator: bool,
     form_context: FormContext,
     /// Time range and environments of the page, or else of the list that it was opened from.
@@ -203,15 +203,35 @@ pub(crate) async fn viewer(
     })
 }
 
+/// Whether only the operator can have started the session: with the printed login token, or in the project of the configured
+/// key pair, or in the only project.
+async fn is_of_operator(app: &App, session: &Session) -> bool {
+    if session.is_of_login_token {
+        return true;
+    }
+    let mut projects = [&session.project].into_iter().chain(&session.others);
+    if projects.all(|project| project.id != app.home_project) {
+        return false;
+    }
+    if app.is_home_configured {
+        return true;
+    }
+    // A page does not fail because of this.
+    app.store.catalog.has_one_project().await.unwrap_or_else(|error| {
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(error, "counting the projects failed");
+        false
+    })
+}
+
 async fn viewer_of_session(
     app: &App,
     session: Session,
     headers: &HeaderMap,
     address: &Uri,
 ) -> Viewer {
-    let Session { act, project, others, token } = session;
-    let is_home = |id: &ProjectId| *id == app.home_project;
-    let is_operator = is_home(&act.project) || others.iter().any(|other| is_home(&other.id));
+    let is_operator = is_of_operator(app, &session).await;
+    let Session { act, project, others, token, .. } = session;
     let others = others.iter();
     let waits = match act.scope.holds(Permission::EvaluatorRead) {
         // A page does not fail because of these counts.
