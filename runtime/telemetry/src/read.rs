@@ -369,8 +369,9 @@ impl Telemetry {
         Ok(self.stored(&rows, true).await?.pop())
     }
 
-    /// Deletes traces with all their data: observations, contents, log records, media links and scores.
-    /// Unknown ids are ignored.
+    /// Deletes traces with all their data: observations, contents, log records, media links, scores and comments.
+    /// Unknown ids are ignored. A comment on an observation does not name a trace: it is also deleted if another
+    /// trace has an observation with the same id.
     ///
     /// # Errors
     /// When the database fails; nothing is deleted then.
@@ -409,6 +410,13 @@ impl Telemetry {
             "DELETE FROM scores WHERE project_id = $1 AND trace_id = $2",
             "DELETE FROM superseded_scores WHERE project_id = $1 AND trace_id = $2",
         ];
+        const COMMENTS: &str = "
+            DELETE FROM comments
+             WHERE project_id = $1 AND object_type = 'TRACE' AND object_id = $2";
+        const OBSERVATION_COMMENTS: &str = "
+            DELETE FROM comments
+             WHERE project_id = $1 AND object_type = 'OBSERVATION'
+               AND object_id IN (SELECT id FROM observations WHERE trace = $2)";
         in_transaction!(&self.pool, |tx| {
             self.writer.recent.forget_all();
             let mut rollups = Changes::default();
@@ -417,6 +425,8 @@ impl Telemetry {
                 tx.execute(LOCK, &args).await?;
                 let number = tx.integer(FIND, &args).await?;
                 rollups.subtract_trace(&mut tx, number).await?;
+                let observations = [project.as_str().into(), number.into()];
+                tx.execute(OBSERVATION_COMMENTS, &observations).await?;
                 for sql in BY_NUMBER {
                     tx.execute(sql, &[number.into()]).await?;
                 }
@@ -427,6 +437,7 @@ impl Telemetry {
                 for sql in SCORES {
                     tx.execute(sql, &args).await?;
                 }
+                tx.execute(COMMENTS, &args).await?;
             }
             rollups.write(&mut tx).await?;
         });

@@ -1,5 +1,6 @@
 //! Traces beyond the retention of their project, and traces of deleted projects.
 
+use perpend_catalog::comments::{Comment, CommentQuery};
 use perpend_catalog::datasets::ItemVersion;
 use perpend_catalog::{Init, NewApiKey, ProjectPatch, Rights, SecretHash};
 use perpend_domain::backtest::{BacktestPlan, PairedValue, ScorePair};
@@ -8,6 +9,7 @@ use perpend_domain::dataset::{Dataset, DatasetItem, ItemPatch};
 use perpend_domain::evaluation::{EvaluatorVersion, OnMissing, Target, TargetKind};
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{ObservationId, OrganizationId, ProjectId, ScoreId, TraceId};
+use perpend_domain::list::Paging;
 use perpend_domain::observation::Observation;
 use perpend_domain::patch::{Patch, PatchSubject, merge};
 use perpend_domain::payload::Payload;
@@ -126,6 +128,66 @@ async fn traces_go_when_their_project_keeps_them_no_longer() {
         assert_eq!(store.sweep(now(21)).await.unwrap().n_expired, 0);
         assert_eq!(store.sweep(now(90)).await.unwrap().n_expired, 2);
         assert_eq!(days(&store, &theirs, &all).await, all);
+    })
+    .await;
+}
+
+/// Writes traces with one observation each, and comments on the trace, the observation and a session with the id of the trace.
+async fn comment(store: &Store, project: &ProjectId, traces: &[(u32, i64)]) {
+    for (n, day) in traces {
+        let began = at(day * DAY_MS);
+        let observation = Observation { start: began, end: Some(began), ..span(*n, *n) };
+        store.telemetry.write_batch(project, batch(vec![observation]), began).await.unwrap();
+        let trace = trace_id(*n).to_string();
+        let span = span(*n, *n).id.to_string();
+        for (object_type, object_id) in
+            [("TRACE", trace.clone()), ("OBSERVATION", span), ("SESSION", trace)]
+        {
+            let comment = Comment {
+                id: format!("{object_type} {n}"),
+                object_type: object_type.to_owned(),
+                object_id,
+                content: "text".to_owned(),
+                author_user_id: None,
+                created_at: began,
+            };
+            store.catalog.create_comment(project, &comment).await.unwrap();
+        }
+    }
+}
+
+/// The ids of the comments of a project.
+async fn comments(store: &Store, project: &ProjectId) -> Vec<String> {
+    let all = CommentQuery::default();
+    let found = store.catalog.comments(project, &all, Paging::default()).await.unwrap();
+    let mut ids: Vec<String> = found.items.into_iter().map(|comment| comment.id).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[tokio::test]
+async fn comments_on_a_trace_and_its_observations_are_deleted_with_it() {
+    on_each_database(|store| async move {
+        let (ours, theirs) = (start(&store, "a", &[]).await, start(&store, "b", &[]).await);
+        comment(&store, &ours, &[(1, 0), (2, 0), (3, 20)]).await;
+        comment(&store, &theirs, &[(1, 0)]).await;
+        store.telemetry.delete_traces(&ours, &[trace_id(1)]).await.unwrap();
+        let left = [
+            "OBSERVATION 2",
+            "OBSERVATION 3",
+            "SESSION 1",
+            "SESSION 2",
+            "SESSION 3",
+            "TRACE 2",
+            "TRACE 3",
+        ];
+        assert_eq!(comments(&store, &ours).await, left);
+        let patch = ProjectPatch { retention_days: Some(15), ..ProjectPatch::default() };
+        store.catalog.update_project(&organization(), &ours, &patch, at(0)).await.unwrap();
+        assert_eq!(store.sweep(at(21 * DAY_MS)).await.unwrap().n_expired, 1);
+        let left = ["OBSERVATION 3", "SESSION 1", "SESSION 2", "SESSION 3", "TRACE 3"];
+        assert_eq!(comments(&store, &ours).await, left);
+        assert_eq!(comments(&store, &theirs).await, ["OBSERVATION 1", "SESSION 1", "TRACE 1"]);
     })
     .await;
 }
