@@ -164,6 +164,17 @@ async fn a_comment_has_its_author_and_can_be_deleted() {
         !test.visitor.page(&test.page()).await.contains("look here"),
         "only at its observation"
     );
+    let another = Trace::new(7, "another");
+    test.app.ingest(&another).await.unwrap();
+    let comment = json!({
+        "projectId": test.app.app.home_project.as_str(), "objectType": "TRACE", "objectId": another.id, "content": "x",
+    });
+    let path_of_comments = "/api/public/comments";
+    let made = test.app.client.json(Method::POST, path_of_comments, &comment).await.unwrap().json();
+    for elsewhere in [made["id"].as_str().unwrap(), "none"] {
+        let sent = test.submit("/comments/delete", &[("comment", elsewhere)]).await;
+        assert_eq!(sent.status, 404, "{elsewhere}");
+    }
     assert_eq!(test.submit("/comments/delete", &[("comment", id)]).await.status, 303);
     let found = test.app.client.get(&path).await.unwrap().json();
     assert_eq!(found["data"], json!([]));

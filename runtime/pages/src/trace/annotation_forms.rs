@@ -44,12 +44,43 @@ async fn target_of_form<'f>(
     let stored = read::trace_without_content(app, &viewer.project, trace).await?;
     let stored = stored.ok_or_else(unknown_trace)?;
     let observation = fields.text("observation");
-    if let Some(id) = observation {
-        let outline = read::trace_outline(app, &viewer.project, trace).await?;
-        let (_, outline) = outline.ok_or_else(unknown_trace)?;
-        outline.find(id).ok_or_else(|| Problem::not_found("observation"))?;
+    if let Some(id) = observation
+        && !has_observation(app, viewer, trace, id).await?
+    {
+        return Err(Problem::not_found("observation"));
     }
     Ok((stored, observation))
+}
+
+async fn has_observation(
+    app: &App,
+    viewer: &Viewer,
+    trace: &TraceId,
+    id: &str,
+) -> Result<bool, Problem> {
+    let outline = read::trace_outline(app, &viewer.project, trace).await?;
+    let (_, outline) = outline.ok_or_else(unknown_trace)?;
+    Ok(outline.find(id).is_some())
+}
+
+/// Checks that a comment is on the trace or on one of its observations.
+async fn require_comment(
+    app: &App,
+    viewer: &Viewer,
+    trace: &TraceId,
+    id: &str,
+) -> Result<(), Problem> {
+    let missing = || Problem::not_found("comment");
+    let comment = app.store.catalog.comment(&viewer.project, id).await?.ok_or_else(missing)?;
+    let is_here = match comment.object_type.as_str() {
+        "TRACE" => comment.object_id == trace.as_str(),
+        "OBSERVATION" => has_observation(app, viewer, trace, &comment.object_id).await?,
+        _ => false,
+    };
+    match is_here {
+        true => Ok(()),
+        false => Err(missing()),
+    }
 }
 
 /// A value as JSON. What is not of the type stays text, which the operation rejects.
@@ -230,10 +261,10 @@ pub(crate) async fn delete_comment(
     Path(path): Path<TracePath>,
     form: SubmittedForm,
 ) -> Result<Response, Problem> {
-    let viewer = &form.viewer;
-    path.id()?;
+    let (viewer, trace) = (&form.viewer, path.id()?);
     let act = async {
         let id = form.fields.text("comment").unwrap_or_default();
+        require_comment(&app, viewer, &trace, id).await?;
         let operation = format!("/api/v1/comments/{}", segment(id));
         call(&app, viewer, (Method::DELETE, &operation), &json!({})).await?;
         Ok(SubmissionOutcome::new("Comment deleted. This cannot be undone."))
