@@ -88,6 +88,12 @@ async fn a_score_from_a_config_is_by_its_person_on_the_page_and_over_rest() {
     let scores = test.scores().await;
     let first = (&scores[0]["id"], &scores[0]["value"], &scores[0]["comment"]);
     assert_eq!((scores.len(), first), (1, (&json!(id), &json!(0.5), &Value::Null)));
+    let renamed = format!("/api/public/score-configs/{config}");
+    let renamed = test.app.client.json(Method::PATCH, &renamed, &json!({ "name": "style" })).await;
+    assert_eq!(renamed.unwrap().status, 200);
+    let changed = [("score", id), ("value", "0.25")];
+    assert_eq!(test.submit("/scores", &changed).await.status, 303);
+    assert_eq!(test.scores().await[0]["name"], "style");
     assert_eq!(test.submit("/scores/delete", &[("score", id)]).await.status, 303);
     assert!(test.scores().await.is_empty());
     test.app.stop().await.unwrap();

@@ -149,6 +149,22 @@ async fn given_score(
     }
 }
 
+/// The score with the current name of its score config, which may have been renamed.
+async fn with_current_name(
+    app: &App,
+    viewer: &Viewer,
+    score: NewScore,
+) -> Result<NewScore, Problem> {
+    let config = match &score.config_id {
+        Some(id) => app.store.catalog.score_config(&viewer.project, id).await?,
+        None => None,
+    };
+    Ok(match config {
+        Some(config) => NewScore { name: config.name, ..score },
+        None => score,
+    })
+}
+
 /// The body of the operation that replaces a score.
 fn changed_score(score: NewScore, fields: &Params) -> Value {
     let observation = match &score.subject {
@@ -189,7 +205,11 @@ pub(crate) async fn save_score(
     let (viewer, trace) = (&form.viewer, path.id()?);
     let act = async {
         let body = match form.fields.text("score") {
-            Some(id) => changed_score(given_score(&app, viewer, &trace, id).await?, &form.fields),
+            Some(id) => {
+                let score = given_score(&app, viewer, &trace, id).await?;
+                let score = with_current_name(&app, viewer, score).await?;
+                changed_score(score, &form.fields)
+            }
             None => new_score(&app, &form, &trace).await?,
         };
         call(&app, viewer, (Method::POST, "/api/public/scores"), &body).await?;
