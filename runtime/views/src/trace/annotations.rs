@@ -197,6 +197,11 @@ impl ScoreForm {
         matches!(self.field, ValueField::Lines)
     }
 
+    /// Whether the value has line breaks, which browsers drop from an `input`.
+    pub(crate) fn has_lines(&self) -> bool {
+        self.value.contains(['\n', '\r'])
+    }
+
     pub(crate) const fn is_number(&self) -> bool {
         matches!(self.field, ValueField::Number { .. })
     }
@@ -453,6 +458,17 @@ mod tests {
             ..input()
         });
         assert!(!read_only.contains("/t/scores") && !read_only.contains("/t/comments"));
+    }
+
+    #[test]
+    fn a_text_with_line_breaks_is_edited_in_a_text_area() {
+        let page_of = |text: &str| {
+            let scores = vec![given("s", ScoreValue::Text(text.to_owned()))];
+            page(AnnotationsInput { scores, ..input() })
+        };
+        let form = "<textarea name=\"value\" rows=\"6\" required>";
+        assert!(page_of("first\nsecond").contains(&format!("{form}\nfirst\nsecond</textarea>")));
+        assert!(!page_of("first").contains(form));
     }
 
     #[test]
