@@ -8,6 +8,8 @@ const MAX_VALUES: usize = 12;
 const N_RANGES: f64 = 10.0;
 /// Significant decimal digits of the ends of ranges.
 const PRECISION: f64 = 1e-12;
+/// Smallest width of a range. The power of ten of a smaller one may not be a number.
+const MIN_WIDTH: f64 = 1e-300;
 
 /// The values or ranges of an axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,13 +98,18 @@ fn ends(low: f64, high: f64) -> Vec<f64> {
     }
     let largest = low.abs().max(high.abs());
     let width = ((high - low) / N_RANGES).max(largest * PRECISION);
+    // The difference of the largest numbers is infinite.
+    let width = width.clamp(MIN_WIDTH, f64::MAX / N_RANGES);
     let exponent = width.log10().floor() as i32;
     let unit = 10f64.powi(exponent);
     let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| width <= factor * unit).unwrap_or(10.0);
     // Dividing by a power of ten gives the nearest number to a decimal fraction, multiplying by its reciprocal does not.
-    let end = |n: f64| match exponent < 0 {
-        true => n * factor / 10f64.powi(-exponent),
-        false => n * factor * unit,
+    let end = |n: f64| {
+        let end = match exponent < 0 {
+            true => n * factor / 10f64.powi(-exponent),
+            false => n * factor * unit,
+        };
+        end.clamp(-f64::MAX, f64::MAX)
     };
     let mut first = (low / (factor * unit)).floor();
     while low < end(first) {
@@ -144,6 +151,16 @@ mod tests {
         for number in &wide {
             let at = axis.place(*number);
             assert!(ends[at] <= *number && *number <= ends[at + 1], "{number}");
+        }
+        for unit in [5e-324, 1e-310, 1e-300, 1.7e307] {
+            let extreme: Vec<f64> = (-10..=10).map(|n| f64::from(n) * unit).collect();
+            let axis = Axis::of_numbers(&extreme);
+            let Axis::Ranges(ends) = &axis else { panic!("more than 12 numbers: {axis:?}") };
+            assert!(ends.len() < 30 && ends.iter().all(|end| end.is_finite()), "{unit}");
+            for number in &extreme {
+                let at = axis.place(*number);
+                assert!(ends[at] <= *number && *number <= ends[at + 1], "{number}");
+            }
         }
         let close: Vec<f64> = (0..20).map(|n| 1e15 + f64::from(n)).collect();
         assert!(Axis::of_numbers(&close).len() < 30);
