@@ -67,6 +67,11 @@ impl AnalyticsParams {
         self.values.get(name).map_or("", |value| value.trim())
     }
 
+    /// The name of a score, which may begin or end with spaces.
+    fn score_name(&self, name: &str) -> &str {
+        self.values.get(name).map_or("", String::as_str)
+    }
+
     fn path(&self) -> String {
         format!("{}/scores/analytics", self.base)
     }
@@ -80,8 +85,8 @@ impl AnalyticsParams {
                 format!("`{source_name}` must be one of `API`, `ANNOTATION`, `EVAL`; got `{raw}`.");
             self.notices.push(Text::from(fault));
         }
-        let name = self.text(name).to_owned();
-        (!name.is_empty()).then_some(ScoreSelection { name, source })
+        let name = self.score_name(name).to_owned();
+        (!name.trim().is_empty()).then_some(ScoreSelection { name, source })
     }
 
     /// Parameters that no form of the page has: whether internal environments are left out, and unknown ones.
@@ -216,8 +221,8 @@ fn form(params: &AnalyticsParams, names: &[String]) -> ScoreSelectionForm {
         action: params.path(),
         hidden_fields: [params.focus.parameters(), params.kept()].concat(),
         names: names.iter().map(|name| Text::from(name.as_str())).collect(),
-        a: Text::from(params.text("a")),
-        b: Text::from(params.text("b")),
+        a: Text::from(params.score_name("a")),
+        b: Text::from(params.score_name("b")),
         a_sources: sources("a-source"),
         b_sources: sources("b-source"),
     }
