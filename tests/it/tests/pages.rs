@@ -21,8 +21,13 @@ pub(crate) struct Visitor {
 
 impl Visitor {
     pub(crate) async fn of(app: &TestApp) -> Self {
+        Self::with_keys(app, KEYS).await
+    }
+
+    /// A visitor with another key pair of the project.
+    pub(crate) async fn with_keys(app: &TestApp, (public_key, secret_key): (&str, &str)) -> Self {
         let headers = [FORM, OURS];
-        let form = format!("public_key={}&secret_key={}", KEYS.0, KEYS.1);
+        let form = format!("public_key={public_key}&secret_key={secret_key}");
         let visitor = app.anonymous();
         let answer = visitor.send(Method::POST, "/login", &headers, form);
         let answer = answer.await.unwrap();

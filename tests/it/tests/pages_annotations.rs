@@ -148,6 +148,23 @@ async fn a_free_score_and_a_corrected_output_need_no_config() {
 }
 
 #[tokio::test]
+async fn only_its_author_changes_a_score() {
+    let mut test = AnnotationTest::new().await;
+    let free = [("score_name", "helpful"), ("data_type", "NUMERIC"), ("value", "0.5")];
+    assert_eq!(test.submit("/scores", &free).await.status, 303);
+    let id = test.scores().await[0]["id"].as_str().unwrap().to_owned();
+    let keys = format!("/api/public/projects/{}/apiKeys", test.app.app.home_project.as_str());
+    let made = test.app.organizer().json(Method::POST, &keys, &json!({})).await.unwrap().json();
+    let pair = (made["publicKey"].as_str().unwrap(), made["secretKey"].as_str().unwrap());
+    test.visitor = Visitor::with_keys(&test.app, pair).await;
+    let sent = test.submit("/scores", &[("score", id.as_str()), ("value", "0.25")]).await;
+    assert_eq!(sent.status, 403, "{}", sent.text());
+    let scores = test.scores().await;
+    assert_eq!((&scores[0]["value"], &scores[0]["authorUserId"]), (&json!(0.5), &json!(KEYS.0)));
+    test.app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_comment_has_its_author_and_can_be_deleted() {
     let test = AnnotationTest::new().await;
     let sent = test.submit("/comments", &[("which", "comment"), ("content", "")]).await;

@@ -72,6 +72,11 @@ impl Viewer {
         self.scope.holds(permission)
     }
 
+    /// Whether the viewer may change what a person wrote: the author may, or any viewer if the author is unknown.
+    pub(crate) fn may_change_of(&self, author: Option<&str>) -> bool {
+        author.is_none() || self.act().author() == author
+    }
+
     /// The identity of a request that a page sends to an operation of the API.
     pub(crate) fn act(&self) -> Act {
         Act {

@@ -7,7 +7,7 @@ use perpend_domain::ids::{ScoreId, TraceId};
 use perpend_domain::score::{NewScore, ScoreSource, Subject};
 use perpend_domain::trace::Trace;
 use perpend_http_kit::extract::Params;
-use perpend_http_kit::problem::Problem;
+use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{RejectedForm, segment};
 use serde_json::{Value, json};
 
@@ -207,6 +207,11 @@ pub(crate) async fn save_score(
         let body = match form.fields.text("score") {
             Some(id) => {
                 let score = given_score(&app, viewer, &trace, id).await?;
+                // A changed score has the viewer as its author.
+                if !viewer.may_change_of(score.author_user_id.as_deref()) {
+                    let message = "only its author can change this score; add one of your own";
+                    return Err(Problem::new(Code::AccessDenied, message));
+                }
                 let score = with_current_name(&app, viewer, score).await?;
                 changed_score(score, &form.fields)
             }
