@@ -197,7 +197,7 @@ pub use scores::score::{
     score_value,
 };
 pub use session::page::{SessionPage, TURNS_PER_PAGE, Turn, TurnHits, TurnInput};
-pub use trace::annotations::{AnnotationsInput, CommentLine};
+pub use trace::annotations::{AnnotatedScore, AnnotationsInput, CommentLine};
 pub use trace::compare::{
     COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSelectionPage, CompareSide,
     ComparedObservation, ContentFingerprints, ObservationFingerprints, ScoresByName,

@@ -8,7 +8,7 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::list::{NumberedPage, Paging};
 use perpend_domain::score::{Score, ScoreSource};
 use perpend_http_kit::problem::Problem;
-use perpend_views::{AnnotationsInput, CommentLine, RejectedForm, segment};
+use perpend_views::{AnnotatedScore, AnnotationsInput, CommentLine, RejectedForm, segment};
 
 use crate::authors::author_names;
 use crate::request::viewer::Viewer;
@@ -55,8 +55,12 @@ pub(crate) async fn annotations(
         scores: scores
             .into_iter()
             .map(|score| {
-                let author = shown_name(&names, score.written.author_user_id.as_deref());
-                (score.clone(), author.map(str::to_owned))
+                let author = score.written.author_user_id.as_deref();
+                AnnotatedScore {
+                    score: score.clone(),
+                    author: shown_name(&names, author).map(str::to_owned),
+                    may_change: viewer.may_change_of(author),
+                }
             })
             .collect(),
         n_earlier_comments: comments.n_total.saturating_sub(comments.items.len() as u64),

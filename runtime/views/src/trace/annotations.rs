@@ -35,8 +35,8 @@ pub struct AnnotationsInput {
     pub configs: Vec<ScoreConfig>,
     /// Whether there are more score configs.
     pub has_more_configs: bool,
-    /// Scores by people, with the names of their authors.
-    pub scores: Vec<(Score, Option<String>)>,
+    /// Scores by people.
+    pub scores: Vec<AnnotatedScore>,
     /// Comments, the oldest first.
     pub comments: Vec<CommentLine>,
     /// Number of comments before them.
@@ -49,6 +49,17 @@ pub struct AnnotationsInput {
     pub may_comment: bool,
     /// A rejected form.
     pub rejected_form: RejectedForm,
+}
+
+/// A score by a person.
+#[derive(Clone, Debug)]
+pub struct AnnotatedScore {
+    /// The score.
+    pub score: Score,
+    /// The name of its author.
+    pub author: Option<String>,
+    /// Whether the viewer may change it, with the permission to write scores.
+    pub may_change: bool,
 }
 
 /// A comment.
@@ -277,6 +288,7 @@ pub(crate) struct GivenScore {
     pub(crate) author: Option<Text>,
     pub(crate) at: String,
     pub(crate) at_iso: String,
+    pub(crate) may_change: bool,
     pub(crate) form: ScoreForm,
 }
 
@@ -300,7 +312,7 @@ impl Annotations {
     /// `output` is that of the selection, which a correction begins with.
     pub(crate) fn new(input: AnnotationsInput, output: Option<&Payload>) -> Self {
         let rejected = &input.rejected_form;
-        let is_corrected = input.scores.iter().any(|(score, _)| is_correction(score));
+        let is_corrected = input.scores.iter().any(|given| is_correction(&given.score));
         let correction = ScoreForm {
             value: output.and_then(editable).unwrap_or_default(),
             ..ScoreForm::correction()
@@ -309,7 +321,7 @@ impl Annotations {
         let forms = configs.chain([ScoreForm::free()]);
         // A second correction would hide the first one.
         let forms = forms.chain((!is_corrected).then_some(correction));
-        let given = input.scores.iter().map(|(score, author)| {
+        let given = input.scores.iter().map(|AnnotatedScore { score, author, may_change }| {
             let written = &score.written;
             GivenScore {
                 id: written.id.to_string(),
@@ -326,6 +338,7 @@ impl Annotations {
                 author: author.as_deref().map(Text::from),
                 at: clock(written.timestamp),
                 at_iso: written.timestamp.to_string(),
+                may_change: *may_change && input.may_score,
                 form: ScoreForm::of_score(score, &input.configs).with_rejected(rejected),
             }
         });
@@ -378,7 +391,7 @@ mod tests {
     use crate::samples_tests::*;
     use crate::{DetailInput, DetailPage};
 
-    fn given(id: &str, value: ScoreValue) -> (Score, Option<String>) {
+    fn given(id: &str, value: ScoreValue) -> AnnotatedScore {
         let at = Timestamp::from_millis(0);
         let written = NewScore {
             id: ScoreId::new(id).unwrap(),
@@ -395,7 +408,11 @@ mod tests {
             author_user_id: None,
             origin: None,
         };
-        (Score { written, created_at: at, updated_at: at }, Some(HOSTILE.to_owned()))
+        AnnotatedScore {
+            score: Score { written, created_at: at, updated_at: at },
+            author: Some(HOSTILE.to_owned()),
+            may_change: true,
+        }
     }
 
     fn config(id: &str, data_type: ScoreDataType) -> ScoreConfig {
@@ -458,6 +475,17 @@ mod tests {
             ..input()
         });
         assert!(!read_only.contains("/t/scores") && !read_only.contains("/t/comments"));
+    }
+
+    #[test]
+    fn a_score_of_another_author_has_no_form() {
+        let html = |may_change| {
+            let scores =
+                vec![AnnotatedScore { may_change, ..given("s", ScoreValue::Text(typed())) }];
+            page(AnnotationsInput { scores, ..input() })
+        };
+        let form = "name=\"which\" value=\"score:s\"";
+        assert!(html(true).contains(form) && !html(false).contains(form));
     }
 
     #[test]
