@@ -1,6 +1,8 @@
 //! The fields of source code, and a working evaluator in each language.
 
-use perpend_domain::evaluation::EvaluatorVersion;
+use perpend_domain::evaluation::{
+    EvaluatorVersion, JAVASCRIPT_INTERPRETER, Mapping, PYTHON_INTERPRETER, SOURCE_EVALUATOR,
+};
 use perpend_domain::plugin::Limits;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
@@ -83,6 +85,8 @@ const NEIGHBORS: usize = 2;
 pub(super) struct CodeForm {
     language: String,
     source: String,
+    /// The mapping of the stored version, which has no field.
+    mapping: Vec<Mapping>,
 }
 
 impl CodeForm {
@@ -90,25 +94,51 @@ impl CodeForm {
     pub(super) fn skeleton(language: &str) -> Self {
         let found = LANGUAGES.iter().find(|one| one.id.eq_ignore_ascii_case(language));
         let found = found.unwrap_or(&LANGUAGES[0]);
-        Self { language: found.id.to_owned(), source: found.skeleton.to_owned() }
+        Self {
+            language: found.id.to_owned(),
+            source: found.skeleton.to_owned(),
+            mapping: Vec::new(),
+        }
     }
 
     pub(super) fn of_version(version: &EvaluatorVersion) -> Self {
         let (language, source) = version.source().unwrap_or_default();
-        Self { language: language.to_owned(), source: source.to_owned() }
+        Self {
+            language: language.to_owned(),
+            source: source.to_owned(),
+            mapping: version.mapping.clone(),
+        }
     }
 
     /// Takes the sent values.
     pub(super) fn take(&mut self, fields: &Params) {
         let text = |name: &str| fields.raw(name).unwrap_or_default().replace("\r\n", "\n");
-        *self = Self { language: text("language"), source: text("source") };
+        (self.language, self.source) = (text("language"), text("source"));
     }
 
     pub(super) fn body(&self) -> Value {
+        if self.mapping.is_empty() {
+            return json!({
+                "type": "code",
+                "sourceCode": self.source,
+                "sourceCodeLanguage": self.language,
+            });
+        }
+        // The type `code` has no mapping.
+        let mut config = json!({ "source": self.source });
+        let plugin = match self.language.as_str() {
+            "PYTHON" => PYTHON_INTERPRETER,
+            language => {
+                config["language"] = json!(language.to_ascii_lowercase());
+                JAVASCRIPT_INTERPRETER
+            }
+        };
         json!({
-            "type": "code",
-            "sourceCode": self.source,
-            "sourceCodeLanguage": self.language,
+            "type": "plugin",
+            "plugin": plugin,
+            "evaluator": SOURCE_EVALUATOR,
+            "config": config,
+            "variableMapping": self.mapping,
         })
     }
 
@@ -195,6 +225,23 @@ mod tests {
         assert_eq!((faulty.0, faulty.1.raw()), (4, "four"));
         assert!(source_problem(source, &Text::from("line nine")).lines.is_empty());
         assert!(source_problem(source, &Text::from("line 99")).lines.is_empty());
+    }
+
+    #[test]
+    fn a_stored_mapping_is_sent_with_the_changed_source() {
+        let mapping = Mapping {
+            variable: "output".to_owned(),
+            source: "output".to_owned(),
+            json_path: Some("$.text".to_owned()),
+        };
+        let mut form = CodeForm { mapping: vec![mapping], ..CodeForm::skeleton("PYTHON") };
+        form.take(&Params::parse("language=TYPESCRIPT&source=a"));
+        let body = form.body();
+        assert_eq!(body["plugin"], JAVASCRIPT_INTERPRETER);
+        assert_eq!(body["config"], json!({ "source": "a", "language": "typescript" }));
+        assert_eq!(body["variableMapping"][0]["jsonPath"], "$.text");
+        form.mapping.clear();
+        assert_eq!(form.body()["type"], "code");
     }
 
     #[test]
