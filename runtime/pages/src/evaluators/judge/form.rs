@@ -238,7 +238,7 @@ pub(super) fn fields_of_params(params: &Params) -> JudgeFields {
     JudgeFields {
         version: text("version"),
         name: text("name"),
-        description: text("description"),
+        description: raw("description"),
         stored_name: raw("stored_name"),
         stored_description: raw("stored_description"),
         messages,
