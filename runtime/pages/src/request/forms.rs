@@ -27,6 +27,11 @@ const MAX_BYTES: usize = 64 << 10;
 /// Largest form with the contents of an item or the schemas of a dataset, in bytes. Percent-encoding can triple a text.
 pub(crate) const MAX_CONTENT_BYTES: usize = 16 << 20;
 
+/// A text as a form submits it: browsers change line breaks.
+pub(crate) fn as_submitted(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
 /// A form submitted from a page of the viewer's session, of at most `MAX` bytes.
 #[derive(Debug)]
 pub(crate) struct SubmittedForm<const MAX: usize = MAX_BYTES> {

@@ -10,6 +10,7 @@ use perpend_views::{CodeFields, SourceProblem, Text, duration, size};
 use serde_json::{Value, json};
 
 use super::problems::FormProblems;
+use crate::request::forms::as_submitted;
 use crate::request::operations::field_problems;
 
 /// A language with a working evaluator.
@@ -105,14 +106,14 @@ impl CodeForm {
         let (language, source) = version.source().unwrap_or_default();
         Self {
             language: language.to_owned(),
-            source: source.to_owned(),
+            source: as_submitted(source),
             mapping: version.mapping.clone(),
         }
     }
 
     /// Takes the sent values.
     pub(super) fn take(&mut self, fields: &Params) {
-        let text = |name: &str| fields.raw(name).unwrap_or_default().replace("\r\n", "\n");
+        let text = |name: &str| as_submitted(fields.raw(name).unwrap_or_default());
         (self.language, self.source) = (text("language"), text("source"));
     }
 

@@ -26,7 +26,7 @@ use self::plugin::PluginForm;
 use self::problems::FormProblems;
 use super::trial::{self, TriedEvaluator};
 use super::{EvaluatorPath, judge};
-use crate::request::forms::ContentForm;
+use crate::request::forms::{ContentForm, as_submitted};
 use crate::request::operations::{call, is_about_input_or_reference};
 use crate::request::query::Query;
 use crate::request::reply::page;
@@ -317,10 +317,10 @@ async fn save(
 
 /// Refuses a name or description that would replace one of another request.
 fn check_head(current: &Evaluator, head: &EvaluatorHeadFields) -> Result<(), Problem> {
-    let description = current.description.as_deref().unwrap_or_default();
+    let stored = stored_head(current);
     let texts = [
-        (current.name.as_str(), &head.stored_name, &head.name),
-        (description, &head.stored_description, &head.description),
+        (&stored.name, &head.stored_name, &head.name),
+        (&stored.description, &head.stored_description, &head.description),
     ];
     let is_lost =
         texts.iter().any(|(stored, base, sent)| stored != base && sent != base && stored != sent);
@@ -334,18 +334,19 @@ fn check_head(current: &Evaluator, head: &EvaluatorHeadFields) -> Result<(), Pro
 }
 
 fn stored_head(evaluator: &Evaluator) -> EvaluatorHeadFields {
-    let description = evaluator.description.clone().unwrap_or_default();
+    let name = as_submitted(&evaluator.name);
+    let description = as_submitted(evaluator.description.as_deref().unwrap_or_default());
     EvaluatorHeadFields {
-        name: evaluator.name.clone(),
+        name: name.clone(),
         description: description.clone(),
         version: evaluator.version.number.to_string(),
-        stored_name: evaluator.name.clone(),
+        stored_name: name,
         stored_description: description,
     }
 }
 
 fn sent_head(fields: &Params) -> EvaluatorHeadFields {
-    let text = |name: &str| fields.raw(name).unwrap_or_default().replace("\r\n", "\n");
+    let text = |name: &str| as_submitted(fields.raw(name).unwrap_or_default());
     EvaluatorHeadFields {
         name: text("name"),
         description: text("description"),

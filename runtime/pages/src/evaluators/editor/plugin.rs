@@ -14,6 +14,7 @@ use super::problems::FormProblems;
 use super::schema::{ConfigProblems, ConfigSchema, ConfigTexts, OTHERS};
 use crate::plugins::list::plugin_href;
 use crate::plugins::one::evaluator_view;
+use crate::request::forms::as_submitted;
 use crate::request::operations::field_problems;
 use crate::request::viewer::Viewer;
 use crate::rules::definition::mapping_line;
@@ -132,7 +133,7 @@ impl PluginForm {
     /// Takes the sent values.
     pub(super) fn take(&mut self, fields: &Params) {
         let text = |name: &str| {
-            let raw = fields.raw(name).unwrap_or_default().replace("\r\n", "\n");
+            let raw = as_submitted(fields.raw(name).unwrap_or_default());
             raw.trim().to_owned()
         };
         self.texts = self.schema.sent(fields);

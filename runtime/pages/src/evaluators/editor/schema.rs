@@ -7,6 +7,8 @@ use perpend_http_kit::extract::Params;
 use perpend_views::{ConfigControl, ConfigField, Text};
 use serde_json::{Map, Number, Value};
 
+use crate::request::forms::as_submitted;
+
 /// References and alternatives followed from the schema of a member.
 const MAX_DEPTH: u32 = 8;
 /// Field of the members without a field of their own.
@@ -94,7 +96,7 @@ impl ConfigSchema {
 
     /// The sent texts.
     pub(super) fn sent(&self, fields: &Params) -> ConfigTexts {
-        let text = |field: &str| fields.raw(field).unwrap_or_default().replace("\r\n", "\n");
+        let text = |field: &str| as_submitted(fields.raw(field).unwrap_or_default());
         ConfigTexts {
             members: self.members.iter().map(|member| text(&field_name(&member.name))).collect(),
             others: text(OTHERS),
@@ -209,7 +211,7 @@ impl Member {
     fn text(&self, value: Option<&Value>) -> String {
         match (value, &self.kind) {
             (None | Some(Value::Null), _) => String::new(),
-            (Some(Value::String(text)), MemberKind::Text) => text.clone(),
+            (Some(Value::String(text)), MemberKind::Text) => as_submitted(text),
             (Some(value), MemberKind::Json) => pretty(value),
             (Some(value), _) => value.to_string(),
         }
@@ -405,6 +407,16 @@ mod tests {
 
     fn texts(all: [&str; 7]) -> ConfigTexts {
         ConfigTexts { members: all.map(str::to_owned).to_vec(), others: String::new() }
+    }
+
+    #[test]
+    fn a_stored_text_with_carriage_returns_is_kept_if_its_field_is_not_changed() {
+        let schema = schema();
+        let stored = json!({ "pattern": "a\r\nb" });
+        let texts = schema.texts(&stored);
+        let place = schema.place("pattern").unwrap();
+        assert_eq!(texts.members[place], "a\nb");
+        assert_eq!(schema.config(&texts, &stored).unwrap(), stored);
     }
 
     #[test]

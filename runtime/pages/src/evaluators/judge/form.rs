@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::faults::{Faults, FieldProblems, number_text};
 use super::output;
+use crate::request::forms::as_submitted;
 use crate::rules::definition::mapping_line;
 use crate::rules::fields::mapping as parsed_mapping;
 
@@ -120,18 +121,18 @@ fn prompt_text(prompt: Option<&Value>) -> Value {
 
 /// The messages of a prompt; at least one.
 fn messages(prompt: Option<&Value>) -> Vec<JudgeMessage> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let of_user = |content: String| JudgeMessage { role: "user".to_owned(), content };
+    let of_user =
+        |content: &str| JudgeMessage { role: "user".to_owned(), content: as_submitted(content) };
     match prompt {
         Some(Value::Array(all)) if !all.is_empty() => {
             let message = |message: &Value| JudgeMessage {
-                role: text(&message["role"]),
-                content: text(&message["content"]),
+                role: message["role"].as_str().unwrap_or_default().to_owned(),
+                content: as_submitted(message["content"].as_str().unwrap_or_default()),
             };
             all.iter().map(message).collect()
         }
-        Some(Value::String(text)) => vec![of_user(text.clone())],
-        _ => vec![of_user(String::new())],
+        Some(Value::String(text)) => vec![of_user(text)],
+        _ => vec![of_user("")],
     }
 }
 
@@ -159,12 +160,14 @@ fn shown<T: ToString>(value: Option<T>) -> String {
 pub(super) fn fields_of(evaluator: &Evaluator) -> JudgeFields {
     let definition = JudgeDefinition::of_version(&evaluator.version);
     let mapping: Vec<String> = evaluator.version.mapping.iter().map(mapping_line).collect();
+    let name = as_submitted(&evaluator.name);
+    let description = as_submitted(evaluator.description.as_deref().unwrap_or_default());
     JudgeFields {
         version: evaluator.version.number.to_string(),
-        name: evaluator.name.clone(),
-        description: evaluator.description.clone().unwrap_or_default(),
-        stored_name: evaluator.name.clone(),
-        stored_description: evaluator.description.clone().unwrap_or_default(),
+        name: name.clone(),
+        description: description.clone(),
+        stored_name: name,
+        stored_description: description,
         mapping: mapping.join("\n"),
         ..fields_of_definition(&definition)
     }
@@ -223,13 +226,13 @@ fn other_models(definition: &JudgeDefinition) -> String {
 
 /// The submitted fields.
 pub(super) fn fields_of_params(params: &Params) -> JudgeFields {
-    let raw = |name: &str| params.raw(name).unwrap_or_default().replace("\r\n", "\n");
+    let raw = |name: &str| as_submitted(params.raw(name).unwrap_or_default());
     let text = |name: &str| raw(name).trim().to_owned();
     let contents = params.raw_all("content").into_iter();
     let messages = params.raw_all("role").into_iter().zip(contents);
     let messages = messages.map(|(role, content)| JudgeMessage {
         role: role.to_owned(),
-        content: content.replace("\r\n", "\n"),
+        content: as_submitted(content),
     });
     let mut messages: Vec<JudgeMessage> = messages.collect();
     if messages.is_empty() {

@@ -4,6 +4,7 @@ use perpend_views::JudgeFields;
 use serde_json::{Map, Value, json};
 
 use super::faults::{Faults, number_text};
+use crate::request::forms::as_submitted;
 
 /// Several questions, as JSON.
 pub(super) const QUESTIONS: &str = "QUESTIONS";
@@ -14,12 +15,15 @@ const TYPES: [&str; 5] = ["NUMERIC", "BOOLEAN", "CATEGORICAL", CHOICES, QUESTION
 /// Fills in the fields of a configuration.
 pub(super) fn fill(fields: &mut JudgeFields, config: &Map<String, Value>) {
     let member = |name: &str| config.get(name).unwrap_or(&Value::Null);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let text = |value: &Value| {
+        let text = as_submitted(value.as_str().unwrap_or_default());
+        text.trim().to_owned()
+    };
     fields.has_reasons = *member("chain_of_thought") != false;
     if let Some(choices) = member("choice_scores").as_object() {
         fields.output = CHOICES.to_owned();
         let lines = choices.iter().map(|(choice, score)| format!("{choice} = {score}"));
-        fields.categories = lines.collect::<Vec<_>>().join("\n");
+        fields.categories = as_submitted(&lines.collect::<Vec<_>>().join("\n"));
         return;
     }
     if member("questions").is_array() {
