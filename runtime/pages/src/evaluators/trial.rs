@@ -8,6 +8,7 @@ use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, JUDGES, TargetKind};
 use perpend_http_kit::extract::{Params, must_be_one_of};
 use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading;
 use perpend_views::{
     ApiRequest, EvaluatorTryPage, Section, Text, TrialView, dollars, encode, evaluator_href,
     plural, segment,
@@ -160,7 +161,9 @@ pub(crate) async fn run(
             let found = call(app, viewer, (Method::POST, TRIAL), &Value::Object(body)).await;
             match found {
                 Ok(found) => {
-                    view.results = Some(results(app, viewer, tried.stored, &found).await?);
+                    let results = results(app, viewer, tried.stored, &found);
+                    let results = reading::limited(&app.web, &viewer.project, results).await?;
+                    view.results = Some(results);
                     Ok(())
                 }
                 Err(problem) => Err(problem),

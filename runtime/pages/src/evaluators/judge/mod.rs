@@ -16,6 +16,7 @@ use perpend_domain::evaluation::{Evaluator, JUDGES};
 use perpend_domain::list::Paging;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::reading;
 use perpend_views::{
     JudgeConflict, JudgeConnection, JudgeEditorPage, JudgeFields, JudgeMessage, MappingChoice,
     PromptPreview, RejectedForm, Section, Text, TrialView, encode, evaluator_href,
@@ -336,9 +337,10 @@ impl SubmittedJudge<'_> {
             Err(problem) => return Err(problem),
         };
         if let Some(target) = target {
-            let choices = picking::choices(app, viewer, &target).await;
-            extras.choices = match choices {
-                Err(problem) if problem.code() == Code::NotFound => Vec::new(),
+            let choices = picking::choices(app, viewer, &target);
+            // The prompt is shown without a value that does not exist or is too large.
+            extras.choices = match reading::limited(&app.web, &viewer.project, choices).await {
+                Err(problem) if is_about_input_or_reference(&problem) => Vec::new(),
                 choices => choices?,
             };
         }

@@ -15,6 +15,8 @@ use crate::trace::raw;
 const MAX_CHOICES: usize = 100;
 /// Depth of their paths.
 const MAX_DEPTH: usize = 12;
+/// Bytes of the name of a member. A long name would be repeated in the paths of all values within it.
+const MAX_NAME: usize = 200;
 /// Characters of a value.
 const MAX_CHARS: usize = 160;
 
@@ -70,7 +72,8 @@ fn add_choices(choices: &mut Vec<MappingChoice>, source: &str, value: &Value) {
                 nodes.extend(items.map(|(at, item)| (format!("{path}[{at}]"), item, depth + 1)));
             }
             Value::Object(members) => {
-                let members = members.iter().take(MAX_CHOICES).rev();
+                let members = members.iter().take(MAX_CHOICES);
+                let members = members.filter(|(name, _)| name.len() <= MAX_NAME).rev();
                 nodes
                     .extend(members.map(|(name, member)| {
                         (format!("{path}{}", step(name)), member, depth + 1)
@@ -152,6 +155,11 @@ mod tests {
             assert!(JsonPath::parse(path).is_ok(), "{path}");
         }
         assert_eq!(choices[3].value.raw(), "hi");
+        let long = json!({ "n".repeat(MAX_NAME + 1): { "a": 1 }, "b": 2 });
+        let mut of_long = Vec::new();
+        add_choices(&mut of_long, "input", &long);
+        let lines: Vec<&str> = of_long.iter().map(|choice| choice.line.as_str()).collect();
+        assert_eq!(lines, ["input", "input $.b"]);
         let many: Value = (0..1000).collect();
         add_choices(&mut choices, "output", &many);
         assert_eq!(choices.len(), MAX_CHOICES);
