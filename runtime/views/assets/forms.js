@@ -42,11 +42,43 @@ function say(text) {
   document.dispatchEvent(new CustomEvent("say", { detail: { text, stays: true } }));
 }
 
+function isBox(field) {
+  return field.type === "checkbox" || field.type === "radio";
+}
+
+function valueOf(field) {
+  return isBox(field) ? field.checked : field.value;
+}
+
+/** The fields of a form that a user can change, by id, or without one by name and choice. */
+function fieldsOf(form) {
+  const wanted = "input:not([type=hidden], [type=file]), select, textarea";
+  const fields = Array.from(form.elements).filter((field) => field.matches(wanted));
+  return new Map(fields.map((field) => [field.id || `${field.name} ${isBox(field) ? field.value : ""}`, field]));
+}
+
+/** Sets the fields that were changed while a form was sent, if another form took its place. */
+function restore(form, changed) {
+  if (form.isConnected || changed.length === 0) return;
+  const [action, swaps] = [form.getAttribute("action"), form.dataset.swaps];
+  const isSame = (other) => other.getAttribute("action") === action && other.dataset.swaps === swaps;
+  const now = Array.from(document.forms).find(isSame);
+  const fields = now ? fieldsOf(now) : new Map();
+  for (const [key, field] of changed) {
+    const again = fields.get(key);
+    if (!again) continue;
+    if (isBox(field)) again.checked = field.checked;
+    else again.value = field.value;
+  }
+}
+
 /** `button`: name, value and row of the submit button. */
 async function send(form, button) {
   const body = new URLSearchParams(new FormData(form));
   if (button?.name) body.append(button.name, button.value);
-  const action = form.action;
+  const sent = new Map(Array.from(fieldsOf(form), ([key, field]) => [key, valueOf(field)]));
+  // Buttons named `action` hide the property.
+  const action = form.getAttribute("action");
   const answer = await fetch(action, { method: "POST", body, headers: { accept: "text/html" } }).catch(() => null);
   const html = await answer?.text().catch(() => null);
   if (!answer || html === null) {
@@ -55,7 +87,9 @@ async function send(form, button) {
   }
   const page = new DOMParser().parseFromString(html, "text/html");
   for (const older of document.querySelectorAll("main > .problems")) older.remove();
+  const changed = Array.from(fieldsOf(form)).filter(([key, field]) => valueOf(field) !== sent.get(key));
   if (swap(page, form.dataset.swaps.split(" "), button?.row)) {
+    restore(form, changed);
     const problems = page.querySelector(".problems");
     bring(page.getElementById("told"));
     document.dispatchEvent(new Event("tell"));
