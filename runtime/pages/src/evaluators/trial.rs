@@ -19,7 +19,7 @@ use super::EvaluatorPath;
 use super::trial_results::results;
 use crate::request::forms::ContentForm;
 use crate::request::operations::{
-    call, field_problems, is_about_input, is_about_input_or_reference, sent_values,
+    call, field_problems, is_about_input, is_about_input_or_reference, is_busy, sent_values,
 };
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
@@ -333,10 +333,15 @@ pub(crate) async fn try_evaluator(
         return Err(Problem::body("action", must_be_one_of(&ACTIONS, action)));
     }
     let tried = TriedEvaluator { definition: None, stored: Some(&evaluator) };
-    let trial = Box::pin(run(&app, viewer, tried, params)).await?;
-    let status = match trial.form.problems.is_empty() {
-        true => StatusCode::OK,
-        false => StatusCode::UNPROCESSABLE_ENTITY,
+    let (status, trial) = match Box::pin(run(&app, viewer, tried, params)).await {
+        Ok(trial) if trial.form.problems.is_empty() => (StatusCode::OK, trial),
+        Ok(trial) => (StatusCode::UNPROCESSABLE_ENTITY, trial),
+        Err(problem) if is_busy(&problem) => {
+            let mut trial = form(viewer, params);
+            trial.form.problems = vec![("try_from", Text::from(problem.message()))];
+            (problem.code().status(), trial)
+        }
+        Err(problem) => return Err(problem),
     };
     page(status, &view(viewer, &evaluator, trial))
 }

@@ -90,6 +90,11 @@ pub(crate) fn is_about_input_or_reference(problem: &Problem) -> bool {
     is_about_input(problem) || problem.code() == Code::NotFound
 }
 
+/// Whether the server has no capacity for a request now, so that its form is shown again to be sent later.
+pub(crate) fn is_busy(problem: &Problem) -> bool {
+    matches!(problem.code(), Code::Unavailable | Code::RateLimited)
+}
+
 /// The sent values of fields.
 pub(crate) fn sent_values(
     sent: &Params,

@@ -27,7 +27,7 @@ use self::problems::FormProblems;
 use super::trial::{self, TriedEvaluator};
 use super::{EvaluatorPath, judge};
 use crate::request::forms::{ContentForm, as_submitted};
-use crate::request::operations::{call, is_about_input_or_reference};
+use crate::request::operations::{call, is_about_input_or_reference, is_busy};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
@@ -247,6 +247,10 @@ async fn submit(
             let outcome = outcome.refused(definition.problems(&problem));
             rejected(viewer, current, (head, &definition), outcome)
         }
+        Err(problem) if is_busy(&problem) => {
+            let outcome = outcome.refused(definition.problems(&problem));
+            page(problem.code().status(), &view(viewer, current, (head, &definition), outcome))
+        }
         saved => saved,
     }
 }
@@ -256,7 +260,7 @@ fn shown(
     viewer: &Viewer,
     current: Option<&Evaluator>,
     form: (EvaluatorHeadFields, &DefinitionForm),
-    (run, outcome): (Result<TrialView, Problem>, Outcome),
+    (run, mut outcome): (Result<TrialView, Problem>, Outcome),
 ) -> Result<Response, Problem> {
     match run {
         Ok(trial) => {
@@ -269,6 +273,10 @@ fn shown(
         Err(problem) if is_about_input_or_reference(&problem) => {
             let problems = form.1.problems(&problem);
             rejected(viewer, current, form, outcome.refused(problems))
+        }
+        Err(problem) if is_busy(&problem) => {
+            outcome.trial.form.problems = vec![("try_from", Text::from(problem.message()))];
+            page(problem.code().status(), &view(viewer, current, form, outcome))
         }
         Err(problem) => Err(problem),
     }

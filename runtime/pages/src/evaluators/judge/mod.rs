@@ -29,7 +29,7 @@ use self::form::JudgeDefinition;
 use super::new::presets;
 use super::trial::{self, TriedEvaluator};
 use crate::request::forms::ContentForm;
-use crate::request::operations::{call, is_about_input_or_reference};
+use crate::request::operations::{call, is_about_input_or_reference, is_busy};
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
@@ -269,6 +269,7 @@ impl SubmittedJudge<'_> {
                 }
                 self.rejected(problems(&problem)).await
             }
+            Err(problem) if is_busy(&problem) => self.busy(&problem, "connection").await,
             outcome => outcome,
         }
     }
@@ -334,13 +335,16 @@ impl SubmittedJudge<'_> {
                 extras = extras.with_problems(problems(&problem));
                 Box::pin(preview::resolved_target(app, viewer, definition, body)).await
             }
+            Err(problem) if is_busy(&problem) => return self.busy(&problem, "try_from").await,
             Err(problem) => return Err(problem),
         };
         if let Some(target) = target {
             let choices = picking::choices(app, viewer, &target);
             // The prompt is shown without a value that does not exist or is too large.
             extras.choices = match reading::limited(&app.web, &viewer.project, choices).await {
-                Err(problem) if is_about_input_or_reference(&problem) => Vec::new(),
+                Err(problem) if is_about_input_or_reference(&problem) || is_busy(&problem) => {
+                    Vec::new()
+                }
                 choices => choices?,
             };
         }
@@ -368,8 +372,16 @@ impl SubmittedJudge<'_> {
     async fn refused(&self, problem: Problem) -> Result<Response, Problem> {
         match is_about_input_or_reference(&problem) {
             true => self.rejected(problems(&problem)).await,
+            false if is_busy(&problem) => self.busy(&problem, "try_from").await,
             false => Err(problem),
         }
+    }
+
+    /// The form of a request that the server has no capacity for.
+    async fn busy(&self, problem: &Problem, field: &'static str) -> Result<Response, Problem> {
+        let problems = vec![(field, Text::from(problem.message()))];
+        let extras = self.extras().with_problems(problems);
+        self.page(problem.code().status(), extras).await
     }
 }
 
