@@ -214,11 +214,13 @@ pub(super) fn fields_of_definition(definition: &JudgeDefinition) -> JudgeFields 
 fn other_models(definition: &JudgeDefinition) -> String {
     let panel = definition.config.get("panel").unwrap_or(&Value::Null);
     let n_models = panel["models"].as_u64().unwrap_or(1);
-    let others = SLOTS.iter().zip(0_u64..).skip(1).map_while(|(name, at)| {
+    // A slot outside of the panel has no vote.
+    let of_panel = SLOTS.iter().zip(0_u64..).take_while(|(_, at)| *at < n_models).skip(1);
+    let others = of_panel.map(|(name, _)| {
         let slot = definition.slots.iter().find(|slot| slot.name == *name);
         match slot.and_then(|slot| slot.model.as_ref()) {
-            Some(model) => Some(format!("{} {}", model.provider, model.model)),
-            None => (at < n_models || slot.is_some()).then(|| DEFAULT.to_owned()),
+            Some(model) => format!("{} {}", model.provider, model.model),
+            None => DEFAULT.to_owned(),
         }
     });
     others.collect::<Vec<_>>().join("\n")
@@ -424,6 +426,23 @@ mod tests {
             found.as_object_mut().unwrap().remove(name);
         }
         assert_eq!(found, json!({}));
+    }
+
+    #[test]
+    fn slots_outside_of_the_panel_are_no_voters() {
+        let config = json!({ "prompt": "{{output}}", "output": { "dataType": "BOOLEAN" } });
+        let slots = SLOTS.map(|name| Slot {
+            name: name.to_owned(),
+            model: None,
+            limits: ModelLimits::default(),
+        });
+        let mut stored = JudgeDefinition {
+            slots: slots.to_vec(),
+            ..JudgeDefinition::of_preset(JUDGE_EVALUATOR, &config)
+        };
+        assert_eq!(fields_of_definition(&stored).others, "");
+        stored.config.insert("panel".to_owned(), json!({ "models": 3 }));
+        assert_eq!(fields_of_definition(&stored).others, "default\ndefault");
     }
 
     #[test]
