@@ -339,6 +339,9 @@ fn slots(
         reasks: faults.number("reasks", &fields.reasks).unwrap_or(defaults.reasks),
         max_usd: faults.number("max_usd", &fields.max_usd),
     };
+    let stored_slot =
+        |name: &str| stored.and_then(|version| version.slots.iter().find(|own| own.name == name));
+    let limits_before = stored_slot(SLOTS[0]).map(|slot| slot.limits).unwrap_or_default();
     let model = model(fields, faults);
     let mut slots = vec![Slot { name: SLOTS[0].to_owned(), model, limits }];
     let lines = fields.others.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -358,9 +361,9 @@ fn slots(
                 continue;
             }
         };
-        // Parameters and limits of these models have no field.
-        let stored = stored.and_then(|version| version.slots.iter().find(|own| own.name == *name));
-        let kept = stored.and_then(|slot| slot.model.clone());
+        // Parameters of these models, and limits that differ from those of the first one, have no field.
+        let own = stored_slot(name);
+        let kept = own.and_then(|slot| slot.model.clone());
         let kept = kept.filter(|own| model == Some((own.provider.as_str(), own.model.as_str())));
         let model = kept.or_else(|| {
             model.map(|(provider, model)| ModelChoice {
@@ -369,7 +372,8 @@ fn slots(
                 params: Map::new(),
             })
         });
-        let limits = stored.map_or(limits, |slot| slot.limits);
+        let own_limits = own.map(|slot| slot.limits).filter(|own| *own != limits_before);
+        let limits = own_limits.unwrap_or(limits);
         slots.push(Slot { name: (*name).to_owned(), model, limits });
     }
     slots
@@ -396,6 +400,10 @@ fn model(fields: &JudgeFields, faults: &mut Faults) -> Option<ModelChoice> {
 
 #[cfg(test)]
 mod tests {
+    use perpend_domain::ids::EvaluatorVersionId;
+    use perpend_domain::plugin::{Digest, Grants};
+    use perpend_domain::time::Timestamp;
+
     use super::*;
 
     fn fields(config: &Value) -> JudgeFields {
@@ -426,6 +434,43 @@ mod tests {
             found.as_object_mut().unwrap().remove(name);
         }
         assert_eq!(found, json!({}));
+    }
+
+    fn version(config: Value, slots: Vec<Slot>) -> EvaluatorVersion {
+        EvaluatorVersion {
+            id: EvaluatorVersionId::new("v1").unwrap(),
+            number: 1,
+            plugin: Digest::of(b"judge"),
+            plugin_name: JUDGES.to_owned(),
+            plugin_version: "1.0.0".to_owned(),
+            plugin_evaluator: JUDGE_EVALUATOR.to_owned(),
+            config,
+            mapping: Vec::new(),
+            grants: Grants::NONE,
+            slots,
+            fingerprint: Digest::of(b"version"),
+            created_at: Timestamp::from_micros(0),
+        }
+    }
+
+    #[test]
+    fn changed_limits_reach_the_models_that_had_the_same_ones() {
+        let limits = |reasks| ModelLimits { reasks, ..ModelLimits::default() };
+        let slot = |(name, reasks): (&str, u32)| Slot {
+            name: name.to_owned(),
+            model: None,
+            limits: limits(reasks),
+        };
+        let slots = [("judge", 1), ("judge-2", 1), ("judge-3", 4)].map(slot);
+        let config = json!({
+            "prompt": "{{output}}", "output": { "dataType": "BOOLEAN" }, "panel": { "models": 3 },
+        });
+        let stored = version(config, slots.to_vec());
+        let mut fields = fields_of_definition(&JudgeDefinition::of_version(&stored));
+        fields.reasks = "3".to_owned();
+        let changed = definition(&fields, Some(&stored)).unwrap();
+        let reasks: Vec<u32> = changed.slots.iter().map(|slot| slot.limits.reasks).collect();
+        assert_eq!(reasks, [3, 3, 4]);
     }
 
     #[test]
