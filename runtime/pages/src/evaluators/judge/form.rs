@@ -100,6 +100,28 @@ impl JudgeDefinition {
         body
     }
 
+    /// Replaces each value that is equal in `unchanged`, the definition of the unchanged fields, by the stored one: a value
+    /// can have several forms, such as a prompt as one text, and another form has another fingerprint.
+    fn keep(&mut self, unchanged: &Self, stored: Self) {
+        if self.evaluator != stored.evaluator {
+            return;
+        }
+        let entered = std::mem::take(&mut self.config);
+        // The order of members counts, for example that of choices.
+        let text = |config: &Map<String, Value>, name: &str| config.get(name).map(Value::to_string);
+        let is_same = |name: &str| text(&entered, name) == text(&unchanged.config, name);
+        let kept = stored.config.iter().filter(|(name, _)| is_same(name));
+        let changed = entered.iter().filter(|(name, _)| !is_same(name));
+        let config = kept.chain(changed).map(|(name, value)| (name.clone(), value.clone()));
+        self.config = config.collect();
+        if self.slots == unchanged.slots {
+            self.slots = stored.slots;
+        }
+        if self.mapping == unchanged.mapping {
+            self.mapping = stored.mapping;
+        }
+    }
+
     /// Its members for a comparison: those of the configuration one by one, without defaults.
     pub(super) fn members(&self) -> Value {
         let config = self.config.iter().filter(|(name, value)| !is_default(name, value));
@@ -158,8 +180,6 @@ fn shown<T: ToString>(value: Option<T>) -> String {
 
 /// The fields of a stored evaluator.
 pub(super) fn fields_of(evaluator: &Evaluator) -> JudgeFields {
-    let definition = JudgeDefinition::of_version(&evaluator.version);
-    let mapping: Vec<String> = evaluator.version.mapping.iter().map(mapping_line).collect();
     let name = as_submitted(&evaluator.name);
     let description = as_submitted(evaluator.description.as_deref().unwrap_or_default());
     JudgeFields {
@@ -168,8 +188,16 @@ pub(super) fn fields_of(evaluator: &Evaluator) -> JudgeFields {
         description: description.clone(),
         stored_name: name,
         stored_description: description,
+        ..fields_of_version(&evaluator.version)
+    }
+}
+
+/// The fields of a stored version, without name and description.
+fn fields_of_version(version: &EvaluatorVersion) -> JudgeFields {
+    let mapping: Vec<String> = version.mapping.iter().map(mapping_line).collect();
+    JudgeFields {
         mapping: mapping.join("\n"),
-        ..fields_of_definition(&definition)
+        ..fields_of_definition(&JudgeDefinition::of_version(version))
     }
 }
 
@@ -274,8 +302,22 @@ pub(super) fn fields_of_params(params: &Params) -> JudgeFields {
     }
 }
 
-/// The definition that the fields mean. What has no field is that of `stored`.
+/// The definition that the fields mean. Values without a field, and those of unchanged fields, are taken from `stored`.
 pub(super) fn definition(
+    fields: &JudgeFields,
+    stored: Option<&EvaluatorVersion>,
+) -> Result<JudgeDefinition, FieldProblems> {
+    let mut definition = of_fields(fields, stored)?;
+    if let Some(version) = stored
+        && let Ok(unchanged) = of_fields(&fields_of_version(version), stored)
+    {
+        definition.keep(&unchanged, JudgeDefinition::of_version(version));
+    }
+    Ok(definition)
+}
+
+/// The definition that the fields mean, each value in the form of its field.
+fn of_fields(
     fields: &JudgeFields,
     stored: Option<&EvaluatorVersion>,
 ) -> Result<JudgeDefinition, FieldProblems> {
@@ -451,6 +493,27 @@ mod tests {
             fingerprint: Digest::of(b"version"),
             created_at: Timestamp::from_micros(0),
         }
+    }
+
+    #[test]
+    fn unchanged_members_keep_their_stored_form() {
+        let config = json!({
+            "prompt": "Rate this.\r\n{{output}}",
+            "output": { "dataType": "CATEGORICAL", "score": { "categories": ["a\nb", "c"] } },
+            "large": "fail",
+        });
+        let stored = version(config.clone(), Vec::new());
+        let mut fields = fields_of_version(&stored);
+        let same = definition(&fields, Some(&stored)).unwrap();
+        assert_eq!(Value::Object(same.config), config);
+        fields.temperature = "0.5".to_owned();
+        let changed = definition(&fields, Some(&stored)).unwrap();
+        let mut expected = config;
+        expected["temperature"] = json!(0.5);
+        assert_eq!(Value::Object(changed.config), expected);
+        fields.messages[0].content = "{{output}}".to_owned();
+        let changed = definition(&fields, Some(&stored)).unwrap();
+        assert_eq!(changed.config["prompt"][0]["content"], "{{output}}");
     }
 
     #[test]
