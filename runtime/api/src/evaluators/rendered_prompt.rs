@@ -34,6 +34,8 @@ const MAX_BYTES: usize = 16 << 20;
 /// Bytes of the marks around a value, and of the sentence about marks.
 const MARK_BYTES: usize = 58;
 const RULE_BYTES: usize = 190;
+/// Tool calls of an exploration if the configuration sets no number.
+const EXPLORE_CALLS: u32 = 32;
 /// Members of the metadata that the server adds.
 const RESERVED: &str = "perpend.";
 
@@ -122,15 +124,18 @@ async fn rendered(
     let models = models(app, project, version).await?;
     let per_model = votes(config, "repeats") * if config["swap"].is_array() { 2 } else { 1 };
     let limit = config["max_output_tokens"].as_u64().unwrap_or(u64::MAX);
+    let input_tokens = (n_bytes as u64).div_ceil(BYTES_PER_TOKEN);
+    let exploration = Exploration::of(config, input_tokens);
+    let per_model = per_model.saturating_mul(exploration.map_or(1, |each| each.n_requests));
     let mut prompt_view = RenderedPrompt {
         fence: is_fenced(config),
-        requests: per_model * votes(config, "models"),
-        input_tokens: (n_bytes as u64).div_ceil(BYTES_PER_TOKEN),
+        requests: per_model.saturating_mul(votes(config, "models")),
+        input_tokens,
         output_tokens: OUTPUT_TOKENS.min(limit),
         ..RenderedPrompt::default()
     };
     let usage = Usage::from([
-        ("input".to_owned(), prompt_view.input_tokens.into()),
+        ("input".to_owned(), exploration.map_or(input_tokens, |each| each.max_tokens).into()),
         ("output".to_owned(), prompt_view.output_tokens.into()),
     ]);
     let now = app.web.clock.now();
@@ -145,6 +150,27 @@ async fn rendered(
     prompt_view.models = models;
     prompt_view.item = Some(item);
     Ok(prompt_view)
+}
+
+/// The requests of a judge that explores the trace of its item, because the prompt is too long.
+#[derive(Clone, Copy, Debug)]
+struct Exploration {
+    /// A request for each tool call, and one for the answer.
+    n_requests: u32,
+    /// Most input tokens of a request.
+    max_tokens: u64,
+}
+
+impl Exploration {
+    fn of(config: &Value, input_tokens: u64) -> Option<Self> {
+        let max_tokens = config["max_input_tokens"].as_u64()?;
+        if config["large"] != "explore" || input_tokens <= max_tokens {
+            return None;
+        }
+        let n_calls = config["explore"]["max_calls"].as_u64();
+        let n_calls = n_calls.and_then(|n| u32::try_from(n).ok()).unwrap_or(EXPLORE_CALLS);
+        Some(Self { n_requests: n_calls.saturating_add(1), max_tokens })
+    }
 }
 
 fn is_fenced(config: &Value) -> bool {
@@ -249,6 +275,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_prompt_that_is_too_long_is_explored_with_a_request_per_call() {
+        let config = json!({ "large": "explore", "max_input_tokens": 100 });
+        let n_requests = |config: &Value, n_tokens| {
+            Exploration::of(config, n_tokens).map(|each| each.n_requests)
+        };
+        assert_eq!(n_requests(&config, 100), None);
+        assert_eq!(n_requests(&config, 101), Some(33));
+        let few =
+            json!({ "large": "explore", "max_input_tokens": 100, "explore": { "max_calls": 4 } });
+        assert_eq!(n_requests(&few, 101), Some(5));
+        let digest = json!({ "large": "digest", "max_input_tokens": 100 });
+        assert_eq!(n_requests(&digest, 101), None);
+    }
 
     #[test]
     fn values_are_inserted_once_and_reserved_metadata_is_not_shown() {
