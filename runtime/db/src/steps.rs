@@ -75,6 +75,7 @@ pub const STEPS: &[Step] = &[
     step!("backfills", "0060_backfills.sql"),
     step!("cron rules", "0061_cron_rules.sql"),
     step!("backtests", "0062_backtests.sql"),
+    step!("scores by version", "0063_scores_by_version.sql"),
 ];
 
 /// The version of a database with all steps.

@@ -28,7 +28,7 @@ use crate::state::App;
 
 const WEEK_MS: i64 = 7 * 86_400_000;
 /// Versions of an evaluator whose scores are counted, and scores counted of each.
-const MAX_VERSIONS: u32 = 20;
+const MAX_VERSIONS: u32 = 5;
 const MAX_SCORES: u32 = 2_000;
 
 /// Start of the last seven days.
@@ -55,8 +55,7 @@ impl Figures {
         let listed: HashSet<&EvaluatorId> = listed.iter().map(|one| &one.id).collect();
         let mut versions = catalog.version_fingerprints(project, MAX_VERSIONS).await?;
         versions.retain(|version| listed.contains(&version.evaluator));
-        let keys: Vec<_> =
-            versions.iter().map(|each| (each.fingerprint, each.version.clone())).collect();
+        let keys: Vec<_> = versions.iter().map(|each| each.version.clone()).collect();
         let telemetry = &app.store.telemetry;
         let found = telemetry.version_scores(project, &keys, Some(since), MAX_SCORES).await?;
         let mut scores: HashMap<EvaluatorId, Vec<Vec<VersionScores>>> = HashMap::new();

@@ -164,8 +164,7 @@ async fn version_scores(
     versions: &[EvaluatorVersion],
     since: Option<Timestamp>,
 ) -> Result<Vec<Vec<VersionScores>>, Problem> {
-    let keys = versions.iter().map(|version| (version.fingerprint, version.id.clone()));
-    let keys: Vec<_> = keys.collect();
+    let keys: Vec<_> = versions.iter().map(|version| version.id.clone()).collect();
     let telemetry = &app.store.telemetry;
     Ok(telemetry.version_scores(&viewer.project, &keys, since, MAX_SCORES).await?)
 }

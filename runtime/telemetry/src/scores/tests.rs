@@ -574,10 +574,7 @@ async fn the_scores_of_versions_are_summed_by_name_from_a_time_up_to_a_limit() {
             made("d", "v2", 7, category),
         ];
         store.telemetry.put_scores(&home, &written, at(8)).await.unwrap();
-        // Both versions have the same fingerprint.
-        let fingerprint = Digest::of(b"all that made it");
-        let versions = ["v1", "none", "v2"];
-        let versions = versions.map(|id| (fingerprint, EvaluatorVersionId::new(id).unwrap()));
+        let versions = ["v1", "none", "v2"].map(|id| EvaluatorVersionId::new(id).unwrap());
         let found = store.telemetry.version_scores(&home, &versions, None, 10).await.unwrap();
         let sums =
             |n, total, data_type| VersionScores { name: "correct".to_owned(), data_type, n, total };

@@ -1,7 +1,6 @@
 //! Sums of the scores of versions of evaluators.
 
 use perpend_db::{Sql, checked};
-use perpend_domain::evaluation::Fingerprint;
 use perpend_domain::ids::{EvaluatorVersionId, ProjectId};
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::time::Timestamp;
@@ -33,7 +32,7 @@ impl Telemetry {
     pub async fn version_scores(
         &self,
         project: &ProjectId,
-        versions: &[(Fingerprint, EvaluatorVersionId)],
+        versions: &[EvaluatorVersionId],
         since: Option<Timestamp>,
         limit: u32,
     ) -> Result<Vec<Vec<VersionScores>>, Error> {
@@ -43,20 +42,18 @@ impl Telemetry {
             let mut sql = Sql::default();
             let project = sql.bind_text(project.as_str());
             let since = sql.bind(since.map_or(i64::MIN, Timestamp::as_micros).into());
-            for (at, (fingerprint, version)) in some.iter().enumerate() {
+            for (at, version) in some.iter().enumerate() {
                 if at > 0 {
                     sql.push(" UNION ALL ");
                 }
                 let place = first + at;
-                let fingerprint = sql.bind(fingerprint.as_bytes().to_vec().into());
                 let version = sql.bind_text(version.as_str());
-                // Versions with the same definition have the same fingerprint, which alone has an index.
                 sql.push(&format!(
                     "SELECT CAST({place} AS BIGINT), p{at}.name, p{at}.data_type, COUNT(*), \
                             COALESCE(SUM(p{at}.number), 0.0) \
                        FROM (SELECT s.name, s.data_type, s.number FROM scores s \
-                              WHERE s.project_id = {project} AND s.fingerprint = {fingerprint} \
-                                AND s.timestamp >= {since} AND s.evaluator_version_id = {version} \
+                              WHERE s.project_id = {project} \
+                                AND s.evaluator_version_id = {version} AND s.timestamp >= {since} \
                               ORDER BY s.timestamp DESC, s.id DESC LIMIT {limit}) p{at} \
                       GROUP BY p{at}.name, p{at}.data_type"
                 ));
