@@ -418,7 +418,7 @@ fn given_name(live: &Score) -> Option<&str> {
     live.written.origin.as_ref().map(|origin| origin.score_name.as_str())
 }
 
-/// The live score to compare with a result: the newest with its name. If there is none, because the evaluator was renamed,
+/// The live score to compare with a result: the newest with its name. If it is absent, because the evaluator was renamed,
 /// the newest to which the plug-in gave the same name.
 fn counterpart<'s>(
     target: &Target,
