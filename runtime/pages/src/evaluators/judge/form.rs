@@ -554,6 +554,14 @@ mod tests {
     }
 
     #[test]
+    fn line_breaks_of_a_description_are_kept() {
+        let fields =
+            fields_of_params(&Params::parse("description=a%0D%0Ab&stored_description=a%0Ab"));
+        assert_eq!(fields.description, "a\nb");
+        assert_eq!(fields.description, fields.stored_description);
+    }
+
+    #[test]
     fn wrong_values_are_at_their_fields() {
         let mut fields =
             fields(&json!({ "prompt": "{{output}}", "output": { "dataType": "NUMERIC" } }));
