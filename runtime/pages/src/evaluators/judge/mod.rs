@@ -396,8 +396,9 @@ fn is_base(fields: &JudgeFields, stored: &Evaluator, with_version: bool) -> bool
 /// The body of the request that changes a judge: the members that differ.
 fn patch(stored: &Evaluator, fields: &JudgeFields, definition: &JudgeDefinition) -> Value {
     let before = form::definition(&form::fields_of(stored), Some(&stored.version));
-    let is_same =
-        before.is_ok_and(|before| before.body().to_string() == definition.body().to_string());
+    // As text: the order of choices counts.
+    let text = |definition: &JudgeDefinition| definition.body().to_string();
+    let is_same = before.is_ok_and(|before| text(&before) == text(definition));
     let mut body = json!({});
     if !is_same {
         body = definition.body();
