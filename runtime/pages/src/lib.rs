@@ -20,6 +20,7 @@ mod experiments;
 mod export;
 mod groups;
 mod instance;
+mod jobs;
 mod list;
 mod observations;
 mod overview;

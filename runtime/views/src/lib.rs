@@ -23,6 +23,7 @@ mod experiments;
 mod facts;
 pub mod format;
 mod instance;
+mod job_progress;
 pub mod layout;
 mod lists;
 pub mod markup;
@@ -57,12 +58,9 @@ pub use crate::urls::{
     OBSERVATION_LIST, Parameter, ParsedColumns, ROWS, RowColumn, SCORE_LIST, SESSION_LIST, Sort,
     TRACE_LIST, TracesQuery, USER_LIST, UnknownParameters,
 };
-pub use backfills::{
-    BackfillEstimateView, BackfillLine, BackfillPage, BackfillProgressFragment, BackfillsPage,
-};
+pub use backfills::{BackfillEstimateView, BackfillLine, BackfillPage, BackfillsPage};
 pub use backtests::{
-    BacktestLine, BacktestPage, BacktestProgressFragment, BacktestScoreView, BacktestSegmentLine,
-    BacktestsPage, FlipLine,
+    BacktestLine, BacktestPage, BacktestScoreView, BacktestSegmentLine, BacktestsPage, FlipLine,
 };
 pub use connections::form::{
     ConnectionConflict, ConnectionFields, ConnectionFormPage, DeleteConnectionPage,
@@ -124,6 +122,7 @@ pub use instance::{
     InstanceJobLine, InstancePage, InstancePart, InstanceProblemLine, InstanceQueueLine,
     RefusedLine,
 };
+pub use job_progress::JobProgressFragment;
 pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};
 pub use layout::preferences::{Preferences, PreferencesPage, Theme};
 pub use layout::setup::{RejectedRequest, Setup};

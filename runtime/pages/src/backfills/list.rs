@@ -16,7 +16,8 @@ use perpend_views::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{OPERATION, backfill_href, line, range_and_limits};
+use super::{OPERATION, backfill_href, line};
+use crate::jobs::range_and_limits;
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::{call, field_problems, is_about_input_or_reference, sent_values};
 use crate::request::query::Query;

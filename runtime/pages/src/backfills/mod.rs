@@ -3,12 +3,10 @@
 pub(crate) mod list;
 pub(crate) mod one;
 
-use perpend_domain::backfill::{Backfill, BackfillReason, BackfillState};
-use perpend_domain::time::Timestamp;
-use perpend_http_kit::extract::Params;
-use perpend_http_kit::problem::Problem;
-use perpend_views::{BackfillLine, Moment, Text, count, dollars, encode, percent};
-use serde_json::{Map, Value, json};
+use perpend_domain::backfill::{Backfill, BackfillReason};
+use perpend_views::{BackfillLine, Text, count, dollars, encode, percent};
+
+use crate::jobs::tone;
 
 /// The operation behind the forms.
 const OPERATION: &str = "/api/v1/backfills";
@@ -16,44 +14,6 @@ const OPERATION: &str = "/api/v1/backfills";
 /// URL of the page of a backfill.
 fn backfill_href(base: &str, id: &str) -> String {
     format!("{base}/backfills/{}", encode(id))
-}
-
-/// The members `from`, `to`, `maxItems` and `maxUsd` of the body of an operation.
-pub(crate) fn range_and_limits(
-    fields: &Params,
-    now: Timestamp,
-) -> Result<Map<String, Value>, Problem> {
-    let mut body = Map::new();
-    for name in ["from", "to"] {
-        let text = fields.text(name).map(str::trim).filter(|text| !text.is_empty());
-        let Some(text) = text else {
-            continue;
-        };
-        let Some(moment) = Moment::parse(text) else {
-            let message = format!(
-                "must be a time like 2026-11-01 12:00 (UTC) or a span before now like -7d, got `{text}`"
-            );
-            return Err(Problem::body(name, message));
-        };
-        body.insert(name.to_owned(), json!(moment.at(now)));
-    }
-    if !body.contains_key("from") {
-        return Err(Problem::body("from", "is required"));
-    }
-    if let Some(text) = fields.text("max_items") {
-        let number = text.trim().parse::<u64>();
-        let number = number.map_err(|_| {
-            Problem::body("maxItems", format!("must be a positive integer, got `{text}`"))
-        });
-        body.insert("maxItems".to_owned(), json!(number?));
-    }
-    if let Some(text) = fields.text("max_usd") {
-        let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-        let number = number
-            .ok_or_else(|| Problem::body("maxUsd", format!("must be a number, got `{text}`")));
-        body.insert("maxUsd".to_owned(), json!(number?));
-    }
-    Ok(body)
 }
 
 const fn reason_text(reason: BackfillReason) -> &'static str {
@@ -64,15 +24,6 @@ const fn reason_text(reason: BackfillReason) -> &'static str {
         BackfillReason::RuleChanged => "The rule scores another kind of target now.",
         BackfillReason::MaxItems => "The limit of targets is reached.",
         BackfillReason::MaxUsd => "The limit of the cost is reached.",
-    }
-}
-
-const fn tone(state: BackfillState) -> &'static str {
-    match state {
-        BackfillState::Running | BackfillState::Paused => "waiting",
-        BackfillState::Completed => "good",
-        BackfillState::Failed => "bad",
-        BackfillState::Cancelled => "",
     }
 }
 

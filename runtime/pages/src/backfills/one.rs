@@ -2,29 +2,22 @@
 //! cancels it.
 
 use axum::extract::{Path, State};
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
-use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::backfill::{Backfill, BackfillState};
 use perpend_domain::filter::describe_condition;
-use perpend_http_kit::extract::must_be_one_of;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ApiRequest, BackfillPage, BackfillProgressFragment, Section, Text, count, dollars, encode,
-    plural,
+    ApiRequest, BackfillPage, JobProgressFragment, Section, Text, count, dollars, encode, plural,
 };
 use serde::Deserialize;
-use serde_json::json;
 
 use super::{OPERATION, backfill_href, line};
+use crate::jobs;
 use crate::request::forms::SubmittedForm;
-use crate::request::operations::call;
 use crate::request::reply::page;
-use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-
-const ACTIONS: [&str; 3] = ["pause", "resume", "cancel"];
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct BackfillPath {
@@ -51,10 +44,7 @@ fn completed_percent(found: &Backfill) -> Option<u32> {
 
 fn progress(found: &Backfill) -> String {
     let counts = &found.counts;
-    let examined = match found.plan.n_in_range {
-        Some(n) => format!("{} of {} examined", count(counts.n_examined), plural(n, "target")),
-        None => format!("{} examined", plural(counts.n_examined, "target")),
-    };
+    let examined = jobs::examined(counts.n_examined, found.plan.n_in_range);
     format!(
         "{examined}, {} evaluated, {} open, {}",
         count(counts.n_items),
@@ -90,15 +80,6 @@ pub(crate) async fn backfill_page(
     let found = find(&app, &viewer, &path).await?;
     let base = viewer.base();
     let rule = found.plan.rule.as_str();
-    let changes = match found.state {
-        BackfillState::Running => vec![("pause", "Pause"), ("cancel", "Cancel")],
-        BackfillState::Paused => vec![("resume", "Resume"), ("cancel", "Cancel")],
-        BackfillState::Completed | BackfillState::Cancelled | BackfillState::Failed => Vec::new(),
-    };
-    let limits = [
-        found.plan.max_items.map(|n| format!("At most {}.", plural(n, "target"))),
-        found.plan.max_usd.map(|usd| format!("At most {} for model calls.", dollars(usd))),
-    ];
     let conditions = found.plan.filter.sent().iter();
     let conditions = conditions.map(|condition| Text::from(describe_condition(condition)));
     let id = encode(&found.id);
@@ -109,13 +90,13 @@ pub(crate) async fn backfill_page(
         line: line(&base, &found),
         rule_href: format!("{base}/rules/{}", encode(rule)),
         counts: counts(&found),
-        limits: limits.into_iter().flatten().collect(),
+        limits: jobs::limits(found.plan.max_items, found.plan.max_usd),
         conditions: conditions.collect(),
         percent: completed_percent(&found),
         progress: progress(&found),
         progress_href: format!("{base}/_/backfills/{id}/progress"),
         href: backfill_href(&base, &found.id),
-        changes: if viewer.may(EvaluatorWrite) { changes } else { Vec::new() },
+        changes: jobs::changes(&viewer, found.state),
         failed_href: (0 < found.counts.n_failed).then_some(failed),
     };
     page(StatusCode::OK, &view)
@@ -128,7 +109,8 @@ pub(crate) async fn progress_fragment(
     Path(path): Path<BackfillPath>,
 ) -> Result<Response, Problem> {
     let found = find(&app, &viewer, &path).await?;
-    let view = BackfillProgressFragment {
+    let view = JobProgressFragment {
+        noun: "backfill",
         href: backfill_href(&viewer.base(), &found.id),
         percent: completed_percent(&found),
         progress: progress(&found),
@@ -142,16 +124,6 @@ pub(crate) async fn change_state(
     Path(path): Path<BackfillPath>,
     form: SubmittedForm,
 ) -> Result<Response, Problem> {
-    let viewer = &form.viewer;
-    let action = form.fields.text("action").unwrap_or_default();
-    if !ACTIONS.contains(&action) {
-        return Err(Problem::body("action", must_be_one_of(&ACTIONS, action)));
-    }
-    let act = async {
-        let operation = format!("{OPERATION}/{}/{action}", encode(&path.backfill));
-        let changed = call(&app, viewer, (Method::POST, operation.as_str()), &json!({})).await?;
-        let state = changed["state"].as_str().unwrap_or_default().to_owned();
-        Ok(SubmissionOutcome::new(format!("The backfill is {state}.")))
-    };
-    Box::pin(form.run_once(&app, act)).await
+    let operation = format!("{OPERATION}/{}", encode(&path.backfill));
+    jobs::change_state(&app, form, ("backfill", operation)).await
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{OPERATION, backtest_href, line};
-use crate::backfills::range_and_limits;
+use crate::jobs::range_and_limits;
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::{call, field_problems, is_about_input_or_reference, sent_values};
 use crate::request::query::Query;

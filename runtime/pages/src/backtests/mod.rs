@@ -4,9 +4,10 @@ pub(crate) mod list;
 pub(crate) mod one;
 mod results;
 
-use perpend_domain::backfill::BackfillState;
 use perpend_domain::backtest::{Backtest, BacktestReason};
 use perpend_views::{BacktestLine, Text, count, dollars, encode, percent};
+
+use crate::jobs::tone;
 
 /// The operation behind the forms.
 const OPERATION: &str = "/api/v1/backtests";
@@ -21,15 +22,6 @@ const fn reason_text(reason: BacktestReason) -> &'static str {
         BacktestReason::MaxItems => "The limit of targets is reached.",
         BacktestReason::MaxUsd => "The limit of the cost is reached.",
         BacktestReason::EvaluatorDeleted => "The evaluator was deleted.",
-    }
-}
-
-const fn tone(state: BackfillState) -> &'static str {
-    match state {
-        BackfillState::Running | BackfillState::Paused => "waiting",
-        BackfillState::Completed => "good",
-        BackfillState::Failed => "bad",
-        BackfillState::Cancelled => "",
     }
 }
 

@@ -9,17 +9,16 @@ use perpend_domain::backfill::BackfillState;
 use perpend_domain::backtest::{Backtest, TestedVersion};
 use perpend_domain::filter::describe_condition;
 use perpend_executions::{Flip, FlipCursor};
-use perpend_http_kit::extract::must_be_one_of;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ApiRequest, BacktestPage, BacktestProgressFragment, Section, Text, count, dollars, encode,
-    plural,
+    ApiRequest, BacktestPage, JobProgressFragment, Section, Text, count, dollars, encode,
 };
 use serde::Deserialize;
 use serde_json::json;
 
 use super::results::{calls, flip_line, score_view};
 use super::{OPERATION, backtest_href, line};
+use crate::jobs;
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::call;
 use crate::request::query::Query;
@@ -28,7 +27,6 @@ use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
-const ACTIONS: [&str; 3] = ["pause", "resume", "cancel"];
 /// Flips on a page.
 const N_FLIPS: u32 = 20;
 
@@ -56,10 +54,7 @@ fn completed_percent(found: &Backtest) -> Option<u32> {
 
 fn progress(found: &Backtest) -> String {
     let counts = &found.counts;
-    let examined = match found.plan.n_in_range {
-        Some(n) => format!("{} of {} examined", count(counts.n_examined), plural(n, "target")),
-        None => format!("{} examined", plural(counts.n_examined, "target")),
-    };
+    let examined = jobs::examined(counts.n_examined, found.plan.n_in_range);
     format!("{examined}, {} evaluated, {}", count(counts.n_items), dollars(counts.cost_usd))
 }
 
@@ -124,20 +119,11 @@ pub(crate) async fn backtest_page(
 ) -> Result<Response, Problem> {
     let found = find(&app, &viewer, &path).await?;
     let base = viewer.base();
-    let changes = match found.state {
-        BackfillState::Running => vec![("pause", "Pause"), ("cancel", "Cancel")],
-        BackfillState::Paused => vec![("resume", "Resume"), ("cancel", "Cancel")],
-        BackfillState::Completed | BackfillState::Cancelled | BackfillState::Failed => Vec::new(),
-    };
     let may_write = viewer.may(EvaluatorWrite);
     let is_adoptable = matches!(found.state, BackfillState::Completed | BackfillState::Cancelled)
         && found.adopted_version.is_none()
         && 0 < found.counts.n_pairs;
     let plan = &found.plan;
-    let limits = [
-        plan.max_items.map(|n| format!("At most {}.", plural(n, "target"))),
-        plan.max_usd.map(|usd| format!("At most {} for model calls.", dollars(usd))),
-    ];
     let conditions = plan.filter.sent().iter();
     let conditions = conditions.map(|condition| Text::from(describe_condition(condition)));
     let failures = found
@@ -155,13 +141,13 @@ pub(crate) async fn backtest_page(
         rule_href: plan.rule.as_ref().map(|id| format!("{base}/rules/{}", encode(id.as_str()))),
         tested: tested(&found),
         counts: counts(&found),
-        limits: limits.into_iter().flatten().collect(),
+        limits: jobs::limits(plan.max_items, plan.max_usd),
         conditions: conditions.collect(),
         percent: completed_percent(&found),
         progress: progress(&found),
         progress_href: format!("{base}/_/backtests/{id}/progress"),
         href: backtest_href(&base, &found.id),
-        changes: if may_write { changes } else { Vec::new() },
+        changes: jobs::changes(&viewer, found.state),
         may_adopt: may_write && is_adoptable,
         adopted: found.adopted_version,
         failures: failures.collect(),
@@ -180,7 +166,8 @@ pub(crate) async fn progress_fragment(
     Path(path): Path<BacktestPath>,
 ) -> Result<Response, Problem> {
     let found = find(&app, &viewer, &path).await?;
-    let view = BacktestProgressFragment {
+    let view = JobProgressFragment {
+        noun: "backtest",
         href: backtest_href(&viewer.base(), &found.id),
         percent: completed_percent(&found),
         progress: progress(&found),
@@ -194,18 +181,8 @@ pub(crate) async fn change_state(
     Path(path): Path<BacktestPath>,
     form: SubmittedForm,
 ) -> Result<Response, Problem> {
-    let viewer = &form.viewer;
-    let action = form.fields.text("action").unwrap_or_default();
-    if !ACTIONS.contains(&action) {
-        return Err(Problem::body("action", must_be_one_of(&ACTIONS, action)));
-    }
-    let act = async {
-        let operation = format!("{OPERATION}/{}/{action}", encode(&path.backtest));
-        let changed = call(&app, viewer, (Method::POST, operation.as_str()), &json!({})).await?;
-        let state = changed["state"].as_str().unwrap_or_default().to_owned();
-        Ok(SubmissionOutcome::new(format!("The backtest is {state}.")))
-    };
-    Box::pin(form.run_once(&app, act)).await
+    let operation = format!("{OPERATION}/{}", encode(&path.backtest));
+    jobs::change_state(&app, form, ("backtest", operation)).await
 }
 
 /// `POST P/backtests/{backtest}/adopt`

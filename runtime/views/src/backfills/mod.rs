@@ -118,15 +118,3 @@ pub struct BackfillPage {
     /// URL of the failed executions of the rule, if executions failed.
     pub failed_href: Option<String>,
 }
-
-/// The progress of a running backfill; empty if it does not run.
-#[derive(Clone, Debug, Template)]
-#[template(path = "backfill_progress.html")]
-pub struct BackfillProgressFragment {
-    /// URL of the backfill.
-    pub href: String,
-    /// As in [`BackfillPage`].
-    pub percent: Option<u32>,
-    /// As in [`BackfillPage`].
-    pub progress: String,
-}

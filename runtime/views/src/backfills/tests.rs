@@ -78,8 +78,9 @@ fn a_backfill_is_inert_and_its_progress_is_shown_while_it_runs() {
     let ended = BackfillPage { percent: None, changes: Vec::new(), ..page.clone() };
     assert!(!checked(&ended).contains("<progress"));
     let (href, progress) = (page.href, page.progress);
-    let fragment = BackfillProgressFragment { href, percent: page.percent, progress };
+    let percent = page.percent;
+    let fragment = JobProgressFragment { noun: "backfill", href, percent, progress };
     assert!(fragment.render().unwrap().contains("12 of 30 examined"));
-    let ended = BackfillProgressFragment { percent: None, ..fragment };
+    let ended = JobProgressFragment { percent: None, ..fragment };
     assert_eq!(ended.render().unwrap().trim(), "");
 }

@@ -170,15 +170,3 @@ pub struct FlipLine {
     /// The comment of the result.
     pub tested_comment: Option<Text>,
 }
-
-/// The progress of a running backtest; empty if it does not run.
-#[derive(Clone, Debug, Template)]
-#[template(path = "backtest_progress.html")]
-pub struct BacktestProgressFragment {
-    /// URL of the backtest.
-    pub href: String,
-    /// As in [`BacktestPage`].
-    pub percent: Option<u32>,
-    /// As in [`BacktestPage`].
-    pub progress: String,
-}

@@ -99,7 +99,4 @@ fn a_backtest_is_inert_with_its_results() {
     let adopted =
         BacktestPage { percent: None, may_adopt: false, adopted: Some(3), ..page.clone() };
     assert!(checked(&adopted).contains("Version 3"));
-    let (href, progress) = (page.href, page.progress);
-    let fragment = BacktestProgressFragment { href, percent: None, progress };
-    assert_eq!(fragment.render().unwrap().trim(), "");
 }

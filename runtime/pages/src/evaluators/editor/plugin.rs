@@ -54,7 +54,7 @@ pub(super) struct PluginForm {
     mapping: String,
 }
 
-/// The values that the fields stand for as long as they are not changed.
+/// The stored values of the fields. An unchanged field keeps its value as it is stored.
 #[derive(Default)]
 struct StoredValues {
     config: Value,

@@ -326,7 +326,7 @@ fn of_fields(
     for name in OWN_MEMBERS.iter().filter(|name| config.contains_key(**name)) {
         faults.add("config", format!("must not contain `{name}`, which has a field of its own"));
     }
-    // A changed prompt is no longer a copy of the prompt that it refers to.
+    // `prompt_ref` names the managed prompt that the messages were copied from. It is removed when they change.
     if stored.is_some_and(|stored| messages(stored.config.get("prompt")) != fields.messages) {
         config.shift_remove("prompt_ref");
     }
