@@ -4,6 +4,7 @@ use crate::columns::{Column, Metric};
 use crate::comparison::{MetricKind, NoiseFloor, NoiseSource};
 use crate::grid::Grid;
 use crate::matching::{ItemMatch, Matching};
+use crate::sample::weights;
 
 /// The largest number of repetitions of an item that are compared with one another.
 const MAX_REPETITIONS: usize = 64;
@@ -24,24 +25,52 @@ pub(crate) fn floor(
         .or_else(|| repetitions(metric, grid, margin, is_score))
 }
 
-/// Sums over compared pairs of values.
+/// The changes of items between identical runs.
 #[derive(Default)]
 struct Moves {
-    n_items: u64,
-    flips: f64,
-    absolute: f64,
+    /// By item, the share of its pairs of values that differ by at least the margin.
+    flips: Vec<f64>,
+    /// By item, the mean absolute difference of its pairs of values.
+    absolute: Vec<f64>,
+    /// By item, the probability with which the pair of values was selected.
+    probabilities: Vec<f64>,
 }
 
 impl Moves {
-    /// The floor of the metric is `floor`, or the mean absolute difference if absent.
-    fn noise(&self, source: NoiseSource, floor: Option<f64>) -> Option<NoiseFloor> {
-        if self.n_items == 0 {
-            return None;
-        }
-        let n = self.n_items as f64;
-        let floor = floor.unwrap_or(self.absolute / n);
-        Some(NoiseFloor { source, n: self.n_items, flip_share: self.flips / n, floor })
+    fn push(&mut self, (flips, absolute): (f64, f64), probability: f64) {
+        self.flips.push(flips);
+        self.absolute.push(absolute);
+        self.probabilities.push(probability);
     }
+
+    fn append(&mut self, mut other: Self) {
+        self.flips.append(&mut other.flips);
+        self.absolute.append(&mut other.absolute);
+        self.probabilities.append(&mut other.probabilities);
+    }
+
+    /// The mean absolute difference of an item.
+    fn difference(&self) -> Option<f64> {
+        weighted_mean(&self.absolute, &self.probabilities)
+    }
+
+    fn noise(&self, source: NoiseSource, floor: Option<f64>) -> Option<NoiseFloor> {
+        let flip_share = weighted_mean(&self.flips, &self.probabilities)?;
+        let n = self.flips.len() as u64;
+        Some(NoiseFloor { source, n, flip_share, floor: floor? })
+    }
+}
+
+/// The mean of values of items, each weighted with the reciprocal of its probability.
+fn weighted_mean(values: &[f64], probabilities: &[f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let Some(weights) = weights(probabilities) else {
+        return Some(values.iter().sum::<f64>() / values.len() as f64);
+    };
+    let sum: f64 = values.iter().zip(&weights).map(|(value, weight)| value * weight).sum();
+    Some(sum / weights.iter().sum::<f64>())
 }
 
 /// Whether a difference between two values counts; differences by rounding do not.
@@ -62,24 +91,25 @@ fn second_runs(
     let mut means = Vec::new();
     for further in grid.n_compared..grid.runs.len() {
         let matching = Matching::new(grid, &grid.runs[base], &grid.runs[further]);
-        let columns = (&metric.columns[base].values, &metric.columns[further].values);
-        let (mut sum, mut n) = (0.0, 0_u64);
-        for (at, (left, right)) in columns.0.iter().zip(columns.1).enumerate() {
+        let (before, after) = (&metric.columns[base], &metric.columns[further]);
+        let (mut differences, mut probabilities) = (Vec::new(), Vec::new());
+        for (at, (left, right)) in before.values.iter().zip(&after.values).enumerate() {
             let (Some(left), Some(right)) = (left, right) else { continue };
             if matching.items[at] == ItemMatch::Matched {
-                moves.flips += f64::from(u8::from(is_flip(*left, *right, margin)));
-                moves.absolute += (left - right).abs();
-                sum += right - left;
-                n += 1;
+                let probability = before.probabilities[at] * after.probabilities[at];
+                let flip = f64::from(u8::from(is_flip(*left, *right, margin)));
+                moves.push((flip, (left - right).abs()), probability);
+                differences.push(right - left);
+                probabilities.push(probability);
             }
         }
-        moves.n_items += n;
-        if 0 < n {
-            means.push((sum / n as f64).abs());
-        }
+        means.extend(weighted_mean(&differences, &probabilities).map(f64::abs));
     }
     // Measures spread widely over items, while their means hardly differ.
-    let floor = (!is_score).then(|| means.iter().copied().fold(0.0, f64::max));
+    let floor = match is_score {
+        true => moves.difference(),
+        false => means.into_iter().reduce(f64::max),
+    };
     moves.noise(NoiseSource::SecondRun, floor)
 }
 
@@ -97,23 +127,19 @@ fn repetitions(
         if run.n_repetitions < 2 {
             continue;
         }
-        let mut absolute = 0.0;
-        let mut n = 0_u64;
-        for values in column.repetitions.iter().filter(|values| 1 < values.len()) {
-            let values = &values[..values.len().min(MAX_REPETITIONS)];
-            let (flips, difference) = pairs(values, margin);
-            moves.flips += flips;
-            absolute += difference;
-            n += 1;
+        let mut own = Moves::default();
+        for (values, probability) in column.repetitions.iter().zip(&column.probabilities) {
+            if 1 < values.len() {
+                let values = &values[..values.len().min(MAX_REPETITIONS)];
+                own.push(pairs(values, margin), *probability);
+            }
         }
-        moves.n_items += n;
-        moves.absolute += absolute;
         let of_one = match is_score {
-            true if 0 < n => absolute / n as f64,
-            true => 0.0,
+            true => own.difference().unwrap_or(0.0),
             false => spread_of_means(column, run.n_repetitions),
         };
         floors.push(of_one / (n_means as f64).sqrt());
+        moves.append(own);
     }
     let floor = floors.iter().copied().fold(0.0, f64::max);
     moves.noise(NoiseSource::Repetitions, Some(floor))

@@ -4,7 +4,7 @@ use perpend_domain::experiment::{ItemResult, RunResults};
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ExecutionId, RuleId};
 use perpend_domain::plugin::Digest;
 use perpend_domain::score::{ScoreOrigin, ScoreValue};
-use perpend_experiments::comparison::{Comparison, Difference, Method, WarningKind};
+use perpend_experiments::comparison::{Comparison, Difference, Method, NoiseSource, WarningKind};
 use perpend_experiments::run_summary::score_summaries;
 use perpend_experiments::{CompareOptions, compare};
 
@@ -94,6 +94,38 @@ fn runs_without_common_items_are_weighted_as_well() {
     assert_eq!(difference.method, Some(Method::Welch));
     assert!(difference.mean.unwrap().abs() < 1e-12 && 0.9 < difference.p.unwrap());
     assert!(comparison.warnings.iter().any(|each| each.kind == WarningKind::NothingMatches));
+}
+
+#[test]
+fn the_noise_of_a_second_run_counts_items_with_the_reciprocal_of_their_probability() {
+    // Between the runs of the baseline 4 of 40 items move that were scored at 0.1, and none of the other 60.
+    let noise_runs = vec![mixed("second", 14)];
+    let (comparison, _) =
+        compared(&[mixed("a", 10), mixed("b", 13)], &CompareOptions { noise_runs, ..options() });
+    let noise = comparison.metrics[0].noise.as_ref().unwrap();
+    assert_eq!((noise.source, noise.n), (NoiseSource::SecondRun, 100));
+    let expected = 400.0 / 4_060.0;
+    assert!((noise.flip_share - expected).abs() < 1e-12, "{}", noise.flip_share);
+    assert!((noise.floor - expected).abs() < 1e-12, "{}", noise.floor);
+}
+
+#[test]
+fn the_noise_of_repetitions_counts_items_with_the_reciprocal_of_their_probability() {
+    // Twice each: 40 items scored at 0.1, of which 4 differ from themselves, and 60 that do not.
+    let twice = |id: &str| {
+        let mut found = mixed(id, 10);
+        for (at, again) in mixed(id, 14).items.into_iter().enumerate() {
+            let trace_id = result(id, &format!("i{at}"), 1).trace_id;
+            found.items.push(ItemResult { trace_id, ..again });
+        }
+        found
+    };
+    let (comparison, _) = compared(&[twice("a"), twice("b")], &options());
+    let noise = comparison.metrics[0].noise.as_ref().unwrap();
+    assert_eq!((noise.source, noise.n), (NoiseSource::Repetitions, 200));
+    let expected = 40.0 / 460.0;
+    assert!((noise.flip_share - expected).abs() < 1e-12, "{}", noise.flip_share);
+    assert!((noise.floor - expected / 2.0_f64.sqrt()).abs() < 1e-12, "{}", noise.floor);
 }
 
 #[test]
