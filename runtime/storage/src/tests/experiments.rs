@@ -1,7 +1,9 @@
 //! Experiments as spans, as links, and as both.
 
 use perpend_domain::batch::Batch;
+use perpend_domain::filter::{Condition, Filter, Test, find};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::metrics::{Aggregation, Metric, MetricGroup, MetricQuery, MetricView};
 use perpend_domain::observation::{ExperimentLink, Observation};
 use perpend_domain::patch::{Patch, PatchSubject, merge};
 
@@ -165,6 +167,80 @@ async fn a_link_to_a_trace_with_a_span_of_the_item_adds_no_entry() {
             let first = (page as usize - 1) * 10;
             let last = (first + 10).min(25);
             assert_eq!((some.n_total, &some.items[..]), (25, &entries.items[first..last]));
+        }
+    })
+    .await;
+}
+
+/// Numbers of observations by the run of a metric query, with a condition on the run and one that only whole rows can test.
+async fn counts_by_run(store: &Store, run: Option<&str>, of_whole_rows: bool) -> Vec<String> {
+    let view = MetricView::Observations;
+    let mut conditions = Vec::new();
+    if let Some(run) = run {
+        let column = find(view.columns(), "experimentId");
+        conditions.push(Condition { column, test: Test::AnyOf(vec![run.to_owned()]) });
+    }
+    if of_whole_rows {
+        let column = find(view.columns(), "metadata");
+        conditions.push(Condition { column, test: Test::MemberIsNotSet("nothing".to_owned()) });
+    }
+    let metric =
+        Metric { measure: view.measure("count").unwrap(), aggregation: Aggregation::Count };
+    let dimensions = ["experimentId", "experimentName", "experimentDatasetId"];
+    let query = MetricQuery {
+        view,
+        with_booleans: true,
+        dimensions: dimensions.map(|name| view.dimension(name).unwrap()).to_vec(),
+        metrics: vec![metric],
+        filter: Filter { conditions },
+        from: at(-10),
+        to: at(1_000),
+        granularity: None,
+        top: None,
+    };
+    let groups = store.telemetry.metrics(&home(), &query).await.unwrap();
+    let group = |group: &MetricGroup| {
+        let texts = group.dimensions.iter().map(|text| text.as_deref().unwrap_or("-"));
+        let texts: Vec<&str> = texts.collect();
+        format!("{} {}", texts.join(", "), group.values[0].result(&metric, 10))
+    };
+    groups.iter().map(group).collect()
+}
+
+#[tokio::test]
+async fn metrics_count_linked_items_as_items_of_their_run() {
+    on_each_database(|store| async move {
+        let p = home();
+        let made = fresh("d", at(0));
+        store.catalog.create_dataset(&p, &made).await.unwrap();
+        // Spans of items, traces that are linked as a whole, and an observation that is linked itself.
+        let plain = |n: i64| Observation { experiment: None, ..item_span("", n) };
+        let mut child = Observation { experiment: None, ..inner_span("", 4) };
+        child.parent_id = Some(plain(4).id);
+        let linked = (2..6).map(plain).chain([child.clone()]);
+        write(&store, [item_span("s", 0), item_span("s", 1)].into_iter().chain(linked).collect())
+            .await;
+        let run = run_id(&p, &made.id, "run");
+        let to_child = NewLink { observation_id: Some(child.id.to_string()), ..link("run", 4) };
+        // The last link of an observation counts.
+        let links = [link("other", 3), link("run", 2), link("run", 3), to_child];
+        for (n, new) in (0..).zip(&links) {
+            store.telemetry.link_run_item(&p, &made, new, at(n)).await.unwrap();
+        }
+        let of_run = format!("{run}, run, id of d 3");
+        for of_whole_rows in [false, true] {
+            let mut found = counts_by_run(&store, None, of_whole_rows).await;
+            let mut expected = vec![
+                "-, -, - 2".to_owned(),
+                of_run.clone(),
+                "s, name of s at 0, d 1".to_owned(),
+                "s, name of s at 1, d 1".to_owned(),
+            ];
+            found.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "{of_whole_rows}");
+            let found = counts_by_run(&store, Some(&run), of_whole_rows).await;
+            assert_eq!(found, [of_run.as_str()], "{of_whole_rows}");
         }
     })
     .await;

@@ -24,6 +24,18 @@ pub(super) const ROOT_OF_TRACE: &str = "(SELECT root.id FROM observations root
      WHERE root.trace = t.number AND root.is_root = 1 AND root.id <> 't-' || t.trace_id
      ORDER BY CASE WHEN root.parent_id IS NULL THEN 0 ELSE 1 END, root.started_at, root.id LIMIT 1)";
 
+/// A column of the run that links observation `o` of trace `t` as an item; of several links the last one counts. Null for spans
+/// of items, which keep their own run. `$1` is the project, `$2` its number.
+pub(crate) fn column_of_linking_run(column: &str) -> String {
+    format!(
+        "(SELECT r.{column} FROM dataset_run_items l
+            JOIN dataset_runs r ON r.project_id = l.project_id AND r.id = l.run_id
+           WHERE l.project_id = $1 AND l.trace_id = t.trace_id AND o.experiment_id IS NULL
+             AND o.id = COALESCE(l.observation_id, {ROOT_OF_TRACE}) AND {LINK_COUNTS}
+           ORDER BY l.updated_at DESC, l.run_id DESC, l.id DESC LIMIT 1)"
+    )
+}
+
 /// Condition that trace `t` belongs to run `$3`; `$1` is the project, `$2` its number.
 const OF_RUN: &str = "t.number IN (
         SELECT o.trace FROM observations o WHERE o.tenant = $2 AND o.experiment_id = $3

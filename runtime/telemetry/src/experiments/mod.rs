@@ -17,7 +17,7 @@ mod runs;
 mod spans;
 
 pub use item_runs::RunOfItem;
-pub(crate) use items::EXPERIMENT_COLUMNS;
+pub(crate) use items::{EXPERIMENT_COLUMNS, column_of_linking_run};
 pub use revision::RunRevision;
 pub use runs::{delete_run, delete_runs_of_dataset, insert_dataset_run};
 

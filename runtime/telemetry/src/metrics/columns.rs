@@ -1,5 +1,7 @@
 //! Metric queries that columns can answer, as SQL.
 
+use std::sync::OnceLock;
+
 use perpend_domain::filter::{Condition, Filter, Test};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::metrics::{
@@ -9,6 +11,7 @@ use perpend_domain::time::Timestamp;
 
 use super::Groups;
 use crate::MarkCondition;
+use crate::experiments::{EXPERIMENT_COLUMNS, column_of_linking_run};
 use crate::read::{observation_column, trace_column, where_of};
 use crate::rollup::IS_OBSERVATION;
 use crate::trace_shape::push_marks;
@@ -124,9 +127,32 @@ fn detail(path: &str, is_postgres: bool) -> String {
     }
 }
 
+/// The run of an observation: the one that links it as an item, or else the one of its attributes.
+fn run_column(id: &str, is_postgres: bool) -> Option<&'static str> {
+    static SQL: OnceLock<[[String; 3]; 2]> = OnceLock::new();
+    let at = EXPERIMENT_COLUMNS.iter().position(|column| *column == id)?;
+    let all = SQL.get_or_init(|| {
+        [false, true].map(|is_postgres| {
+            ["id", "name", "dataset_id"].map(|column| {
+                let own = detail(&format!("experiment.{column}"), is_postgres);
+                format!("COALESCE({}, {own})", column_of_linking_run(column))
+            })
+        })
+    });
+    Some(all[usize::from(is_postgres)][at].as_str())
+}
+
+/// A column of observations, or of their runs.
+fn observation_or_run_column<const IS_POSTGRES: bool>(id: &str) -> Option<Expr> {
+    run_column(id, IS_POSTGRES).map(Expr::NullableText).or_else(|| observation_column(id))
+}
+
 /// A dimension as text; `None` if it needs the whole row.
 fn dimension(view: MetricView, name: &str, is_postgres: bool) -> Option<String> {
     let text = match (view, name) {
+        (MetricView::Observations, name) if EXPERIMENT_COLUMNS.contains(&name) => {
+            run_column(name, is_postgres)?
+        }
         (MetricView::Observations, "traceRelease") => "t.release",
         (MetricView::Observations, "traceVersion") => "t.version",
         (MetricView::Observations, "providedModelName") => "o.model",
@@ -136,15 +162,6 @@ fn dimension(view: MetricView, name: &str, is_postgres: bool) -> Option<String> 
         (MetricView::Observations, "promptVersion") => "CAST(o.prompt_version AS TEXT)",
         (MetricView::Observations, "startTimeMonth") => {
             return Some(date("o.started_at", 7, is_postgres));
-        }
-        (MetricView::Observations, "experimentId") => {
-            return Some(detail("experiment.id", is_postgres));
-        }
-        (MetricView::Observations, "experimentName") => {
-            return Some(detail("experiment.name", is_postgres));
-        }
-        (MetricView::Observations, "experimentDatasetId") => {
-            return Some(detail("experiment.dataset_id", is_postgres));
         }
         (MetricView::Traces, "timestampMonth") => {
             return Some(date("t.started_at", 7, is_postgres));
@@ -158,7 +175,10 @@ fn dimension(view: MetricView, name: &str, is_postgres: bool) -> Option<String> 
         (
             MetricView::ScoresNumeric | MetricView::ScoresBoolean | MetricView::ScoresCategorical,
             "experimentName",
-        ) => "CAST(NULL AS TEXT)",
+        ) => {
+            "(SELECT r.name FROM dataset_runs r \
+               WHERE r.project_id = s.project_id AND r.id = s.experiment_id)"
+        }
         (
             MetricView::ScoresNumeric | MetricView::ScoresBoolean | MetricView::ScoresCategorical,
             "observationPromptVersion",
@@ -537,7 +557,14 @@ impl Telemetry {
                 .conditions
                 .retain(|condition| !score_condition(&mut sql, condition, &number, is_postgres));
         }
-        if !where_of(&mut sql, &filter, source.column, self.pool.is_postgres()).is_empty() {
+        let column: fn(&str) -> Option<Expr> = match question.view {
+            MetricView::Observations if self.pool.is_postgres() => {
+                observation_or_run_column::<true>
+            }
+            MetricView::Observations => observation_or_run_column::<false>,
+            _ => source.column,
+        };
+        if !where_of(&mut sql, &filter, column, self.pool.is_postgres()).is_empty() {
             return match is_about_scores {
                 true => Err(Error::Conflict(
                     "scores cannot be filtered by one of these conditions in metrics: lists have at most \

@@ -8,6 +8,7 @@ use perpend_domain::metrics::{Accumulator, Metric, MetricQuery, MetricView};
 use perpend_domain::time::Timestamp;
 
 use super::Groups;
+use crate::experiments::EXPERIMENT_COLUMNS;
 use crate::{Error, ObservationCells, Telemetry, TraceCells};
 use perpend_db::Scratch;
 use perpend_domain::telemetry::{
@@ -251,6 +252,7 @@ impl Telemetry {
                 || question.metrics.iter().any(|one| one.measure.name == *name)
         };
         let counts_scores = asks(&"countScores");
+        let reads_runs = EXPERIMENT_COLUMNS.iter().any(asks);
         let mut query = ObservationQuery {
             filter: within(question),
             limit: PAGE,
@@ -265,8 +267,11 @@ impl Telemetry {
             // Only sums of the rows are kept.
             let mut scratch = Scratch::begin();
             let n_before = groups.n_charged();
-            let page = self.observations(project, &query).await?;
+            let mut page = self.observations(project, &query).await?;
             groups.count_rows(page.items.len())?;
+            if reads_runs {
+                self.apply_links(project, &mut page.items).await?;
+            }
             // In the second half of its time limit a search stops early. Here it continues until the
             // deadline.
             if page.scan_limit.is_some() && !perpend_db::is_half_over() {
