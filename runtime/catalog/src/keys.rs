@@ -19,16 +19,22 @@ pub const MAX_KEYS: u32 = 200;
 pub enum Rights {
     /// All operations in its project.
     Full,
+    /// Reading everything in its project; no changes.
+    Read,
     /// Sending telemetry and scores; no reads.
     Ingest,
 }
 
 impl Rights {
+    /// All rights, in the order of documents.
+    pub const ALL: [Self; 3] = [Self::Full, Self::Read, Self::Ingest];
+
     /// The name in the table.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
+            Self::Read => "read",
             Self::Ingest => "ingest",
         }
     }
@@ -40,6 +46,7 @@ impl FromStr for Rights {
     fn from_str(raw: &str) -> Result<Self, String> {
         match raw {
             "full" => Ok(Self::Full),
+            "read" => Ok(Self::Read),
             "ingest" => Ok(Self::Ingest),
             other => Err(format!("unknown rights {other:?}")),
         }

@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Scope {
     /// A key pair of a project; the administrator in the selected project; a session opened with a key pair.
     Full,
+    /// A key pair of a project that reads everything and changes nothing.
+    Read,
     /// A key pair of a project that sends telemetry and scores.
     Ingest,
     /// The public key of a project without its secret key, as used in browsers of end users.
@@ -53,45 +55,45 @@ macro_rules! permissions {
 }
 
 permissions! {
-    TraceRead, "trace.read", Project, [Full], "Read traces, observations and sessions, in lists and one by one.";
-    ContentRead, "content.read", Project, [Full], "Read media.";
-    MetricRead, "metric.read", Project, [Full], "Query metrics.";
+    TraceRead, "trace.read", Project, [Full, Read], "Read traces, observations and sessions, in lists and one by one.";
+    ContentRead, "content.read", Project, [Full, Read], "Read media.";
+    MetricRead, "metric.read", Project, [Full, Read], "Query metrics.";
     IngestWrite, "ingest.write", Project, [Full, Ingest], "Send telemetry over OTLP or in batches, and upload media.";
     TraceMark, "trace.mark", Project, [Full], "Bookmark and tag traces.";
     TraceDelete, "trace.delete", Project, [Full], "Delete traces.";
-    ScoreRead, "score.read", Project, [Full], "Read scores.";
+    ScoreRead, "score.read", Project, [Full, Read], "Read scores.";
     ScoreWrite, "score.write", Project, [Full, Ingest, PublicHalf], "Write scores. A public key alone can change only scores that it created.";
     ScoreDelete, "score.delete", Project, [Full], "Delete scores.";
-    ScoreConfigRead, "score-config.read", Project, [Full], "Read score configs.";
+    ScoreConfigRead, "score-config.read", Project, [Full, Read], "Read score configs.";
     ScoreConfigWrite, "score-config.write", Project, [Full], "Create and change score configs.";
-    QueueRead, "queue.read", Project, [Full], "Read annotation queues.";
+    QueueRead, "queue.read", Project, [Full, Read], "Read annotation queues.";
     QueueWork, "queue.work", Project, [Full], "Mark items of annotation queues as completed.";
     QueueWrite, "queue.write", Project, [Full], "Create annotation queues, add and delete items, assign members.";
-    CommentRead, "comment.read", Project, [Full], "Read comments.";
+    CommentRead, "comment.read", Project, [Full, Read], "Read comments.";
     CommentWrite, "comment.write", Project, [Full], "Write comments.";
-    DatasetRead, "dataset.read", Project, [Full], "Read datasets, their items and versions.";
+    DatasetRead, "dataset.read", Project, [Full, Read], "Read datasets, their items and versions.";
     DatasetWrite, "dataset.write", Project, [Full], "Create, change, import and delete datasets and their items.";
-    ExperimentRead, "experiment.read", Project, [Full], "Read experiments and runs.";
+    ExperimentRead, "experiment.read", Project, [Full, Read], "Read experiments and runs.";
     ExperimentWrite, "experiment.write", Project, [Full], "Start, record and delete runs.";
-    PromptRead, "prompt.read", Project, [Full], "Read prompts and skills.";
+    PromptRead, "prompt.read", Project, [Full, Read], "Read prompts and skills.";
     PromptWrite, "prompt.write", Project, [Full], "Create versions of prompts and skills, move labels and delete versions, except protected labels and the versions that have one.";
     PromptRelease, "prompt.release", Organization, [Organization], "Choose the protected labels of a project, which its key pairs cannot move or delete.";
-    EvaluatorRead, "evaluator.read", Project, [Full], "Read evaluators, rules, executions and explanations.";
+    EvaluatorRead, "evaluator.read", Project, [Full, Read], "Read evaluators, rules, executions and explanations.";
     EvaluatorWrite, "evaluator.write", Project, [Full], "Create, change and delete evaluators and rules, requeue executions.";
-    PluginRead, "plugin.read", Project, [Full], "Read plug-ins and their components.";
+    PluginRead, "plugin.read", Project, [Full, Read], "Read plug-ins and their components.";
     PluginWrite, "plugin.write", Project, [Full], "Register, roll back and delete plug-ins.";
-    ConnectionRead, "connection.read", Project, [Full], "Read connections to model providers, never their secrets.";
+    ConnectionRead, "connection.read", Project, [Full, Read], "Read connections to model providers, never their secrets.";
     ConnectionWrite, "connection.write", Project, [Full], "Create, replace and delete connections to model providers.";
-    ModelRead, "model.read", Project, [Full], "Read models and prices.";
+    ModelRead, "model.read", Project, [Full, Read], "Read models and prices.";
     ModelWrite, "model.write", Project, [Full], "Create, replace and delete models of the project.";
-    DashboardRead, "dashboard.read", Project, [Full], "Read dashboards and widgets.";
+    DashboardRead, "dashboard.read", Project, [Full, Read], "Read dashboards and widgets.";
     DashboardWrite, "dashboard.write", Project, [Full], "Create, change and delete dashboards and widgets.";
-    ProjectRead, "project.read", Project, [Full, Ingest], "Read the name of the key's project and of its organization.";
+    ProjectRead, "project.read", Project, [Full, Read, Ingest], "Read the name of the key's project and of its organization.";
     ProjectUpdate, "project.update", Organization, [Organization], "Change a project of the organization.";
     ProjectDelete, "project.delete", Organization, [Organization], "Delete a project of the organization.";
     ExportWrite, "export.write", Organization, [Organization], "Read, create and delete exports of projects to buckets.";
-    KeyRead, "key.read", Organization, [Organization], "List keys of a project, never their secrets.";
-    KeyWrite, "key.write", Organization, [Organization], "Create and delete key pairs of a project.";
+    KeyRead, "key.read", Organization, [Full, Organization], "List keys of a project, never their secrets. A key pair of a project lists those of its own project.";
+    KeyWrite, "key.write", Organization, [Organization], "Create, change, rotate and revoke key pairs of a project.";
     MemberRead, "member.read", Organization, [Organization], "Read the roles of members in a project.";
     MemberWrite, "member.write", Organization, [Organization], "Assign and remove roles of members in a project.";
     OrgRead, "org.read", Organization, [Organization], "List the projects of the organization.";
@@ -105,7 +107,7 @@ permissions! {
 impl Scope {
     /// All scopes, in the order of the reference page.
     pub const ALL: &'static [Self] =
-        &[Self::Full, Self::Ingest, Self::PublicHalf, Self::Organization];
+        &[Self::Full, Self::Read, Self::Ingest, Self::PublicHalf, Self::Organization];
 
     /// Whether a key of this scope has the permission.
     #[must_use]
@@ -118,6 +120,7 @@ impl Scope {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Full => "key pair",
+            Self::Read => "key pair for reading",
             Self::Ingest => "key pair for telemetry",
             Self::PublicHalf => "public key alone",
             Self::Organization => "key pair of an organization",
@@ -144,17 +147,31 @@ mod tests {
     }
 
     #[test]
-    fn organization_keys_have_no_project_permission_and_project_keys_no_organization_permission() {
+    fn organization_keys_have_no_project_permission_and_project_keys_only_list_their_keys() {
         for one in Permission::ALL {
-            for scope in Scope::ALL.iter().filter(|scope| scope.holds(*one)) {
-                let is_of_organization = *scope == Scope::Organization;
-                assert_eq!(
-                    one.level() == PermissionLevel::Organization,
-                    is_of_organization,
-                    "{one}"
-                );
-            }
+            let is_of_organization = one.level() == PermissionLevel::Organization;
+            assert_eq!(Scope::Organization.holds(*one), is_of_organization, "{one}");
+            let held_in_project = Scope::ALL.iter().any(|scope| {
+                *scope != Scope::Organization && scope.holds(*one) && is_of_organization
+            });
+            assert_eq!(held_in_project, *one == Permission::KeyRead, "{one}");
         }
+    }
+
+    #[test]
+    fn a_key_for_reading_holds_every_permission_to_read_in_a_project_and_no_other() {
+        for one in Permission::ALL {
+            let is_read_of_project =
+                one.level() == PermissionLevel::Project && one.name().ends_with(".read");
+            assert_eq!(Scope::Read.holds(*one), is_read_of_project, "{one}");
+        }
+    }
+
+    #[test]
+    fn a_key_for_telemetry_reads_only_the_name_of_its_project() {
+        let held = Permission::ALL.iter().filter(|one| Scope::Ingest.holds(**one));
+        let read: Vec<_> = held.filter(|one| one.name().ends_with(".read")).collect();
+        assert_eq!(read, [&Permission::ProjectRead]);
     }
 
     #[test]

@@ -29,6 +29,8 @@ enum Shows {
     PublicKey,
     /// A pair for telemetry.
     IngestPair,
+    /// A pair for reading.
+    ReadPair,
     /// A pair of a project.
     Pair,
     /// A pair of an organization.
@@ -60,6 +62,7 @@ impl Operation {
             Shows::Nothing => return Some(401),
             Shows::PublicKey => held_by(Scope::PublicHalf),
             Shows::IngestPair => held_by(Scope::Ingest),
+            Shows::ReadPair => held_by(Scope::Read),
             Shows::Pair | Shows::AdminKey => held_by(Scope::Full),
             Shows::OrganizationPair => held_by(Scope::Organization),
             Shows::OrganizationPublicKey => false,
@@ -123,27 +126,28 @@ async fn operations(client: &Client) -> anyhow::Result<Vec<Operation>> {
     Ok(operations)
 }
 
-/// A pair that may send telemetry and scores, and read nothing.
-async fn ingest_key(app: &TestApp) -> anyhow::Result<Client> {
+/// A pair of the home project with these rights: `pk-RIGHTS` and `sk-RIGHTS`.
+async fn key_with(app: &TestApp, rights: Rights) -> anyhow::Result<Client> {
+    let [public_key, secret_key] = ["pk", "sk"].map(|half| format!("{half}-{}", rights.as_str()));
     let project = app.app.home_project.clone();
     let key = NewApiKey {
-        id: "ingest-key".to_owned(),
-        public_key: PublicKey::new("pk-ingest")?,
-        secret_hash: SecretHash::new("sk-ingest", [7; 16]),
+        id: format!("{}-key", rights.as_str()),
+        public_key: PublicKey::new(&public_key)?,
+        secret_hash: SecretHash::new(&secret_key, [7; 16]),
         secret_hint: "…".to_owned(),
-        rights: Rights::Ingest,
+        rights,
         note: None,
         expires_at: None,
     };
     let now = perpend_domain::time::Clock::now(&*app.clock);
     app.app.store.catalog.create_api_key(&project, &key, now).await?;
-    Ok(Client::new(&app.origin).with_keys("pk-ingest", "sk-ingest"))
+    Ok(Client::new(&app.origin).with_keys(&public_key, &secret_key))
 }
 
 const ADMIN_KEY: &str = "the key of the administrator";
 
 /// Everybody who may call: what they are, whose credentials they show.
-fn callers(app: &TestApp, ingest: Client) -> Vec<(&'static str, Shows, Client)> {
+fn callers(app: &TestApp, ingest: Client, read: Client) -> Vec<(&'static str, Shows, Client)> {
     let client = |public: &str, secret: &str| Client::new(&app.origin).with_keys(public, secret);
     let bearer = |key: &str| app.anonymous().with_authorization(&format!("Bearer {key}"));
     vec![
@@ -156,6 +160,8 @@ fn callers(app: &TestApp, ingest: Client) -> Vec<(&'static str, Shows, Client)> 
         ("the administrator's key alone", Shows::Nothing, bearer(ADMIN_KEY)),
         ("a public key alone", Shows::PublicKey, bearer(KEYS.0)),
         ("a pair for ingest", Shows::IngestPair, ingest),
+        ("a pair for reading", Shows::ReadPair, read),
+        ("its public key alone", Shows::Nothing, bearer("pk-read")),
         ("a key pair", Shows::Pair, app.client.clone()),
         ("a pair of the organization", Shows::OrganizationPair, app.organizer()),
         (
@@ -183,9 +189,10 @@ async fn every_operation_lets_those_in_who_hold_its_permission_and_nobody_else()
 -> anyhow::Result<()> {
     let settings = [("admin.api_key", ADMIN_KEY), ("server.trusted_proxies", "127.0.0.1")];
     let app = TestApp::with(&settings).await?;
-    let ingest = ingest_key(&app).await?;
+    let ingest = key_with(&app, Rights::Ingest).await?;
+    let read = key_with(&app, Rights::Read).await?;
     app.other_project().await?;
-    let callers = callers(&app, ingest);
+    let callers = callers(&app, ingest, read);
     let mut wrong = Vec::new();
     let operations = operations(&app.client).await?;
     let n_organization = operations.iter().filter(|each| each.is_of_organization()).count();
@@ -235,6 +242,25 @@ const OF_NOBODY: [(&str, &str); 13] = [
     ("/preferences", "GET"),
     ("/preferences", "POST"),
 ];
+
+/// Operations with a body that change nothing: a calculation, and one that is always refused.
+const READS_WITH_A_BODY: [(&str, &str); 2] =
+    [("POST", "/api/public/feedback"), ("POST", "/api/v1/datasets/{datasetName}/schema-impact")];
+
+/// Of the routes of pages too. The permissions decide in the guard of each route.
+#[test]
+fn a_pair_for_reading_is_admitted_to_nothing_that_changes_data() {
+    let served = perpend_server::served();
+    let changing = served.iter().filter(|route| route.method != "GET");
+    let admitted = changing.filter(|route| {
+        let needs = route.permission.split(" or ");
+        let mut needs =
+            needs.filter_map(|name| Permission::ALL.iter().find(|one| one.name() == name));
+        needs.any(|one| Scope::Read.holds(*one))
+    });
+    let admitted: Vec<_> = admitted.map(|route| (route.method, route.path.as_str())).collect();
+    assert_eq!(admitted, READS_WITH_A_BODY);
+}
 
 #[tokio::test]
 async fn nothing_is_served_but_what_declares_a_permission() -> anyhow::Result<()> {

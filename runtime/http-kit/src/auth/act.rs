@@ -41,6 +41,13 @@ pub struct OrganizationAct {
     pub organization: OrganizationId,
 }
 
+/// An authorized request about the project in its path: of the project itself, or of its organization.
+#[derive(Clone, Debug)]
+pub enum ManagerAct {
+    InProject(Act),
+    InOrganization(OrganizationAct),
+}
+
 /// The route of a handler must match the identity that the handler extracts.
 pub(super) fn unguarded() -> Problem {
     tracing::error!("a handler without a guard extracts a caller");
@@ -60,6 +67,16 @@ impl<S: Send + Sync> FromRequestParts<S> for OrganizationAct {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         parts.extensions.get().cloned().ok_or_else(unguarded)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ManagerAct {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let of_organization = || parts.extensions.get().cloned().map(Self::InOrganization);
+        let act = parts.extensions.get().cloned().map(Self::InProject);
+        act.or_else(of_organization).ok_or_else(unguarded)
     }
 }
 
@@ -100,6 +117,7 @@ pub(super) fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Prob
         (Owner::Project(_), Scope::PublicHalf) => {
             "a public key alone may only write scores; send the key pair with Basic authentication"
         }
+        (Owner::Project(_), Scope::Read) => "this key pair may only read",
         (Owner::Project(_), _) => "this key pair may only send telemetry and scores",
     };
     let names: Vec<_> = any.iter().map(|one| one.name()).collect();

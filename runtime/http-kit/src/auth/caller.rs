@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
-use perpend_catalog::{BrowserSession, KeyOwner, Project, SecretHash, SessionOrigin};
+use perpend_catalog::{BrowserSession, KeyOwner, Project, Rights, SecretHash, SessionOrigin};
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::{ProjectId, PublicKey};
 
@@ -168,7 +168,9 @@ async fn by_pair(
 }
 
 async fn by_public_key(web: &Web, public_key: &str) -> Result<Caller, AuthFailure> {
-    let Some(key) = known_key(web, public_key).await? else {
+    let key = known_key(web, public_key).await?;
+    // The public half writes scores, which a pair for reading does not permit.
+    let Some(key) = key.filter(|key| key.rights != Rights::Read) else {
         return Err(AuthFailure::Wrong(AuthTarget::UnknownKey));
     };
     Ok(Caller {

@@ -39,6 +39,7 @@ impl Caller {
         let scope = match (&key.owner, key.rights) {
             (KeyOwner::Organization(_), _) => Scope::Organization,
             (KeyOwner::Project(_), Rights::Full) => Scope::Full,
+            (KeyOwner::Project(_), Rights::Read) => Scope::Read,
             (KeyOwner::Project(_), Rights::Ingest) => Scope::Ingest,
         };
         Self { owner: key.owner.clone(), scope, public_half: None }

@@ -1,4 +1,4 @@
-//! Keys of a project, managed by its organization.
+//! Keys of a project, managed by its organization or by a member of the project.
 
 use axum::extract::{Path, State};
 use perpend_catalog::{ApiKey, Rights};
@@ -6,14 +6,14 @@ use perpend_domain::access::Permission::{KeyRead, KeyWrite};
 use perpend_domain::ids::PublicKey;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::answer::Answer;
-use perpend_http_kit::auth::{KeyPair, OrganizationAct};
+use perpend_http_kit::auth::{KeyPair, ManagerAct};
 use perpend_http_kit::extract::{Body, must_be_one_of};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::find::find;
+use super::find::find_managed;
 use crate::admin::state::{App, Routes};
 
 const KEYS: &str = "/api/public/projects/{projectId}/apiKeys";
@@ -67,7 +67,7 @@ struct KeyView {
     public_key: String,
     /// The ends of the secret half.
     display_secret_key: String,
-    /// `full` or `ingest`.
+    /// `full`, `read` or `ingest`.
     scope: &'static str,
 }
 
@@ -87,7 +87,7 @@ struct CreatedKey {
     name: Option<String>,
     /// Former name of `name`.
     note: Option<String>,
-    /// `full` or `ingest`.
+    /// `full`, `read` or `ingest`.
     scope: &'static str,
 }
 
@@ -110,7 +110,7 @@ struct NewKey {
     public_key: Option<String>,
     /// Secret half of an existing pair, at least 16 characters. Requires `publicKey`.
     secret_key: Option<String>,
-    /// `full`, the default, or `ingest`: only sends telemetry and scores.
+    /// `full`, the default; `read`: changes nothing; or `ingest`: only sends telemetry and scores.
     scope: Option<String>,
     /// Time from which the key is refused.
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -142,7 +142,7 @@ impl NewKey {
         let scope = self.scope.as_deref().unwrap_or("full");
         scope.parse().map_err(|_: String| {
             let scope: String = scope.chars().take(40).collect();
-            Problem::body("scope", must_be_one_of(&["full", "ingest"], &scope))
+            Problem::body("scope", must_be_one_of(&Rights::ALL.map(Rights::as_str), &scope))
         })
     }
 
@@ -169,16 +169,16 @@ impl NewKey {
 
 async fn list_keys(
     State(app): State<App>,
-    caller: OrganizationAct,
+    caller: ManagerAct,
     Path(id): Path<String>,
 ) -> Result<Answer<ApiKeys>, Problem> {
-    let project = find(&app, &caller.organization, &id).await?;
-    Ok(key_views(&app.store.catalog.api_keys(&project.id).await?))
+    let project = find_managed(&app, &caller, &id).await?;
+    Ok(key_views(&app.store.catalog.api_keys(&project).await?))
 }
 
 async fn create_key(
     State(app): State<App>,
-    caller: OrganizationAct,
+    caller: ManagerAct,
     Path(id): Path<String>,
     Body(input): Body<NewKey>,
 ) -> Result<Answer<CreatedKey>, Problem> {
@@ -194,12 +194,12 @@ async fn create_key(
     if input.expires_at.is_some_and(|end| end <= now) {
         return Err(Problem::body("expiresAt", "must be in the future"));
     }
-    let project = find(&app, &caller.organization, &id).await?;
+    let project = find_managed(&app, &caller, &id).await?;
     let pair = sent_pair.unwrap_or_else(|| KeyPair::random(app.web.ids.as_ref()));
     let key = pair.to_key(app.web.ids.as_ref(), note, input.expires_at);
     let mut key = key.map_err(|error| Problem::body("publicKey", error.to_string()))?;
     key.rights = rights;
-    app.store.catalog.create_api_key(&project.id, &key, now).await?;
+    app.store.catalog.create_api_key(&project, &key, now).await?;
     // The cache may contain the result of a look-up before the key existed.
     app.web.keys.clear();
     Ok(Answer(CreatedKey {
@@ -217,11 +217,11 @@ async fn create_key(
 
 async fn delete_key(
     State(app): State<App>,
-    caller: OrganizationAct,
+    caller: ManagerAct,
     Path((id, key)): Path<(String, String)>,
 ) -> Result<Answer<DeletedKey>, Problem> {
-    let project = find(&app, &caller.organization, &id).await?;
-    let deleted = app.store.catalog.delete_api_key(&project.id, &key).await;
+    let project = find_managed(&app, &caller, &id).await?;
+    let deleted = app.store.catalog.delete_api_key(&project, &key).await;
     deleted.map_err(|error| match error {
         perpend_db::Error::NotFound => Problem::new(Code::NotFound, "no such key in this project"),
         error => error.into(),
