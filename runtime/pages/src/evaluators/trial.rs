@@ -21,7 +21,7 @@ use crate::request::forms::ContentForm;
 use crate::request::operations::{
     call, field_problems, is_about_input, is_about_input_or_reference, is_busy, sent_values,
 };
-use crate::request::reply::page;
+use crate::request::reply::{page, problem_page};
 use crate::request::viewer::Viewer;
 use crate::rules::definition::conditions_of;
 use crate::rules::explain::target;
@@ -333,17 +333,21 @@ pub(crate) async fn try_evaluator(
         return Err(Problem::body("action", must_be_one_of(&ACTIONS, action)));
     }
     let tried = TriedEvaluator { definition: None, stored: Some(&evaluator) };
-    let (status, trial) = match Box::pin(run(&app, viewer, tried, params)).await {
-        Ok(trial) if trial.form.problems.is_empty() => (StatusCode::OK, trial),
-        Ok(trial) => (StatusCode::UNPROCESSABLE_ENTITY, trial),
+    match Box::pin(run(&app, viewer, tried, params)).await {
+        Ok(trial) => {
+            let status = match trial.form.problems.is_empty() {
+                true => StatusCode::OK,
+                false => StatusCode::UNPROCESSABLE_ENTITY,
+            };
+            page(status, &view(viewer, &evaluator, trial))
+        }
         Err(problem) if is_busy(&problem) => {
             let mut trial = form(viewer, params);
             trial.form.problems = vec![("try_from", Text::from(problem.message()))];
-            (problem.code().status(), trial)
+            problem_page(&problem, &view(viewer, &evaluator, trial))
         }
-        Err(problem) => return Err(problem),
-    };
-    page(status, &view(viewer, &evaluator, trial))
+        Err(problem) => Err(problem),
+    }
 }
 
 fn view(viewer: &Viewer, evaluator: &Evaluator, trial: TrialView) -> EvaluatorTryPage {

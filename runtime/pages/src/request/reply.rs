@@ -15,6 +15,16 @@ pub(crate) fn page(
     Ok((status, Html(html)).into_response())
 }
 
+/// Renders a template as the response of a problem, with its status and headers.
+pub(crate) fn problem_page(
+    problem: &Problem,
+    view: &impl perpend_views::Template,
+) -> Result<Response, Problem> {
+    let mut response = page(problem.code().status(), view)?;
+    problem.set_headers(&mut response);
+    Ok(response)
+}
+
 /// Runs CPU-bound layout of large contents on a blocking thread.
 pub(crate) async fn on_blocking_thread<T: Send + 'static>(
     make: impl FnOnce() -> T + Send + 'static,

@@ -24,8 +24,8 @@ pub struct JudgeEditorPage {
     pub connections: Vec<JudgeConnection>,
     /// Connection and model of the default evaluation model.
     pub default_model: Option<Text>,
-    /// Names and titles of the presets; empty for a stored judge.
-    pub presets: Vec<(String, Text)>,
+    /// Names and titles of the presets, and whether each fills the form; empty for a stored judge.
+    pub presets: Vec<(String, Text, bool)>,
     /// The rejected form.
     pub rejected_form: RejectedForm,
     /// The stored judge, if it was changed after this form was opened.

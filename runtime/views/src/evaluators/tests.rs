@@ -220,7 +220,7 @@ fn judge_editor() -> JudgeEditorPage {
         variables: vec![(text(HOSTILE), false)],
         connections: vec![JudgeConnection { name: "main".to_owned(), models: vec![typed()] }],
         default_model: Some(text(HOSTILE)),
-        presets: vec![(typed(), text(HOSTILE))],
+        presets: vec![(typed(), text(HOSTILE), true)],
         rejected_form: RejectedForm {
             values: Vec::new(),
             problems: vec![("messages", text(HOSTILE)), ("others", text(HOSTILE))],

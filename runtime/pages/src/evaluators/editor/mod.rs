@@ -29,7 +29,7 @@ use super::{EvaluatorPath, judge};
 use crate::request::forms::{ContentForm, as_submitted};
 use crate::request::operations::{call, is_about_input_or_reference, is_busy};
 use crate::request::query::Query;
-use crate::request::reply::page;
+use crate::request::reply::{page, problem_page};
 use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
 use crate::state::App;
@@ -249,7 +249,7 @@ async fn submit(
         }
         Err(problem) if is_busy(&problem) => {
             let outcome = outcome.refused(definition.problems(&problem));
-            page(problem.code().status(), &view(viewer, current, (head, &definition), outcome))
+            problem_page(&problem, &view(viewer, current, (head, &definition), outcome))
         }
         saved => saved,
     }
@@ -276,7 +276,7 @@ fn shown(
         }
         Err(problem) if is_busy(&problem) => {
             outcome.trial.form.problems = vec![("try_from", Text::from(problem.message()))];
-            page(problem.code().status(), &view(viewer, current, form, outcome))
+            problem_page(&problem, &view(viewer, current, form, outcome))
         }
         Err(problem) => Err(problem),
     }

@@ -31,7 +31,7 @@ use super::trial::{self, TriedEvaluator};
 use crate::request::forms::ContentForm;
 use crate::request::operations::{call, is_about_input_or_reference, is_busy};
 use crate::request::query::Query;
-use crate::request::reply::page;
+use crate::request::reply::{page, problem_page};
 use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
 use crate::rules::definition::differences;
@@ -83,6 +83,8 @@ pub(crate) struct NewJudgeParams {
 
 /// Data of the page in addition to the form.
 struct Extras {
+    /// Name of the preset that fills the form.
+    preset: String,
     problems: FieldProblems,
     conflict: Option<JudgeConflict>,
     preview: Option<PromptPreview>,
@@ -94,6 +96,7 @@ impl Extras {
     /// The fields of a trial alone.
     fn new(viewer: &Viewer, params: &Params) -> Self {
         Self {
+            preset: String::new(),
             problems: Vec::new(),
             conflict: None,
             preview: None,
@@ -139,8 +142,9 @@ pub(crate) async fn new_page(
             }
         }
     };
-    let params = Params::parse(address.query().unwrap_or_default());
-    let mut extras = Extras::new(&viewer, &params);
+    let sent = Params::parse(address.query().unwrap_or_default());
+    let mut extras = Extras::new(&viewer, &sent);
+    extras.preset = params.preset;
     // Most judges read what a model has answered.
     extras.trial.form.values.push(("try_q", "type:GENERATION".to_owned()));
     page(StatusCode::OK, &view(&app, &viewer, None, (fields, extras)).await?)
@@ -380,8 +384,8 @@ impl SubmittedJudge<'_> {
     /// The form of a request that the server has no capacity for.
     async fn busy(&self, problem: &Problem, field: &'static str) -> Result<Response, Problem> {
         let problems = vec![(field, Text::from(problem.message()))];
-        let extras = self.extras().with_problems(problems);
-        self.page(problem.code().status(), extras).await
+        let shown = (self.fields.clone(), self.extras().with_problems(problems));
+        problem_page(problem, &view(self.app, &self.form.viewer, self.stored, shown).await?)
     }
 }
 
@@ -468,7 +472,11 @@ async fn view(
         Some(_) => Vec::new(),
         None => presets(app, viewer).await?,
     };
-    let presets = presets.into_iter().map(|preset| (preset.name, Text::from(preset.title)));
+    let presets = presets.into_iter().map(|preset| {
+        let is_selected = preset.name == extras.preset;
+        (preset.name, Text::from(preset.title), is_selected)
+    });
+    let presets = presets.collect();
     Ok(JudgeEditorPage {
         shell: viewer.shell(Section::Evaluators),
         stored: stored.zip(href).map(|(stored, href)| (Text::from(stored.name.as_str()), href)),
@@ -480,7 +488,7 @@ async fn view(
             .collect(),
         default_model: default
             .map(|model| Text::from(format!("{} {}", model.provider, model.model))),
-        presets: presets.collect(),
+        presets,
         rejected_form: RejectedForm { values: Vec::new(), problems: extras.problems },
         conflict: extras.conflict,
         preview: extras.preview,
