@@ -83,6 +83,7 @@ const LIST: &[Param] = &[
     page::LIMIT,
     param("objectType", "string", "`TRACE`, `OBSERVATION`, `SESSION` or `PROMPT`."),
     param("objectId", "string", "Id of the object; requires `objectType`."),
+    param("traceId", "string", "Trace of the object. Comments without a trace are included."),
     param("authorUserId", "string", "Id of the author."),
 ];
 const MAX_CONTENT_CHARS: usize = 5_000;
@@ -123,6 +124,8 @@ struct NewComment {
     /// `TRACE`, `OBSERVATION`, `SESSION` or `PROMPT`.
     object_type: String,
     object_id: String,
+    /// Trace of an observation. Without it the comment is shown in each trace with an observation of this id.
+    trace_id: Option<String>,
     /// 1 to 5000 characters.
     content: String,
     author_user_id: Option<String>,
@@ -147,6 +150,10 @@ struct CommentView {
     /// `TRACE`, `OBSERVATION`, `SESSION` or `PROMPT`.
     object_type: String,
     object_id: String,
+    /// Trace of an observation, if the comment was created with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    trace_id: Option<String>,
     content: String,
     /// A member, or the public key of the browser session in which the comment was written.
     author_user_id: Option<String>,
@@ -160,9 +167,28 @@ fn view(project: &ProjectId, comment: &Comment) -> CommentView {
         updated_at: comment.created_at,
         object_type: comment.object_type.clone(),
         object_id: comment.object_id.clone(),
+        trace_id: comment.trace_id.clone(),
         content: comment.content.clone(),
         author_user_id: comment.author_user_id.clone(),
     }
+}
+
+/// Whether the object exists, for an observation with a trace in this trace.
+async fn exists(
+    app: &App,
+    project: &ProjectId,
+    object: CommentObject,
+    input: &NewComment,
+) -> Result<bool, Problem> {
+    let Some(trace) = &input.trace_id else {
+        return object.exists(app, project, &input.object_id).await;
+    };
+    let ids = TraceId::new(trace).ok().zip(ObservationId::new(&input.object_id).ok());
+    let Some(key) = ids else {
+        return Ok(false);
+    };
+    let found = app.store.telemetry.target_observations(project, &[key], false).await?;
+    Ok(!found.is_empty())
 }
 
 async fn create_comment(
@@ -180,8 +206,11 @@ async fn create_comment(
         let message = format!("must have 1 to 5000 characters, got {n_chars}");
         return Err(Problem::body("content", message));
     }
+    if input.trace_id.is_some() && object != CommentObject::Observation {
+        return Err(Problem::body("traceId", "must be absent unless objectType is `OBSERVATION`"));
+    }
     // A page has found the object in its trace. An id of an observation without its trace is searched for in all projects.
-    if caller.session.is_none() && !object.exists(&app, &caller.project, &input.object_id).await? {
+    if caller.session.is_none() && !exists(&app, &caller.project, object, &input).await? {
         return Err(Problem::not_found(&object.as_str().to_lowercase()));
     }
     if let Some(author) = &input.author_user_id
@@ -194,6 +223,7 @@ async fn create_comment(
         id: app.web.ids.uuid().to_string(),
         object_type: object.as_str().to_owned(),
         object_id: input.object_id,
+        trace_id: input.trace_id,
         content: input.content,
         author_user_id: input.author_user_id.or_else(|| caller.author().map(str::to_owned)),
         created_at: app.web.clock.now(),
@@ -213,6 +243,7 @@ async fn list_comments(
     let query = CommentQuery {
         object_type: object.map(|object| object.as_str().to_owned()),
         object_id: text("objectId"),
+        trace_id: text("traceId"),
         author_user_id: text("authorUserId"),
     };
     if query.object_id.is_some() && object.is_none() {

@@ -16,6 +16,8 @@ pub struct Comment {
     pub object_type: String,
     /// Id of the subject.
     pub object_id: String,
+    /// Trace of an observation; absent for other subjects, and if the writer does not know it.
+    pub trace_id: Option<String>,
     /// The text.
     pub content: String,
     /// Author.
@@ -31,17 +33,19 @@ pub struct CommentQuery {
     pub object_type: Option<String>,
     /// Id of the subject.
     pub object_id: Option<String>,
+    /// Trace of the subject. Comments without a trace match too.
+    pub trace_id: Option<String>,
     /// Author.
     pub author_user_id: Option<String>,
 }
 
-const COLUMNS: &str = "id, object_type, object_id, content, author_user_id, created_at";
+const COLUMNS: &str = "id, object_type, object_id, trace_id, content, author_user_id, created_at";
 const INSERT: &str = "
-    INSERT INTO comments (project_id, id, object_type, object_id, content, author_user_id, created_at,
+    INSERT INTO comments (project_id, id, object_type, object_id, trace_id, content, author_user_id, created_at,
                           updated_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const GET: &str = "
-    SELECT id, object_type, object_id, content, author_user_id, created_at
+    SELECT id, object_type, object_id, trace_id, content, author_user_id, created_at
       FROM comments WHERE project_id = $1 AND id = $2";
 
 const DELETE: &str = "DELETE FROM comments WHERE project_id = $1 AND id = $2";
@@ -51,6 +55,7 @@ perpend_db::record! {
         id: String,
         object_type: String,
         object_id: String,
+        trace_id: Option<String>,
         content: String,
         author_user_id: Option<String>,
         created_at: i64,
@@ -65,6 +70,7 @@ impl TryFrom<CommentRow> for Comment {
             id: row.id,
             object_type: row.object_type,
             object_id: row.object_id,
+            trace_id: row.trace_id,
             content: row.content,
             author_user_id: row.author_user_id,
             created_at: Timestamp::from_micros(row.created_at),
@@ -82,11 +88,12 @@ impl Catalog {
         project: &ProjectId,
         comment: &Comment,
     ) -> Result<(), Error> {
-        let args: [Arg<'_>; 8] = [
+        let args: [Arg<'_>; 9] = [
             project.as_str().into(),
             comment.id.as_str().into(),
             comment.object_type.as_str().into(),
             comment.object_id.as_str().into(),
+            comment.trace_id.as_deref().into(),
             comment.content.as_str().into(),
             comment.author_user_id.as_deref().into(),
             comment.created_at.as_micros().into(),
@@ -152,6 +159,10 @@ impl Catalog {
                 from.push_str(&format!(" AND {column} = ${}", args.len()));
             }
         }
+        if let Some(trace) = &query.trace_id {
+            args.push(trace.as_str().into());
+            from.push_str(&format!(" AND (trace_id IS NULL OR trace_id = ${})", args.len()));
+        }
         let listed = PageQuery {
             select: COLUMNS,
             from: &from,
@@ -176,6 +187,7 @@ mod tests {
                     id: format!("c{n}"),
                     object_type: "TRACE".to_owned(),
                     object_id: format!("t{}", n % 2),
+                    trace_id: None,
                     content: "text".to_owned(),
                     author_user_id: None,
                     created_at: Timestamp::from_millis(n),
@@ -190,6 +202,29 @@ mod tests {
             let found = store.catalog.comments(&ours, &query, Paging::default()).await.unwrap();
             let ids: Vec<_> = found.items.iter().map(|c| c.id.as_str()).collect();
             assert_eq!((ids.as_slice(), found.n_total), (&["c3", "c1"][..], 2));
+            let observation = |id: &str, trace: Option<&str>| Comment {
+                id: id.to_owned(),
+                object_type: "OBSERVATION".to_owned(),
+                object_id: "same".to_owned(),
+                trace_id: trace.map(str::to_owned),
+                content: "text".to_owned(),
+                author_user_id: None,
+                created_at: Timestamp::from_millis(0),
+            };
+            for comment in
+                [observation("x", Some("t0")), observation("y", Some("t1")), observation("z", None)]
+            {
+                store.catalog.create_comment(&ours, &comment).await.unwrap();
+            }
+            let in_trace = CommentQuery {
+                object_type: Some("OBSERVATION".to_owned()),
+                object_id: Some("same".to_owned()),
+                trace_id: Some("t1".to_owned()),
+                author_user_id: None,
+            };
+            let found = store.catalog.comments(&ours, &in_trace, Paging::default()).await.unwrap();
+            let ids: Vec<_> = found.items.iter().map(|c| c.id.as_str()).collect();
+            assert_eq!(ids, ["z", "y"], "a comment without a trace is in each");
             let none = store.catalog.comments(&theirs, &query, Paging::default()).await.unwrap();
             assert_eq!(none, NumberedPage::empty());
             assert_eq!(store.catalog.comment(&theirs, "c1").await.unwrap(), None);

@@ -74,7 +74,9 @@ async fn require_comment(
     let comment = app.store.catalog.comment(&viewer.project, id).await?.ok_or_else(missing)?;
     let is_here = match comment.object_type.as_str() {
         "TRACE" => comment.object_id == trace.as_str(),
-        "OBSERVATION" => has_observation(app, viewer, trace, &comment.object_id).await?,
+        "OBSERVATION" if comment.trace_id.as_ref().is_none_or(|id| id == trace.as_str()) => {
+            has_observation(app, viewer, trace, &comment.object_id).await?
+        }
         _ => false,
     };
     match is_here {
@@ -263,6 +265,7 @@ pub(crate) async fn add_comment(
             "projectId": viewer.project.as_str(),
             "objectType": object_type(observation),
             "objectId": observation.unwrap_or(trace.as_str()),
+            "traceId": observation.map(|_| trace.as_str()),
             "content": typed(&form.fields, "content").unwrap_or_default(),
         });
         call(&app, viewer, (Method::POST, "/api/public/comments"), &body).await?;

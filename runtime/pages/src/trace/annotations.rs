@@ -30,6 +30,7 @@ pub(crate) async fn annotations(
     let query = CommentQuery {
         object_type: Some(object_type(observation).to_owned()),
         object_id: Some(observation.unwrap_or(trace.as_str()).to_owned()),
+        trace_id: observation.map(|_| trace.to_string()),
         author_user_id: None,
     };
     let comments = match viewer.may(CommentRead) {

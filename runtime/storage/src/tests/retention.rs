@@ -147,6 +147,7 @@ async fn comment(store: &Store, project: &ProjectId, traces: &[(u32, i64)]) {
                 id: format!("{object_type} {n}"),
                 object_type: object_type.to_owned(),
                 object_id,
+                trace_id: None,
                 content: "text".to_owned(),
                 author_user_id: None,
                 created_at: began,
@@ -294,13 +295,8 @@ async fn expired_media_are_requested_again_and_those_of_items_stay() {
     .await;
 }
 
-/// A backtest of the targets that started in these days, with a pair with comments for each target.
-async fn backtest(
-    store: &Store,
-    project: &ProjectId,
-    id: &str,
-    (days, targets): ((i64, i64), &[Target]),
-) {
+/// The plan of a backtest of the targets that started in these days.
+pub(super) fn backtest_plan(days: (i64, i64)) -> BacktestPlan {
     let version = EvaluatorVersion {
         id: "v".parse().unwrap(),
         number: 1,
@@ -315,7 +311,7 @@ async fn backtest(
         fingerprint: Digest::of(b""),
         created_at: at(0),
     };
-    let plan = BacktestPlan {
+    BacktestPlan {
         evaluator: "e".parse().unwrap(),
         evaluator_name: "e".to_owned(),
         version,
@@ -330,7 +326,17 @@ async fn backtest(
         max_items: None,
         max_usd: None,
         n_in_range: None,
-    };
+        usd_per_target: None,
+    }
+}
+
+/// A backtest of the targets that started in these days, with a pair with comments for each target.
+async fn backtest(
+    store: &Store,
+    project: &ProjectId,
+    id: &str,
+    (days, targets): ((i64, i64), &[Target]),
+) {
     let value = |number: f64| PairedValue {
         value: ScoreValue::Numeric(number),
         comment: Some("it says: sunny".to_owned()),
@@ -346,7 +352,7 @@ async fn backtest(
         prompt: None,
     };
     let ledger = &store.ledger;
-    ledger.create_backtest(project, id, &plan, at(0)).await.unwrap();
+    assert!(ledger.create_backtest(project, id, &backtest_plan(days), at(0)).await.unwrap());
     let lease = Lease { fence: 1, until: at(1) };
     assert!(ledger.claim_backtest((project, id), lease, at(0)).await.unwrap());
     let mut next = ledger.backtest(project, id).await.unwrap().unwrap();
