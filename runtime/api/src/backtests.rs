@@ -9,10 +9,12 @@ use perpend_api_types::filter::Conditions;
 use perpend_api_types::list::{CursorList, CursorMeta};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::backfill::BackfillState;
-use perpend_domain::backtest::{Backtest, BacktestPlan, PairedValue, TestedVersion};
+use perpend_domain::backtest::{
+    Backtest, BacktestPlan, MAX_RUNNING_BACKTESTS, PairedValue, TestedVersion,
+};
 use perpend_domain::budget::BudgetScope;
 use perpend_domain::evaluation::{
-    Evaluator, Mapping, OnMissing, Rule, Target, TargetKind, VersionPolicy,
+    Evaluator, EvaluatorVersion, Mapping, OnMissing, Rule, Target, TargetKind, VersionPolicy,
 };
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
@@ -35,8 +37,6 @@ use crate::state::{App, Routes};
 
 const ALL: &str = "/api/v1/backtests";
 const ONE: &str = "/api/v1/backtests/{backtestId}";
-/// Most running backtests of a project. The backtests of all projects share one job.
-const MAX_RUNNING: u64 = 4;
 /// Kinds of targets that can be tested.
 const KINDS: [TargetKind; 4] =
     [TargetKind::Observation, TargetKind::Experiment, TargetKind::Trace, TargetKind::Session];
@@ -245,6 +245,7 @@ async fn checked(
     evaluators::check_mapping_for("variableMapping", &version, used, target)?;
     let tested = Evaluator { version: version.clone(), ..evaluator.clone() };
     check_limit(app, project, input, &tested).await?;
+    let usd_per_target = usd_per_target(app, project, &evaluator, &version).await?;
     Ok(BacktestPlan {
         evaluator: evaluator.id,
         evaluator_name: evaluator.name,
@@ -260,19 +261,33 @@ async fn checked(
         max_items: input.max_items,
         max_usd: input.max_usd,
         n_in_range: None,
+        usd_per_target,
     })
 }
 
-/// Refuses another running backtest if the project has the most that may run.
-async fn check_running(app: &App, project: &ProjectId) -> Result<(), Problem> {
-    let n = app.store.ledger.running_backtests(project).await?;
-    if n < MAX_RUNNING {
-        return Ok(());
-    }
+fn too_many_running() -> Problem {
     let message = format!(
-        "the project has {n} running backtests, at most {MAX_RUNNING} may run: pause or cancel one, or wait for its end"
+        "the project has {MAX_RUNNING_BACKTESTS} running backtests, more may not run: pause or cancel one, or wait for its end"
     );
-    Err(Problem::new(Code::Conflict, message))
+    Problem::new(Code::Conflict, message)
+}
+
+/// The cost of a target by the last executions of the evaluator; `None` if it is unknown, or if the tested version uses other
+/// models than the newest one.
+async fn usd_per_target(
+    app: &App,
+    project: &ProjectId,
+    evaluator: &Evaluator,
+    tested: &EvaluatorVersion,
+) -> Result<Option<f64>, Problem> {
+    if !tested.grants.model {
+        return Ok(Some(0.0));
+    }
+    if tested.slots != evaluator.version.slots {
+        return Ok(None);
+    }
+    let means = app.store.ledger.latest_means(project, &evaluator.id).await?;
+    Ok(means.and_then(|means| means.cost))
 }
 
 async fn create_backtest(
@@ -282,11 +297,12 @@ async fn create_backtest(
 ) -> Result<Answer<View, 201>, Problem> {
     let project = &caller.project;
     let mut plan = Box::pin(checked(&app, project, &input)).await?;
-    check_running(&app, project).await?;
     let in_range = app.scheduler.targets_of_backtest(project, &plan);
     plan.n_in_range = reading::limited(&app.web, project, in_range).await?;
     let id = app.web.ids.uuid().to_string();
-    app.store.ledger.create_backtest(project, &id, &plan, app.web.clock.now()).await?;
+    if !app.store.ledger.create_backtest(project, &id, &plan, app.web.clock.now()).await? {
+        return Err(too_many_running());
+    }
     app.jobs.wake(BACKTEST_JOB);
     Ok(Answer(view(find(&app, project, &id).await?)))
 }
@@ -387,6 +403,9 @@ async fn change(
         let message = format!("the backtest is {} and cannot be changed", found.state);
         return Err(Problem::new(Code::Conflict, message));
     }
+    if found.state == BackfillState::Paused && change == BackfillChange::Resume {
+        return Err(too_many_running());
+    }
     app.jobs.wake(BACKTEST_JOB);
     Ok(Answer(view(found)))
 }
@@ -404,11 +423,7 @@ async fn resume_backtest(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<View>, Problem> {
-    let project = &caller.project;
-    if find(&app, project, &id).await?.state == BackfillState::Paused {
-        check_running(&app, project).await?;
-    }
-    change(&app, project, &id, BackfillChange::Resume).await
+    change(&app, &caller.project, &id, BackfillChange::Resume).await
 }
 
 async fn cancel_backtest(

@@ -13,6 +13,8 @@ use crate::named::named_enum;
 use crate::score::ScoreValue;
 use crate::time::Timestamp;
 
+/// Most running backtests of a project. The backtests of all projects share one job.
+pub const MAX_RUNNING_BACKTESTS: u64 = 4;
 /// Numbers that differ by less are equal.
 const EQUAL_WITHIN: f64 = 1e-9;
 
@@ -69,6 +71,8 @@ pub struct BacktestPlan {
     pub max_usd: Option<f64>,
     /// Targets in the range when the backtest was created, whether they match or not; absent if unknown.
     pub n_in_range: Option<u64>,
+    /// Estimated cost of a target when the backtest was created, US dollars; absent if unknown.
+    pub usd_per_target: Option<f64>,
 }
 
 impl BacktestPlan {

@@ -8,10 +8,12 @@
 mod pairs;
 
 use perpend_db::{
-    Arg, checked, despite_collisions, digest, from_json, in_transaction, query, to_json,
+    Arg, Tx, checked, despite_collisions, digest, from_json, in_transaction, query, to_json,
 };
 use perpend_domain::backfill::BackfillState;
-use perpend_domain::backtest::{Backtest, BacktestCounts, BacktestPlan, BacktestReason};
+use perpend_domain::backtest::{
+    Backtest, BacktestCounts, BacktestPlan, BacktestReason, MAX_RUNNING_BACKTESTS,
+};
 use perpend_domain::evaluation::{EvaluatorVersion, TargetKind};
 use perpend_domain::filter::WrittenFilter;
 use perpend_domain::ids::{ProjectId, RuleId};
@@ -85,6 +87,7 @@ perpend_db::record! {
         max_items: Option<i64>,
         max_usd: Option<f64>,
         n_in_range: Option<i64>,
+        usd_per_target: Option<f64>,
         state: i16,
         reason: Option<String>,
         resume_after: Option<String>,
@@ -101,22 +104,24 @@ perpend_db::record! {
 /// The columns of [`BacktestRow`].
 const COLUMNS: &str = "project_id, id, evaluator_id, evaluator_name, version_id, version_number, plugin, plugin_name, \
      plugin_version, plugin_evaluator, config, mapping, grants, slots, fingerprint, rule_id, target, from_at, to_at, filter, \
-     item_mapping, on_missing, is_fresh, max_items, max_usd, n_in_range, state, reason, resume_after, reached_at, n_examined, \
-     n_items, n_unscored, n_refused, n_left_out, n_completed, n_skipped, n_failed, n_pairs, n_unpaired, cost_usd, \
-     before_calls, before_latency_ms, before_usd, before_unpriced, after_calls, after_latency_ms, after_usd, after_unpriced, \
-     failures, adopted_version, created_at, updated_at, ended_at";
+     item_mapping, on_missing, is_fresh, max_items, max_usd, n_in_range, usd_per_target, state, reason, resume_after, \
+     reached_at, n_examined, n_items, n_unscored, n_refused, n_left_out, n_completed, n_skipped, n_failed, n_pairs, \
+     n_unpaired, cost_usd, before_calls, before_latency_ms, before_usd, before_unpriced, after_calls, after_latency_ms, \
+     after_usd, after_unpriced, failures, adopted_version, created_at, updated_at, ended_at";
 
 const INSERT: &str = "
     INSERT INTO backtests
            (project_id, id, evaluator_id, evaluator_name, version_id, version_number, plugin, plugin_name, plugin_version,
             plugin_evaluator, config, mapping, grants, slots, fingerprint, rule_id, target, from_at, to_at, filter,
-            item_mapping, on_missing, is_fresh, max_items, max_usd, n_in_range, state, fence, lease_until, n_examined,
-            n_items, n_unscored, n_refused, n_left_out, n_completed, n_skipped, n_failed, n_pairs, n_unpaired, cost_usd,
-            before_calls, before_latency_ms, before_usd, before_unpriced, after_calls, after_latency_ms, after_usd,
+            item_mapping, on_missing, is_fresh, max_items, max_usd, n_in_range, usd_per_target, state, fence, lease_until,
+            n_examined, n_items, n_unscored, n_refused, n_left_out, n_completed, n_skipped, n_failed, n_pairs, n_unpaired,
+            cost_usd, before_calls, before_latency_ms, before_usd, before_unpriced, after_calls, after_latency_ms, after_usd,
             after_unpriced, failures, created_at, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-            $25, $26, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0.0, 0, 0, 0, 0.0, 0, '[]', $27, $27)";
+            $25, $26, $27, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0.0, 0, 0, 0, 0.0, 0, '[]', $28, $28)";
 const COUNT_RUNNING: &str = "SELECT COUNT(*) FROM backtests WHERE project_id = $1 AND state = 0";
+/// The first number keeps these locks apart from others of this database.
+const LOCK_RUNNING_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock(4707218, hashtext($1)))";
 const CLAIM: &str = "
     UPDATE backtests SET fence = $3, lease_until = $4
      WHERE project_id = $1 AND id = $2 AND state = 0 AND lease_until <= $5";
@@ -211,6 +216,7 @@ impl TryFrom<BacktestRow> for Backtest {
                 max_items: row.max_items.map(i64::unsigned_abs),
                 max_usd: row.max_usd,
                 n_in_range: row.n_in_range.map(i64::unsigned_abs),
+                usd_per_target: row.usd_per_target,
             },
             state: BackfillState::of_code(row.state)?,
             reason: reason.map(|reason| checked(WHAT, reason)).transpose()?,
@@ -226,6 +232,16 @@ impl TryFrom<BacktestRow> for Backtest {
     }
 }
 
+/// Whether another backtest of the project may run. Serialises the transactions that start backtests, so that the next one
+/// counts what this one starts; SQLite has one writer at a time.
+async fn may_run(tx: &mut Tx, project: &ProjectId) -> Result<bool, Error> {
+    let args: [Arg<'_>; 1] = [project.as_str().into()];
+    if tx.is_postgres() {
+        tx.integer(LOCK_RUNNING_POSTGRES, &args).await?;
+    }
+    Ok(tx.integer(COUNT_RUNNING, &args).await?.unsigned_abs() < MAX_RUNNING_BACKTESTS)
+}
+
 fn select(rest: &str) -> String {
     format!("SELECT {COLUMNS} FROM backtests {rest}")
 }
@@ -235,7 +251,8 @@ fn rows_of(rows: Vec<BacktestRow>) -> Result<Vec<Backtest>, Error> {
 }
 
 impl Ledger {
-    /// Stores a new backtest, which is running.
+    /// Stores a new backtest, which is running. `false` if [`MAX_RUNNING_BACKTESTS`] of the project run; nothing is stored
+    /// then.
     ///
     /// # Errors
     /// When the database fails.
@@ -245,10 +262,10 @@ impl Ledger {
         id: &str,
         plan: &BacktestPlan,
         now: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let version = &plan.version;
         let mapping = plan.mapping.as_ref().map(|mapping| to_json(WHAT, mapping)).transpose()?;
-        let args: [Arg<'_>; 27] = [
+        let args: [Arg<'_>; 28] = [
             project.as_str().into(),
             id.into(),
             plan.evaluator.as_str().into(),
@@ -275,10 +292,26 @@ impl Ledger {
             plan.max_items.map(stored).into(),
             plan.max_usd.into(),
             plan.n_in_range.map(stored).into(),
+            plan.usd_per_target.into(),
             now.as_micros().into(),
         ];
-        self.pool.change(INSERT, &args).await?;
-        Ok(())
+        despite_collisions!(self.start_backtest_once(project, INSERT, &args).await)
+    }
+
+    /// Runs a statement that starts a backtest, if another one may run.
+    async fn start_backtest_once(
+        &self,
+        project: &ProjectId,
+        sql: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<bool, Error> {
+        in_transaction!(&self.pool, |tx| {
+            if !may_run(&mut tx, project).await? {
+                return Ok(false);
+            }
+            tx.execute(sql, args).await?;
+        });
+        Ok(true)
     }
 
     /// One backtest.
@@ -292,15 +325,6 @@ impl Ledger {
             .fetch_optional(&self.pool)
             .await?;
         row.map(TryInto::try_into).transpose()
-    }
-
-    /// The number of running backtests of a project.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn running_backtests(&self, project: &ProjectId) -> Result<u64, Error> {
-        let rows: Vec<(i64,)> = self.pool.select(COUNT_RUNNING, &[project.as_str().into()]).await?;
-        Ok(rows.first().map_or(0, |(n,)| n.unsigned_abs()))
     }
 
     /// A page of at most `limit` backtests, newest first.
@@ -452,7 +476,7 @@ impl Ledger {
     }
 
     /// Changes the state of a backtest, and returns it; `None` if it does not exist. A change that its state does not
-    /// allow has no effect.
+    /// allow has no effect, nor has `Resume` if [`MAX_RUNNING_BACKTESTS`] of the project run.
     ///
     /// # Errors
     /// When the database fails; nothing is written then.
@@ -463,13 +487,15 @@ impl Ledger {
         change: BackfillChange,
         now: Timestamp,
     ) -> Result<Option<Backtest>, Error> {
-        let sql = match change {
-            BackfillChange::Pause => PAUSE,
-            BackfillChange::Resume => RESUME,
-            BackfillChange::Cancel => CANCEL,
-        };
         let args: [Arg<'_>; 3] = [project.as_str().into(), id.into(), now.as_micros().into()];
-        self.pool.change(sql, &args).await?;
+        match change {
+            BackfillChange::Pause => self.pool.change(PAUSE, &args).await.map(drop)?,
+            BackfillChange::Cancel => self.pool.change(CANCEL, &args).await.map(drop)?,
+            BackfillChange::Resume => {
+                despite_collisions!(self.start_backtest_once(project, RESUME, &args).await)
+                    .map(drop)?;
+            }
+        }
         self.backtest(project, id).await
     }
 

@@ -6,6 +6,9 @@
 //! - **One node at a time.** A step is prepared under a lease that is renewed while calls are open. After a kill another
 //!   step starts at the same position when the lease has ended.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +49,8 @@ const N_AT_ONCE: u32 = 4;
 const N_TARGETS: u64 = 256;
 /// Targets of a step with model calls.
 const N_JUDGED: u64 = 64;
+/// Targets of the first step if its cost is estimated.
+const N_ESTIMATED: u64 = 16;
 /// Time limit of a call without the time for which its model calls wait to be sent.
 const LIMIT: Duration = Duration::from_secs(95);
 /// Further attempts on targets that failed for a passing reason.
@@ -122,8 +127,15 @@ fn mean_cost(counts: &BacktestCounts) -> f64 {
     counts.cost_usd.max(counts.after.cost_usd) / counts.n_items as f64
 }
 
+/// Cost of a target: the mean so far, or the estimate as long as no target had a cost.
+fn usd_per_target(backtest: &Backtest) -> Option<f64> {
+    let counts = &backtest.counts;
+    let mean = (0 < counts.n_items).then(|| mean_cost(counts)).filter(|mean| 0.0 < *mean);
+    mean.or(backtest.plan.usd_per_target.filter(|usd| 0.0 < *usd))
+}
+
 /// The number of targets of the next step, or the limit that is reached. With a limit of the cost, targets are evaluated
-/// one by one until one had a cost.
+/// one by one until the cost of one is known or estimated.
 fn capacity(backtest: &Backtest) -> Result<u64, BacktestReason> {
     let (plan, counts) = (&backtest.plan, &backtest.counts);
     let calls_models = plan.version.grants.model;
@@ -133,16 +145,19 @@ fn capacity(backtest: &Backtest) -> Result<u64, BacktestReason> {
         return Err(BacktestReason::MaxItems);
     }
     let n = n.min(left);
-    let Some(max_usd) = plan.max_usd.filter(|_| 0 < counts.n_items) else {
+    let Some(max_usd) = plan.max_usd.filter(|_| calls_models) else {
         return Ok(n);
     };
-    let mean = mean_cost(counts);
-    if mean <= 0.0 {
-        return Ok(if calls_models { 1 } else { n });
-    }
+    let Some(usd) = usd_per_target(backtest) else {
+        // The first step ends after its first target with a live score.
+        return Ok(if counts.n_items == 0 { n } else { 1 });
+    };
     // Negative numbers become 0.
-    match ((max_usd - counts.cost_usd) / mean) as u64 {
+    match ((max_usd - counts.cost_usd) / usd) as u64 {
+        // The estimate does not keep the first target from being evaluated.
+        0 if counts.n_items == 0 => Ok(1),
         0 => Err(BacktestReason::MaxUsd),
+        affordable if counts.n_items == 0 => Ok(n.min(affordable).min(N_ESTIMATED)),
         affordable => Ok(n.min(affordable)),
     }
 }
@@ -150,7 +165,10 @@ fn capacity(backtest: &Backtest) -> Result<u64, BacktestReason> {
 /// Whether the first target has to show what the others may cost.
 fn is_cost_unknown(backtest: &Backtest) -> bool {
     let plan = &backtest.plan;
-    plan.max_usd.is_some() && plan.version.grants.model && backtest.counts.n_items == 0
+    plan.max_usd.is_some()
+        && plan.version.grants.model
+        && backtest.counts.n_items == 0
+        && usd_per_target(backtest).is_none()
 }
 
 /// The rule that the matcher applies to the targets of a backtest.
@@ -607,162 +625,5 @@ impl Inner {
             (target, own.into())
         });
         Ok(properties.collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use perpend_domain::evaluation::EvaluatorVersion;
-    use perpend_domain::plugin::{Digest, Grants};
-    use perpend_domain::score::{NewScore, ScoreOrigin, ScoreSource, ScoreValue};
-    use serde_json::{Map, json};
-
-    use super::*;
-
-    fn backtest(calls_models: bool, counts: BacktestCounts) -> Backtest {
-        let at = Timestamp::from_micros(0);
-        let grants = if calls_models { Grants::NONE.with("model").unwrap() } else { Grants::NONE };
-        let version = EvaluatorVersion {
-            id: "version".parse().unwrap(),
-            number: 0,
-            plugin: Digest::from_bytes([0; 32]),
-            plugin_name: "perpend/text".to_owned(),
-            plugin_version: "1.0.0".to_owned(),
-            plugin_evaluator: "max-length".to_owned(),
-            config: json!({}),
-            mapping: Vec::new(),
-            grants,
-            slots: Vec::new(),
-            fingerprint: Digest::from_bytes([0; 32]),
-            created_at: at,
-        };
-        Backtest {
-            project: "project".parse().unwrap(),
-            id: "backtest".to_owned(),
-            plan: BacktestPlan {
-                evaluator: "evaluator".parse().unwrap(),
-                evaluator_name: "evaluator".to_owned(),
-                version,
-                rule: None,
-                target: TargetKind::Observation,
-                from: at,
-                to: at,
-                filter: WrittenFilter::default(),
-                mapping: None,
-                on_missing: OnMissing::Fail,
-                is_fresh: false,
-                max_items: Some(100),
-                max_usd: Some(1.0),
-                n_in_range: None,
-            },
-            state: BackfillState::Running,
-            reason: None,
-            cursor: None,
-            reached_at: None,
-            counts,
-            failures: Vec::new(),
-            adopted_version: None,
-            created_at: at,
-            updated_at: at,
-            ended_at: None,
-        }
-    }
-
-    /// A live score and the name that the plug-in gave it.
-    fn live(name: &str, given: &str, number: f64) -> Score {
-        let (at, trace) = (Timestamp::from_micros(0), "trace".parse().unwrap());
-        let origin = ScoreOrigin {
-            execution_id: format!("execution of {name}").parse().unwrap(),
-            evaluator_id: "evaluator".parse().unwrap(),
-            evaluator_version_id: "version".parse().unwrap(),
-            rule_id: "rule".parse().unwrap(),
-            fingerprint: Digest::from_bytes([0; 32]),
-            inclusion_probability: 1.0,
-            score_name: given.to_owned(),
-        };
-        let written = NewScore {
-            id: "score".parse().unwrap(),
-            name: name.to_owned(),
-            value: ScoreValue::Numeric(number),
-            subject: Subject::Trace(trace),
-            source: ScoreSource::Eval,
-            timestamp: at,
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: Some(origin),
-        };
-        Score { written, created_at: at, updated_at: at }
-    }
-
-    fn tested(name: &str, given: &str) -> TrialScore {
-        TrialScore {
-            name: name.to_owned(),
-            given: given.to_owned(),
-            value: ScoreValue::Numeric(0.5),
-            comment: None,
-            metadata: Map::new(),
-            observation: None,
-        }
-    }
-
-    /// The step of a target with these scores, and the executions of the compared ones.
-    fn noted(live: &[Score], tested: Vec<TrialScore>) -> (BacktestStep, Vec<ExecutionId>) {
-        let next = backtest(false, BacktestCounts::default());
-        let mut step = BacktestStep { next, pairs: Vec::new() };
-        let result = TrialResult {
-            item: None,
-            outcome: Ok(tested),
-            model_calls: Vec::new(),
-            took_ms: 0,
-            cpu_us: 0,
-            log: Vec::new(),
-        };
-        let target = Target::Trace("trace".parse().unwrap());
-        let executions = note(&mut step, &target, (live, &result), None);
-        (step, executions)
-    }
-
-    #[test]
-    fn scores_of_a_renamed_evaluator_are_paired_by_the_names_of_the_plug_in() {
-        let live = [live("old.a", "a", 1.0), live("old.b", "b", 2.0), live("old.c", "c", 3.0)];
-        let (step, _) =
-            noted(&live, vec![tested("new.a", "a"), tested("new.b", "b"), tested("x", "x")]);
-        let pairs = step.pairs.iter().map(|pair| (pair.name.as_str(), pair.live.number()));
-        assert_eq!(pairs.collect::<Vec<_>>(), [("new.a", Some(1.0)), ("new.b", Some(2.0))]);
-        let counts = step.next.counts;
-        assert_eq!((counts.n_pairs, counts.n_unpaired), (2, 2), "c and x have no counterpart");
-    }
-
-    #[test]
-    fn a_live_score_with_the_present_name_comes_before_a_newer_one_with_another() {
-        let live = [live("old", "a", 1.0), live("new", "a", 2.0), live("new", "a", 3.0)];
-        let (step, executions) = noted(&live, vec![tested("new", "a")]);
-        let numbers = step.pairs.iter().map(|pair| pair.live.number());
-        assert_eq!(numbers.collect::<Vec<_>>(), [Some(2.0)]);
-        assert_eq!(step.next.counts.n_unpaired, 0);
-        let executions = executions.iter().map(ExecutionId::as_str);
-        assert_eq!(executions.collect::<Vec<_>>(), ["execution of new"]);
-    }
-
-    #[test]
-    fn limits_of_targets_and_cost_bound_the_next_step() {
-        let at = |calls_models, n_items, cost_usd| {
-            let counts = BacktestCounts { n_items, cost_usd, ..BacktestCounts::default() };
-            capacity(&backtest(calls_models, counts))
-        };
-        assert_eq!(at(false, 0, 0.0), Ok(100));
-        assert_eq!(at(false, 100, 0.0), Err(BacktestReason::MaxItems));
-        assert_eq!(at(true, 0, 0.0), Ok(64));
-        assert_eq!(at(true, 1, 0.25), Ok(3));
-        assert_eq!(at(true, 4, 1.0), Err(BacktestReason::MaxUsd));
-        assert_eq!(at(true, 40, 0.0), Ok(1), "a call may still cost");
-        assert_eq!(at(false, 40, 0.0), Ok(60));
-        let after = CallTotals { cost_usd: 0.5, ..CallTotals::default() };
-        let cached = BacktestCounts { n_items: 2, after, ..BacktestCounts::default() };
-        assert_eq!(capacity(&backtest(true, cached)), Ok(4), "the cost of cached replies counts");
     }
 }

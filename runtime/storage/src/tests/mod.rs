@@ -1,6 +1,7 @@
 //! Migration of databases of older versions.
 
 mod backfills;
+mod backtests;
 mod comparisons;
 mod costs;
 mod executions;
