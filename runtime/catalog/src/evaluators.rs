@@ -407,9 +407,8 @@ impl Catalog {
             list.fetch_up_to(&self.pool, PAGE_BYTES).await?;
         let items: Result<Vec<Evaluator>, Error> =
             rows.into_iter().map(TryInto::try_into).collect();
-        Ok(Page::part(items?, is_cut, limit, |evaluator| Cursor {
-            at: evaluator.created_at,
-            id: evaluator.id.to_string(),
+        Ok(Page::part(items?, is_cut, limit, |evaluator| {
+            Cursor::new(evaluator.created_at, evaluator.id.to_string())
         }))
     }
 

@@ -527,10 +527,7 @@ impl Catalog {
         };
         let rules = assemble(rows, assignments)?.into_iter();
         let rules = rules.map(|(_, rule)| rule).collect();
-        Ok(Page::cut(rules, limit, |rule: &Rule| Cursor {
-            at: rule.created_at,
-            id: rule.id.to_string(),
-        }))
+        Ok(Page::cut(rules, limit, |rule: &Rule| Cursor::new(rule.created_at, rule.id.to_string())))
     }
 
     /// Number of paused rules among the enabled rules of a project.

@@ -45,17 +45,39 @@ impl<T> NumberedPage<T> {
     }
 }
 
-/// The position after a row in a list from newest to oldest. Rows of equal time are ordered by id, so that none is repeated
-/// or skipped.
+/// The position after a row in the order of a list. Rows with an equal value are ordered by time, and those of equal time by id,
+/// so that none is repeated or skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
+    /// The value by which the list is ordered; absent if it is ordered by time, and for a row without the value.
+    pub value: Option<OrderValue>,
     /// Time of the last row.
     pub at: Timestamp,
     /// Its id.
     pub id: String,
 }
 
-/// A position in a list from newest to oldest.
+impl Cursor {
+    /// A cursor of a list from newest to oldest.
+    #[must_use]
+    pub fn new(at: Timestamp, id: impl Into<String>) -> Self {
+        Self { value: None, at, id: id.into() }
+    }
+}
+
+/// A value by which a list is ordered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OrderValue {
+    /// Microseconds, tokens, errors.
+    Whole(i64),
+    /// Dollars, or the value of a score; finite.
+    Real(f64),
+}
+
+/// Finite numbers are equal to themselves.
+impl Eq for OrderValue {}
+
+/// A position in the order of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPosition {
     /// The row next to the page; absent for the first page, or the last one if `is_backwards`.
@@ -69,6 +91,12 @@ impl ListPosition {
     #[must_use]
     pub const fn after(cursor: Cursor) -> Self {
         Self { cursor: Some(cursor), is_backwards: false }
+    }
+
+    /// The page that precedes a cursor.
+    #[must_use]
+    pub const fn before(cursor: Cursor) -> Self {
+        Self { cursor: Some(cursor), is_backwards: true }
     }
 
     /// The last page.
@@ -87,16 +115,20 @@ impl ListPosition {
 /// A page of a list that is read in both directions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BidirectionalPage<T> {
-    /// Newest first.
+    /// In the order of the list.
     pub items: Vec<T>,
-    /// The cursor of the first row, if newer ones match.
+    /// The cursor of the first row, if others that match precede it.
     pub newer: Option<Cursor>,
-    /// The cursor of the last row, if older ones match.
+    /// The cursor of the last row, if others that match follow it.
     pub older: Option<Cursor>,
     /// The cursor at which the search continues in the same direction, if it stopped before the page was full.
     pub stopped: Option<Cursor>,
     /// Rows that were tested until it stopped; absent if that is the limit of the read.
     pub n_tested: Option<u64>,
+    /// Rows that were not tested, if known.
+    pub n_left: u64,
+    /// Number of matches before the page, if known.
+    pub n_before: Option<u64>,
     /// Number of all matches, if known.
     pub total: Option<BoundedCount>,
 }
@@ -109,6 +141,8 @@ impl<T> Default for BidirectionalPage<T> {
             older: None,
             stopped: None,
             n_tested: None,
+            n_left: 0,
+            n_before: None,
             total: None,
         }
     }
@@ -136,16 +170,14 @@ impl<T> BidirectionalPage<T> {
             newer: rows.first().map(&cursor).filter(|_| has_newer),
             older: rows.last().map(&cursor).filter(|_| has_older),
             items: rows,
-            stopped: None,
-            n_tested: None,
-            total: None,
+            ..Self::default()
         }
     }
 
     /// The same page with other items.
     pub fn with_items<U>(self, items: Vec<U>) -> BidirectionalPage<U> {
-        let Self { newer, older, stopped, n_tested, total, .. } = self;
-        BidirectionalPage { items, newer, older, stopped, n_tested, total }
+        let Self { newer, older, stopped, n_tested, n_left, n_before, total, .. } = self;
+        BidirectionalPage { items, newer, older, stopped, n_tested, n_left, n_before, total }
     }
 }
 
@@ -206,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_page_is_newest_first_and_has_cursors_where_rows_follow() {
-        let cursor = |at: &i64| Cursor { at: Timestamp::from_micros(*at), id: at.to_string() };
+        let cursor = |at: &i64| Cursor::new(Timestamp::from_micros(*at), at.to_string());
         let ends = |page: &BidirectionalPage<i64>| {
             [&page.newer, &page.older].map(|end| end.as_ref().map(|end| end.id.clone()))
         };

@@ -1,7 +1,8 @@
 //! Queries of trace lists.
 
 use crate::filter::Filter;
-use crate::list::Paging;
+use crate::list::{Cursor, OrderValue, Paging};
+use crate::time::Timestamp;
 
 /// A query of traces. Simple parameters become filter conditions.
 #[derive(Clone, Debug)]
@@ -87,5 +88,76 @@ impl TraceOrder {
     #[must_use]
     pub const fn is_figure(&self) -> bool {
         matches!(self, Self::Latency | Self::TotalCost | Self::TotalTokens | Self::ErrorCount)
+    }
+
+    /// The text form of a cursor: `VALUE_MICROSECONDS_ID`.
+    #[must_use]
+    pub fn cursor_text(cursor: &Cursor) -> String {
+        let value = match cursor.value {
+            Some(OrderValue::Whole(value)) => value.to_string(),
+            // With a point or an exponent, which no whole number has.
+            Some(OrderValue::Real(value)) => format!("{value:?}"),
+            None => String::new(),
+        };
+        format!("{value}_{}_{}", cursor.at.as_micros(), cursor.id)
+    }
+
+    /// Parses a cursor of this order; `None` if the text is invalid.
+    #[must_use]
+    pub fn parse_cursor(&self, raw: &str) -> Option<Cursor> {
+        let mut parts = raw.splitn(3, '_');
+        let (value, at, id) = (parts.next()?, parts.next()?, parts.next()?);
+        let value = match value {
+            "" => None,
+            real if real.contains(['.', 'e']) => {
+                let value: f64 = real.parse().ok()?;
+                if !value.is_finite() {
+                    return None;
+                }
+                Some(OrderValue::Real(value))
+            }
+            whole => Some(OrderValue::Whole(whole.parse().ok()?)),
+        };
+        let fits = match (self, value) {
+            (Self::Timestamp, None) | (Self::Score(_), None | Some(OrderValue::Real(_))) => {
+                !id.is_empty()
+            }
+            (Self::Latency | Self::TotalTokens | Self::ErrorCount, Some(OrderValue::Whole(_)))
+            | (Self::TotalCost, Some(OrderValue::Real(_))) => id.parse::<i64>().is_ok(),
+            _ => false,
+        };
+        let at = Timestamp::from_micros(at.parse().ok()?);
+        fits.then(|| Cursor { value, ..Cursor::new(at, id) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_parsed_as_it_was_written_in_its_own_order_alone() {
+        let cursor =
+            |value, id: &str| Cursor { value, ..Cursor::new(Timestamp::from_micros(-5), id) };
+        let score = TraceOrder::Score("a".to_owned());
+        let cases = [
+            (TraceOrder::Timestamp, cursor(None, "a_b_")),
+            (score.clone(), cursor(None, "x")),
+            (score, cursor(Some(OrderValue::Real(-1e300)), "x")),
+            (TraceOrder::TotalCost, cursor(Some(OrderValue::Real(5.0)), "-7")),
+            (TraceOrder::ErrorCount, cursor(Some(OrderValue::Whole(5)), "7")),
+        ];
+        for (order, cursor) in &cases {
+            let raw = TraceOrder::cursor_text(cursor);
+            assert_eq!(order.parse_cursor(&raw).as_ref(), Some(cursor));
+            let others = cases.iter().filter(|(_, other)| other.value != cursor.value);
+            for (other, _) in others.filter(|(other, _)| !matches!(other, TraceOrder::Score(_))) {
+                assert_eq!(other.parse_cursor(&raw), None, "{raw} {other:?}");
+            }
+        }
+        for raw in ["", "_", "__", "_5_", "_x_a", "nan.0_5_a", "5_5_a", "1e999_5_a"] {
+            assert_eq!(TraceOrder::Timestamp.parse_cursor(raw), None, "{raw}");
+            assert_eq!(TraceOrder::Latency.parse_cursor(raw), None, "{raw}");
+        }
     }
 }

@@ -412,7 +412,7 @@ impl Ledger {
         let mut items = rows_of(rows)?;
         let has_more = (limit as usize) < items.len();
         items.truncate(limit as usize);
-        let at = |each: &Backfill| Cursor { at: each.created_at, id: each.id.clone() };
+        let at = |each: &Backfill| Cursor::new(each.created_at, each.id.clone());
         Ok(BidirectionalPage::read(items, position, has_more, at))
     }
 

@@ -46,7 +46,7 @@ impl ExecutionFilter {
 }
 
 fn cursor(execution: &Execution) -> Cursor {
-    Cursor { at: execution.created_at, id: execution.made.id.to_string() }
+    Cursor::new(execution.created_at, execution.made.id.to_string())
 }
 
 /// Part of the list in one direction.
@@ -160,7 +160,7 @@ impl Ledger {
                 .await?;
         let cursor = |(at, id): (i64, Vec<u8>)| {
             let id = id_of(&id)?.to_string();
-            Ok(Cursor { at: Timestamp::from_micros(at), id })
+            Ok(Cursor::new(Timestamp::from_micros(at), id))
         };
         last.map(cursor).transpose()
     }

@@ -207,9 +207,8 @@ impl Ledger {
             .await?;
         let rows = rows.into_iter().map(TryInto::try_into);
         let rows = rows.collect::<Result<Vec<Execution>, _>>()?;
-        Ok(Page::cut(rows, limit, |row| Cursor {
-            at: row.finished_at.unwrap_or(row.created_at),
-            id: row.made.id.to_string(),
+        Ok(Page::cut(rows, limit, |row| {
+            Cursor::new(row.finished_at.unwrap_or(row.created_at), row.made.id.to_string())
         }))
     }
 

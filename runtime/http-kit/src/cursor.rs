@@ -48,7 +48,7 @@ pub fn position(params: &Params) -> Result<Option<Cursor>, Problem> {
     };
     match (value[0].as_i64(), value[1].as_str()) {
         (Some(micros), Some(id)) => {
-            Ok(Some(Cursor { at: Timestamp::from_micros(micros), id: id.to_owned() }))
+            Ok(Some(Cursor::new(Timestamp::from_micros(micros), id.to_owned())))
         }
         _ => Err(invalid_cursor()),
     }

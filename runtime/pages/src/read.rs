@@ -5,6 +5,7 @@ use std::sync::Arc;
 use perpend_domain::evaluation::OWN_ENVIRONMENT;
 use perpend_domain::filter::{Column, Condition, Filter, Test, find};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::list::ListPosition;
 use perpend_domain::observation::Observation;
 use perpend_domain::outline::Outline;
 use perpend_domain::time::Timestamp;
@@ -63,8 +64,9 @@ pub(super) async fn first_traces(
     query: TraceQuery,
 ) -> Result<Vec<Trace>, Problem> {
     let telemetry = &app.store.telemetry;
-    let found = telemetry.traces_from(project, &query, None, LIST_BOUNDS).await?;
-    Ok(found.traces.into_iter().map(|stored| stored.trace).collect())
+    let first = ListPosition::default();
+    let found = telemetry.traces_from(project, &query, &first, LIST_BOUNDS).await?;
+    Ok(found.items.into_iter().map(|stored| stored.trace).collect())
 }
 
 /// A trace without content.

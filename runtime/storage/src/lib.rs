@@ -26,7 +26,7 @@ mod transactions;
 
 pub use compared_runs::{CompareRunsError, ComparedRuns};
 pub use comparisons::ComparisonQuery;
-pub use perpend_telemetry::{Bounds, TraceCursor, TracesFrom};
+pub use perpend_telemetry::Bounds;
 pub use score_analytics::ScoreAnalyticsQuery;
 pub use sweep::SweepReport;
 pub use transactions::{ItemsWrite, MatchOutcome};

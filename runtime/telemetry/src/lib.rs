@@ -56,7 +56,6 @@ mod trace_facets;
 mod trace_groups;
 mod trace_list;
 mod trace_order;
-mod trace_page;
 mod trace_shape;
 mod transaction_state;
 mod walk;
@@ -79,8 +78,7 @@ use queue::WriteQueue;
 pub use reader::TraceReader;
 use refresh::Folder;
 pub use trace_bars::{Environments, IntervalCounts};
-pub use trace_list::TracesReader;
-pub use trace_page::{Bounds, Figure, PagePosition, TraceCursor, TraceSearchResult, TracesFrom};
+pub use trace_list::{Bounds, TracesReader};
 
 /// A tenant and its number in this database.
 #[derive(Clone, Debug)]

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use perpend_db::Arg;
 use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::list::{Cursor, ListPosition};
 use perpend_domain::trace_list::TraceQuery;
 
 use super::trace_order::{ListRange, OrderedList};
 use super::trace_shape::{AccessPath, ListShape};
-use crate::{Error, Telemetry, TraceCursor, TracesFrom};
+use crate::{Error, Telemetry};
 
 /// Time limit of a search for both neighbours. Pages show a trace without them.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -73,7 +74,7 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         (list, shape): (&OrderedList, &ListShape),
-        cursor: &TraceCursor,
+        cursor: &Cursor,
         (backwards, max_tested): (bool, u64),
     ) -> Result<Option<TraceId>, Error> {
         let mut numbers = match shape.is_decided_by_columns() {
@@ -82,12 +83,10 @@ impl Telemetry {
                 self.numbers_of(list, part).await?
             }
             false => {
-                let from = match backwards {
-                    true => TracesFrom::Before(cursor.clone()),
-                    false => TracesFrom::After(cursor.clone()),
-                };
+                let position =
+                    ListPosition { cursor: Some(cursor.clone()), is_backwards: backwards };
                 let bounds = (max_tested, Some(1));
-                self.scan(project, (list, shape), Some(&from), bounds).await?.passing
+                self.scan(project, (list, shape), &position, bounds).await?.passing
             }
         };
         numbers.truncate(1);

@@ -14,7 +14,7 @@ use perpend_db::Sql;
 /// The id of the cursor is `{length of the trace id}.{trace id}{observation id}`: ids may contain any separator.
 fn list_cursor(start: Timestamp, trace: &TraceId, id: &ObservationId) -> Cursor {
     let trace = trace.as_str();
-    Cursor { at: start, id: format!("{}.{trace}{}", trace.len(), id.as_str()) }
+    Cursor::new(start, format!("{}.{trace}{}", trace.len(), id.as_str()))
 }
 
 /// Inverse of [`list_cursor`]; absent for other text.
@@ -126,7 +126,7 @@ mod tests {
         let read = observation_cursor(&cursor).unwrap();
         assert_eq!((read.trace_id, read.id, read.start), (trace, id, cursor.at));
         for other in ["", "x", "3.ab", "2.ab", "1.üa", "99999999999999999999.ab"] {
-            let cursor = Cursor { at: cursor.at, id: other.to_owned() };
+            let cursor = Cursor::new(cursor.at, other.to_owned());
             assert_eq!(observation_cursor(&cursor), None, "{other}");
         }
     }

@@ -156,7 +156,7 @@ impl Telemetry {
         let mut found: Vec<NewestRow> = self.pool.select(&sql.text, &sql.args).await?;
         let has_more = query.limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
         found.truncate(query.limit as usize);
-        let place = |row: NewestRow| Cursor { at: Timestamp::from_micros(row.last_at), id: row.id };
+        let place = |row: NewestRow| Cursor::new(Timestamp::from_micros(row.last_at), row.id);
         Ok((found.into_iter().map(place).collect(), has_more))
     }
 

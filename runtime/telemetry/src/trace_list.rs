@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use perpend_domain::filter::Condition;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::NumberedPage;
+use perpend_domain::list::{BidirectionalPage, ListPosition, NumberedPage};
 use perpend_domain::score::Score;
 use perpend_domain::text_search::BoundedCount;
 
@@ -20,7 +20,6 @@ use super::row::{READ_TRACE, TraceRow};
 use super::search::TextSearch;
 use super::trace_details::PART_BYTES;
 use super::trace_order::{ListRange, OrderedList};
-use super::trace_page::{Bounds, PagePosition, TraceSearchResult, TracesFrom};
 use super::trace_shape::{AccessPath, ListShape};
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Scratch, Sql, query_scalar, value_list};
@@ -52,12 +51,22 @@ const KEPT_BYTES: usize = 4 << 10;
 const MAX_SEARCHED: u64 = 100_000;
 const SEARCH_TOO_WIDE: &str = "the column text is searched in at most 100,000 traces: add conditions that leave fewer, such as on timestamp";
 
+/// Limits for reading a list for one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Maximum of traces that are tested in memory.
+    pub max_tested: u64,
+    /// Maximum up to which the list is counted. A list that is tested in memory is then not read beyond the
+    /// page. Absent: counted to its end.
+    pub max_counted: Option<u64>,
+}
+
 /// The statements of a list in its order, from its start or from a cursor, as passed to SQLite.
 #[cfg(test)]
 pub(super) fn ordered(
     project: &ProjectId,
     query: &TraceQuery,
-    from: Option<&crate::TraceCursor>,
+    from: Option<&perpend_domain::list::Cursor>,
 ) -> Vec<String> {
     let shape = ListShape::new(project, 1, query, false, AccessPath::InTime);
     OrderedList::new(&shape, project, query, false).first_rows(from)
@@ -150,7 +159,7 @@ impl Telemetry {
         let tested = self.search_traces(project, query, max_tested(query)).await?;
         match tested.n_left {
             0 => Ok(NumberedPage {
-                items: tested.traces,
+                items: tested.items,
                 n_total: tested.total.unwrap_or_default().n,
             }),
             _ => Err(Error::Conflict(SEARCH_TOO_WIDE)),
@@ -167,7 +176,8 @@ impl Telemetry {
         query: &TraceQuery,
     ) -> Result<(TracesReader, u64), Error> {
         let bounds = Bounds { max_tested: max_tested(query), max_counted: None };
-        let found = self.find_traces(project, query, None, bounds).await?;
+        let first = ListPosition::default();
+        let found = self.find_traces(project, query, &first, bounds).await?;
         if 0 < found.n_left {
             return Err(Error::Conflict(SEARCH_TOO_WIDE));
         }
@@ -235,14 +245,14 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
         max_tested: u64,
-    ) -> Result<TraceSearchResult, Error> {
+    ) -> Result<BidirectionalPage<StoredTrace>, Error> {
         let bounds = Bounds { max_tested, max_counted: None };
-        let found = self.find_traces(project, query, None, bounds).await?;
-        self.filled(query, found, PagePosition::default()).await
+        let found = self.find_traces(project, query, &ListPosition::default(), bounds).await?;
+        self.filled(query, found, BidirectionalPage::default()).await
     }
 
-    /// The same from a cursor on, instead of by page number, and with the cursors of the neighbouring pages.
-    /// A page that would start before the list is the first page.
+    /// The same at a position, instead of by page number, and with the cursors of the neighbouring pages. The page
+    /// number applies only without a position. A page that would start before the list is the first page.
     ///
     /// # Errors
     /// When the database fails.
@@ -250,23 +260,25 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         query: &TraceQuery,
-        from: Option<&TracesFrom>,
+        position: &ListPosition,
         bounds: Bounds,
-    ) -> Result<TraceSearchResult, Error> {
-        let found = self.find_traces(project, query, from, bounds).await?;
-        let mut places = self.places_of(project, query, &found).await?;
+    ) -> Result<BidirectionalPage<StoredTrace>, Error> {
+        let found = self.find_traces(project, query, position, bounds).await?;
+        let mut page = self.cursors_of(project, query, (&found, position)).await?;
         // A backward search that stopped before a match leads forward to its start.
-        if let (true, Some(TracesFrom::Before(cursor))) = (found.numbers.is_empty(), from) {
-            places.last = Some(cursor.clone());
+        if let (true, true, Some(cursor)) =
+            (found.numbers.is_empty(), position.is_backwards, &position.cursor)
+        {
+            page.older = Some(cursor.clone());
         }
-        self.filled(query, found, places).await
+        self.filled(query, found, page).await
     }
 
     async fn find_traces(
         &self,
         project: &ProjectId,
         query: &TraceQuery,
-        from: Option<&TracesFrom>,
+        position: &ListPosition,
         bounds: Bounds,
     ) -> Result<FoundPage, Error> {
         let Some(tenant) = self.tenant(project).await? else {
@@ -274,21 +286,21 @@ impl Telemetry {
         };
         self.folder.of_tenant(tenant).await?;
         let is_postgres = self.pool.is_postgres();
-        let find = async |query: &TraceQuery, from| {
+        let find = async |query: &TraceQuery, position: &ListPosition| {
             let shape = ListShape::new(project, tenant, query, is_postgres, AccessPath::Any);
             match shape.rest.is_empty() {
                 true => {
                     let max = bounds.max_counted;
-                    self.page_of((project, tenant), query, from, (shape, max)).await
+                    self.page_of((project, tenant), query, position, (shape, max)).await
                 }
-                false => self.scan_traces((project, tenant), query, from, &shape, bounds).await,
+                false => self.scan_traces((project, tenant), query, position, &shape, bounds).await,
             }
         };
-        let found = find(query, from).await?;
+        let found = find(query, position).await?;
         let is_short = found.stopped.is_none() && !found.has_before;
-        if matches!(from, Some(TracesFrom::Before(_))) && is_short {
+        if position.is_backwards && position.cursor.is_some() && is_short {
             let first = TraceQuery { page: 1, ..query.clone() };
-            return find(&first, None).await;
+            return find(&first, &ListPosition::default()).await;
         }
         Ok(found)
     }
@@ -297,44 +309,48 @@ impl Telemetry {
         &self,
         query: &TraceQuery,
         found: FoundPage,
-        places: PagePosition,
-    ) -> Result<TraceSearchResult, Error> {
+        page: BidirectionalPage<StoredTrace>,
+    ) -> Result<BidirectionalPage<StoredTrace>, Error> {
         let mut reader = TracesReader::new(found.numbers, query);
-        let mut traces = Vec::new();
+        let mut items = Vec::new();
         while !reader.is_done() {
-            traces.extend(self.next_traces(&mut reader).await?);
+            items.extend(self.next_traces(&mut reader).await?);
         }
-        Ok(TraceSearchResult {
-            traces,
+        Ok(BidirectionalPage {
+            items,
             total: found.total,
-            n_tested: found.n_tested,
+            n_tested: Some(found.n_tested),
             n_left: found.n_left,
-            places,
+            n_before: found.n_before,
+            ..page
         })
     }
 
-    async fn places_of(
+    /// A page without items, with its cursors.
+    async fn cursors_of(
         &self,
         project: &ProjectId,
         query: &TraceQuery,
-        found: &FoundPage,
-    ) -> Result<PagePosition, Error> {
+        (found, position): (&FoundPage, &ListPosition),
+    ) -> Result<BidirectionalPage<StoredTrace>, Error> {
         let of = async |number: Option<&i64>| match number {
             Some(number) => self.cursor_of(project, query, *number).await,
             None => Ok(None),
         };
         let first = found.numbers.first().filter(|_| found.has_before);
         let last = found.numbers.last().filter(|_| found.has_behind);
-        let stopped = match found.stopped {
-            Some((number, true)) => of(Some(&number)).await?.map(TracesFrom::Before),
-            Some((number, false)) => of(Some(&number)).await?.map(TracesFrom::After),
-            None => None,
+        let stopped = of(found.stopped.as_ref().map(|(number, _)| number)).await?;
+        // The first page is read forwards, also if it replaces a shorter page before a cursor.
+        let is_forwards = found.stopped.is_some_and(|(_, is_backwards)| !is_backwards);
+        let (stopped, next) = match is_forwards && position.is_backwards {
+            true => (None, stopped),
+            false => (stopped, None),
         };
-        Ok(PagePosition {
-            n_before: found.n_before,
-            first: of(first).await?,
-            last: of(last).await?,
+        Ok(BidirectionalPage {
+            newer: of(first).await?,
+            older: of(last).await?.or(next),
             stopped,
+            ..BidirectionalPage::default()
         })
     }
 
@@ -343,7 +359,7 @@ impl Telemetry {
         &self,
         (project, tenant): (&ProjectId, i64),
         query: &TraceQuery,
-        from: Option<&TracesFrom>,
+        position: &ListPosition,
         (shape, max): (ListShape, Option<u64>),
     ) -> Result<FoundPage, Error> {
         let is_postgres = self.pool.is_postgres();
@@ -372,7 +388,7 @@ impl Telemetry {
         let list = OrderedList::new(&shape, project, query, is_sorted);
         let limit = u64::from(query.limit);
         let mut found = FoundPage { total: Some(total), ..FoundPage::default() };
-        let Some(from) = from else {
+        if !position.is_later() {
             let skip = u64::from(query.page.max(1) - 1) * limit;
             let n_total = if total.is_more { u64::MAX } else { total.n };
             found.numbers = self.page_at(&shape, list, query, skip, n_total).await?;
@@ -380,22 +396,21 @@ impl Telemetry {
             found.has_behind = skip + (found.numbers.len() as u64) < n_total;
             found.n_before = Some(skip);
             return Ok(found);
-        };
+        }
         let part = ListRange {
-            from: from.cursor(),
-            backwards: from.is_backwards(),
+            from: position.cursor.as_ref(),
+            backwards: position.is_backwards,
             skip: 0,
             // The surplus row shows that there are more.
             limit: Some(limit + 1),
         };
         found.numbers = self.numbers_of(&list, part).await?;
         let has_more = found.cut(query.limit);
-        let is_end = *from == TracesFrom::End;
-        (found.has_before, found.has_behind) = match from.is_backwards() {
-            true => (has_more, !is_end),
+        (found.has_before, found.has_behind) = match position.is_backwards {
+            true => (has_more, position.cursor.is_some()),
             false => (true, has_more),
         };
-        if from.is_backwards() {
+        if position.is_backwards {
             found.numbers.reverse();
         }
         let first = match found.numbers.first() {
@@ -481,27 +496,29 @@ impl Telemetry {
         &self,
         (project, tenant): (&ProjectId, i64),
         query: &TraceQuery,
-        from: Option<&TracesFrom>,
+        position: &ListPosition,
         shape: &ListShape,
         bounds: Bounds,
     ) -> Result<FoundPage, Error> {
         let list = OrderedList::new(shape, project, query, false);
         let limit = query.limit as usize;
-        let skip = match from {
-            None => (query.page.max(1) as usize - 1) * limit,
-            Some(_) => 0,
+        let skip = match position.is_later() {
+            false => (query.page.max(1) as usize - 1) * limit,
+            true => 0,
         };
-        let is_bounded = from.is_some() || bounds.max_counted.is_some();
+        let is_bounded = position.is_later() || bounds.max_counted.is_some();
         let wanted = is_bounded.then_some(skip + limit + 1);
         let near = match wanted {
             Some(wanted) if shape.collects_scores && query.order == TraceOrder::Timestamp => {
-                self.scan_near((project, tenant), query, from, wanted).await?
+                self.scan_near((project, tenant), query, position, wanted).await?
             }
             _ => None,
         };
         let scanned = match near {
             Some(scanned) => scanned,
-            None => self.scan(project, (&list, shape), from, (bounds.max_tested, wanted)).await?,
+            None => {
+                self.scan(project, (&list, shape), position, (bounds.max_tested, wanted)).await?
+            }
         };
         let mut passing = scanned.passing;
         let mut found = FoundPage {
@@ -510,7 +527,7 @@ impl Telemetry {
             ..FoundPage::default()
         };
         let last = scanned.last.filter(|_| 0 < scanned.n_left);
-        let Some(from) = from else {
+        if !position.is_later() {
             if wanted.is_none_or(|wanted| passing.len() < wanted) {
                 found.total =
                     Some(BoundedCount { n: passing.len() as u64, is_more: 0 < found.n_left });
@@ -521,14 +538,14 @@ impl Telemetry {
             found.n_before = Some(skip as u64);
             found.numbers = passing.into_iter().skip(skip).take(limit).collect();
             return Ok(found);
-        };
+        }
         let has_more = limit < passing.len();
-        found.stopped = last.filter(|_| !has_more).map(|last| (last, from.is_backwards()));
+        found.stopped = last.filter(|_| !has_more).map(|last| (last, position.is_backwards));
         passing.truncate(limit);
         (found.has_before, found.has_behind) = (true, has_more);
-        if from.is_backwards() {
+        if position.is_backwards {
             passing.reverse();
-            (found.has_before, found.has_behind) = (has_more, *from != TracesFrom::End);
+            (found.has_before, found.has_behind) = (has_more, position.cursor.is_some());
         }
         found.numbers = passing;
         Ok(found)
@@ -540,13 +557,10 @@ impl Telemetry {
         &self,
         (project, tenant): (&ProjectId, i64),
         query: &TraceQuery,
-        from: Option<&TracesFrom>,
+        position: &ListPosition,
         wanted: usize,
     ) -> Result<Option<ScanResult>, Error> {
-        let (cursor, backwards) = match from {
-            Some(from) => (from.cursor(), from.is_backwards()),
-            None => (None, false),
-        };
+        let (cursor, backwards) = (position.cursor.as_ref(), position.is_backwards);
         let (direction, beyond, within) = match query.ascending != backwards {
             true => ("ASC", ">=", "<="),
             false => ("DESC", "<=", ">="),
@@ -571,7 +585,7 @@ impl Telemetry {
             None => list,
         };
         let max = (u64::MAX, Some(wanted));
-        let scanned = self.scan(project, (&list, &shape), from, max).await?;
+        let scanned = self.scan(project, (&list, &shape), position, max).await?;
         let is_enough = last.is_none() || wanted <= scanned.passing.len();
         Ok(is_enough.then_some(scanned))
     }
@@ -582,13 +596,10 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         (list, shape): (&OrderedList, &ListShape),
-        from: Option<&TracesFrom>,
+        position: &ListPosition,
         (max, wanted): (u64, Option<usize>),
     ) -> Result<ScanResult, Error> {
-        let (cursor, backwards) = match from {
-            Some(from) => (from.cursor(), from.is_backwards()),
-            None => (None, false),
-        };
+        let (cursor, backwards) = (position.cursor.as_ref(), position.is_backwards);
         let mut scanned = ScanResult::default();
         let mut n_read = 0;
         loop {

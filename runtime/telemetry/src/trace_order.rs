@@ -5,13 +5,13 @@
 
 use perpend_db::{Arg, Sql, query_scalar};
 use perpend_domain::ids::ProjectId;
+use perpend_domain::list::{Cursor, OrderValue};
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 
 use super::read::BOOKMARKED;
 use super::score_lookup::OWN_NUMBERS;
-use super::trace_page::{Figure, TraceCursor};
 use super::trace_shape::ListShape;
 use crate::{Error, Telemetry};
 
@@ -58,22 +58,22 @@ impl OrderedRun {
     }
 
     /// Appends the condition for the rows after the cursor.
-    fn beyond(&self, cursor: &TraceCursor, backwards: bool, sql: &mut Sql) {
+    fn beyond(&self, cursor: &Cursor, backwards: bool, sql: &mut Sql) {
         let at = sql.bind(cursor.at.as_micros().into());
-        let condition = match (self.keys.as_slice(), cursor.figure) {
-            ([first, second, third], Some(figure)) => {
-                let figure = sql.bind(match figure {
-                    Figure::Whole(figure) => figure.into(),
-                    Figure::Real(figure) => figure.into(),
+        let condition = match (self.keys.as_slice(), cursor.value) {
+            ([first, second, third], Some(value)) => {
+                let figure = sql.bind(match value {
+                    OrderValue::Whole(value) => value.into(),
+                    OrderValue::Real(value) => value.into(),
                 });
                 if first.column == TOKENS {
                     // SQLite does not use an index on an expression for a row comparison.
                     let sign = first.sign(backwards);
                     sql.push(&format!(" AND {TOKENS} {sign}= {figure}"));
                 }
-                let tie = match cursor.tie.parse::<i64>() {
+                let tie = match cursor.id.parse::<i64>() {
                     Ok(number) if third.column == NUMBER => sql.bind(number.into()),
-                    _ => sql.bind_text(&cursor.tie),
+                    _ => sql.bind_text(&cursor.id),
                 };
                 format!(
                     " AND ({}, {}, {}) {} ({figure}, {at}, {tie})",
@@ -84,7 +84,7 @@ impl OrderedRun {
                 )
             }
             ([first, second], _) => {
-                let tie = sql.bind_text(&cursor.tie);
+                let tie = sql.bind_text(&cursor.id);
                 let [one, two] = [first.sign(backwards), second.sign(backwards)];
                 let (first, second) = (&first.column, &second.column);
                 format!(" AND {first} {one}= {at} AND ({first} {one} {at} OR {second} {two} {tie})")
@@ -130,7 +130,7 @@ pub(super) struct OrderedList {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ListRange<'p> {
     /// Start of the read; without it the first row, or the last row backwards.
-    pub(super) from: Option<&'p TraceCursor>,
+    pub(super) from: Option<&'p Cursor>,
     pub(super) backwards: bool,
     /// Number of rows to skip.
     pub(super) skip: u64,
@@ -216,8 +216,8 @@ impl OrderedList {
     }
 
     /// The run of the cursor.
-    fn run_of(&self, cursor: &TraceCursor) -> usize {
-        match cursor.figure {
+    fn run_of(&self, cursor: &Cursor) -> usize {
+        match cursor.value {
             Some(_) => 0,
             None => self.runs.len() - 1,
         }
@@ -229,7 +229,7 @@ impl OrderedList {
 
     /// The statement that reads the list from its start.
     #[cfg(test)]
-    pub(super) fn first_rows(&self, from: Option<&TraceCursor>) -> Vec<String> {
+    pub(super) fn first_rows(&self, from: Option<&Cursor>) -> Vec<String> {
         let statement = |run: &OrderedRun| {
             let mut sql = self.select(run);
             if let Some(cursor) = from {
@@ -313,7 +313,7 @@ impl Telemetry {
     pub(super) async fn n_beyond(
         &self,
         list: &OrderedList,
-        (cursor, backwards): (Option<&TraceCursor>, bool),
+        (cursor, backwards): (Option<&Cursor>, bool),
         max: Option<u64>,
     ) -> Result<BoundedCount, Error> {
         let at = cursor.map(|cursor| list.run_of(cursor));
@@ -358,11 +358,14 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
         number: i64,
-    ) -> Result<Option<TraceCursor>, Error> {
+    ) -> Result<Option<Cursor>, Error> {
         let column = column_of(&query.order);
         let of_figure =
             format!("SELECT {column}, t.started_at, t.number FROM traces t WHERE t.number = $1");
-        let cursor = |figure, at, tie| TraceCursor { figure, at: Timestamp::from_micros(at), tie };
+        let cursor = |value, at, id: String| Cursor {
+            value: Some(value),
+            ..Cursor::new(Timestamp::from_micros(at), id)
+        };
         match &query.order {
             TraceOrder::Timestamp => self.cursor_in_time(number).await,
             TraceOrder::Latency | TraceOrder::TotalTokens | TraceOrder::ErrorCount => {
@@ -370,7 +373,7 @@ impl Telemetry {
                     self.pool.select(&of_figure, &[number.into()]).await?;
                 let first = rows.first();
                 Ok(first.map(|(whole, at, tie)| {
-                    cursor(Some(Figure::Whole(*whole)), *at, tie.to_string())
+                    cursor(OrderValue::Whole(*whole), *at, tie.to_string())
                 }))
             }
             TraceOrder::TotalCost => {
@@ -378,7 +381,7 @@ impl Telemetry {
                     self.pool.select(&of_figure, &[number.into()]).await?;
                 let first = rows.first();
                 Ok(first
-                    .map(|(real, at, tie)| cursor(Some(Figure::Real(*real)), *at, tie.to_string())))
+                    .map(|(real, at, tie)| cursor(OrderValue::Real(*real), *at, tie.to_string())))
             }
             TraceOrder::Score(name) => {
                 let direction = if query.ascending { "ASC" } else { "DESC" };
@@ -394,7 +397,7 @@ impl Telemetry {
                 ));
                 let rows: Vec<(f64, i64, String)> = self.pool.select(&sql.text, &sql.args).await?;
                 match rows.into_iter().next() {
-                    Some((real, at, tie)) => Ok(Some(cursor(Some(Figure::Real(real)), at, tie))),
+                    Some((real, at, tie)) => Ok(Some(cursor(OrderValue::Real(real), at, tie))),
                     None => self.cursor_in_time(number).await,
                 }
             }
@@ -402,13 +405,10 @@ impl Telemetry {
         }
     }
 
-    async fn cursor_in_time(&self, number: i64) -> Result<Option<TraceCursor>, Error> {
+    async fn cursor_in_time(&self, number: i64) -> Result<Option<Cursor>, Error> {
         const AT: &str = "SELECT started_at, trace_id FROM traces WHERE number = $1";
         let rows: Vec<(i64, String)> = self.pool.select(AT, &[number.into()]).await?;
-        Ok(rows.into_iter().next().map(|(at, tie)| TraceCursor {
-            figure: None,
-            at: Timestamp::from_micros(at),
-            tie,
-        }))
+        let first = rows.into_iter().next();
+        Ok(first.map(|(at, id)| Cursor::new(Timestamp::from_micros(at), id)))
     }
 }

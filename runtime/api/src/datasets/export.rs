@@ -177,7 +177,7 @@ impl BodyParts for Export {
         }
         if let Some(last) = some.last() {
             let (at, id) = (last.item.created_at, last.item.id.clone());
-            self.after = Some(Cursor { at, id });
+            self.after = Some(Cursor::new(at, id));
         }
         if is_last {
             self.serializer.end(out);

@@ -274,8 +274,7 @@ impl BodyParts for ItemPageParts {
             view.media_references = references;
             self.members.push(out, &view)?;
         }
-        self.after =
-            items().next_back().map(|item| Cursor { at: item.created_at, id: item.id.clone() });
+        self.after = items().next_back().map(|item| Cursor::new(item.created_at, item.id.clone()));
         let n_found = u32::try_from(found.len()).unwrap_or(u32::MAX);
         self.n_left = self.n_left.saturating_sub(n_found);
         if is_cut && 0 < self.n_left {

@@ -290,7 +290,7 @@ async fn infer_schema(
             outputs.add(&item.expected_output);
         }
         n_items += items.len();
-        after = items.last().map(|item| Cursor { at: item.created_at, id: item.id.clone() });
+        after = items.last().map(|item| Cursor::new(item.created_at, item.id.clone()));
         if items.len() < PER_READ as usize {
             break;
         }

@@ -187,7 +187,7 @@ async fn items_of(app: &App, caller: &Act, dataset_id: &str) -> Result<Vec<ItemV
         );
         let some = some.await?;
         let is_last = some.len() < PER_READ as usize;
-        after = some.last().map(|item| Cursor { at: item.created_at, id: item.id.clone() });
+        after = some.last().map(|item| Cursor::new(item.created_at, item.id.clone()));
         for item in &some {
             n_bytes += item.input.to_string().len() + item.expected_output.to_string().len();
             shown.push(view::item(item));

@@ -180,7 +180,7 @@ pub(super) async fn impact(
             let listed = found.into_iter().take(n_left);
             impact.violations.extend(listed.map(|violation| (item.id.clone(), violation)));
         }
-        after = items.last().map(|item| Cursor { at: item.created_at, id: item.id.clone() });
+        after = items.last().map(|item| Cursor::new(item.created_at, item.id.clone()));
         if !is_cut && items.len() < PER_PAGE as usize {
             break;
         }

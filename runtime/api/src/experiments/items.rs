@@ -103,7 +103,7 @@ pub(super) async fn list_items(
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|last| {
         let (at, id) = last.position();
-        Cursor { at, id }
+        Cursor::new(at, id)
     });
     let fields = ItemFields { fields, score_limit };
     let data = view::views(&app, &caller.project, &found, &fields).await?;
@@ -179,7 +179,7 @@ async fn links(
             .links_without_spans(project, which, after.as_ref(), PER_READ)
             .await?;
         let is_last = page.len() < PER_READ as usize;
-        after = page.last().map(|(link, _)| Cursor { at: link.created_at, id: link.id.clone() });
+        after = page.last().map(|(link, _)| Cursor::new(link.created_at, link.id.clone()));
         for parts in page {
             if selection.add(&mut found, Item::Link(Box::new(parts))) {
                 return Ok(found);

@@ -100,8 +100,7 @@ pub(super) async fn list_experiments(
     }
     let more = limit < found.len();
     found.truncate(limit);
-    let next =
-        found.last().filter(|_| more).map(|(at, last)| Cursor { at: *at, id: last.id.clone() });
+    let next = found.last().filter(|_| more).map(|(at, last)| Cursor::new(*at, last.id.clone()));
     let found: Vec<Experiment> = found.into_iter().map(|(_, found)| found).collect();
     let mut scores = match fields.iter().any(|name| name == "scores") {
         true => {

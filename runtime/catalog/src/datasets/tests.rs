@@ -274,7 +274,7 @@ async fn items_of_a_dataset_are_walked_without_a_gap_while_others_are_written() 
             let some = store.catalog.dataset_items_after(&p, &of.id, after.as_ref(), 4);
             let some = some.await.unwrap();
             let Some(last) = some.last() else { break };
-            after = Some(perpend_domain::list::Cursor { at: last.created_at, id: last.id.clone() });
+            after = Some(perpend_domain::list::Cursor::new(last.created_at, last.id.clone()));
             seen.extend(some.into_iter().map(|item| item.id));
             let newer = DatasetItem::new(format!("n{}", seen.len()), &of, input(0), at(1_000));
             assert!(put(&store, newer, None, false).await);

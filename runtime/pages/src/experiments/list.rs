@@ -208,10 +208,8 @@ pub(super) async fn runs(
     found.items.retain(|one| one.run.name.to_lowercase().contains(&text));
     if (limit as usize) < found.items.len() {
         found.items.truncate(limit as usize);
-        found.next = found
-            .items
-            .last()
-            .map(|last| Cursor { at: last.run.created_at, id: last.run.id.clone() });
+        found.next =
+            found.items.last().map(|last| Cursor::new(last.run.created_at, last.run.id.clone()));
     }
     Ok(found)
 }

@@ -6,6 +6,7 @@ use axum::response::Response;
 use perpend_domain::evaluation::Target;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::{SessionId, TraceId};
+use perpend_domain::list::ListPosition;
 use perpend_domain::telemetry::{GroupKey, GroupQuery, ToolObservations};
 use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
@@ -162,15 +163,16 @@ async fn turn_hits(
     };
     let bounds = Bounds { max_tested: read::MAX_TESTED, max_counted: Some(u64::from(MAX_HITS)) };
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let tested = telemetry.traces_from(project, &query, None, bounds).await?;
-    let traces = tested.traces.into_iter().map(|stored| stored.trace);
+    let first = ListPosition::default();
+    let tested = telemetry.traces_from(project, &query, &first, bounds).await?;
+    let traces = tested.items.into_iter().map(|stored| stored.trace);
     let traces: Vec<Trace> = traces.collect();
     let ids: Vec<TraceId> = traces.iter().map(|trace| trace.id.clone()).collect();
     let numbers = telemetry.turn_numbers(project, session, &ids).await?;
     let turns = traces.into_iter().filter_map(|trace| Some((*numbers.get(&trace.id)?, trace)));
     let turns: Vec<(u64, Trace)> = turns.collect();
     let (base, session) = (viewer.base(), session.to_owned());
-    let rest = (tested.places.last.is_some(), tested.n_left);
+    let rest = (tested.older.is_some(), tested.n_left);
     let make = move || TurnHits::new((&base, &session), &text, turns, rest);
     on_blocking_thread(make).await.map(Some)
 }

@@ -14,7 +14,7 @@ fn format_cursor(cursor: &Cursor) -> String {
 /// Inverse of [`format_cursor`]; absent for invalid text.
 fn parse_cursor(raw: &str) -> Option<Cursor> {
     let (at, id) = raw.split_once('.')?;
-    Some(Cursor { at: Timestamp::from_micros(at.parse().ok()?), id: id.to_owned() })
+    Some(Cursor::new(Timestamp::from_micros(at.parse().ok()?), id.to_owned()))
 }
 
 /// The cursor of a page and whether the page precedes it. `before=end` is the last page and has no cursor. An invalid
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_cursor_survives_its_url() {
-        let cursor = Cursor { at: Timestamp::from_micros(-5), id: "a.b&c ü".to_owned() };
+        let cursor = Cursor::new(Timestamp::from_micros(-5), "a.b&c ü".to_owned());
         let links = ListLinks { path: "/p".to_owned(), pairs: Vec::new() };
         let address = links.at(&cursor, false);
         let (_, raw) = address.split_once("?after=").unwrap();

@@ -6,13 +6,13 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use perpend_domain::filter::member_at;
 use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::list::ListPosition;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_domain::usage::Side;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::{TraceSearchResult, TracesFrom};
 use perpend_views::urls::{Column, StandardColumn};
 use perpend_views::{Columns, score_value, side_tokens, total_tokens};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ pub(crate) async fn export_traces(
             ..TraceQuery::default()
         },
         has_scores: query.columns.iter().any(is_of_scores),
-        from: None,
+        position: ListPosition::default(),
     };
     respond(&app, ("traces", format), list, columns(&query.columns)).await
 }
@@ -84,7 +84,7 @@ struct TraceExport {
     project: ProjectId,
     query: TraceQuery,
     has_scores: bool,
-    from: Option<TracesFrom>,
+    position: ListPosition,
 }
 
 impl TraceExport {
@@ -109,20 +109,19 @@ impl ExportedList for TraceExport {
 
     async fn next_page(&mut self) -> Result<ExportedPage<ExportedTrace>, Problem> {
         let telemetry = &self.app.store.telemetry;
-        let from = self.from.as_ref();
-        let found = telemetry.traces_from(&self.project, &self.query, from, read::LIST_BOUNDS);
-        let TraceSearchResult { traces, places, .. } = found.await?;
-        let traces: Vec<Trace> = traces.into_iter().map(|stored| stored.trace).collect();
+        let (query, position) = (&self.query, &self.position);
+        let found = telemetry.traces_from(&self.project, query, position, read::LIST_BOUNDS);
+        let page = found.await?;
+        let traces: Vec<Trace> = page.items.into_iter().map(|stored| stored.trace).collect();
         let mut scores = self.scores(&traces).await?;
-        self.from = places.stopped.or_else(|| places.last.map(TracesFrom::After));
+        let next = page.stopped.or(page.older);
+        let is_last = next.is_none();
+        self.position = next.map(ListPosition::after).unwrap_or_default();
         let row = |trace: Trace| {
             let scores = scores.remove(&trace.id).unwrap_or_default();
             ExportedTrace { trace, scores }
         };
-        Ok(ExportedPage {
-            rows: traces.into_iter().map(row).collect(),
-            is_last: self.from.is_none(),
-        })
+        Ok(ExportedPage { rows: traces.into_iter().map(row).collect(), is_last })
     }
 }
 

@@ -7,11 +7,12 @@ use perpend_domain::access::Permission::{DatasetWrite, EvaluatorWrite, TraceMark
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::TraceId;
+use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
-use perpend_domain::trace_list::TraceQuery;
+use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::{Bounds, PagePosition, TraceCursor, TraceSearchResult, TracesFrom};
+use perpend_telemetry::Bounds;
 use perpend_views::{
     FocusView, ListPage, PageLinks, Pager, RejectedForm, SearchProgress, Section, StoppedSearch,
     TracesPage, TracesQuery,
@@ -83,7 +84,7 @@ async fn load_page(
     let TraceListParams {
         query,
         page: which,
-        from,
+        position,
         peek,
         has_facets,
         has_bars,
@@ -122,7 +123,7 @@ async fn load_page(
     view.shell = view.shell.with_api([request]);
     let bounds =
         Bounds { max_tested: read::MAX_TESTED, max_counted: (!counts_all).then_some(MAX_COUNTED) };
-    fill(app, viewer, (filter, bounds), from, &mut view).await?;
+    fill(app, viewer, (filter, bounds), &position, &mut view).await?;
     let is_without_any = match view.searched {
         Some(all) => all.n_found == 0,
         None => view.pager.is_first() && view.lines.is_empty(),
@@ -205,26 +206,26 @@ fn sought(filter: &Filter) -> Vec<String> {
 }
 
 /// Links to other pages, and the URL that continues a stopped search. `more` is appended to the URL of its next page.
-fn page_links(
+fn page_links<T>(
     query: &TracesQuery,
     base: &str,
-    places: &PagePosition,
+    (part, is_backwards): (&BidirectionalPage<T>, bool),
     more: &str,
 ) -> (PageLinks, Option<String>) {
     let address = |page| query.address(base, &page);
-    let before = |place: &TraceCursor| address(ListPage::Before(place.to_string()));
-    let after = |place: &TraceCursor| address(ListPage::After(place.to_string()));
-    let (resume_before, resume_after) = match &places.stopped {
-        Some(TracesFrom::Before(place)) => (Some(before(place)), None),
-        Some(TracesFrom::After(place)) => (None, Some(format!("{}{more}", after(place)))),
-        Some(TracesFrom::End) | None => (None, None),
+    let before = |place: &Cursor| address(ListPage::Before(TraceOrder::cursor_text(place)));
+    let after = |place: &Cursor| address(ListPage::After(TraceOrder::cursor_text(place)));
+    let (resume_before, resume_after) = match (&part.stopped, is_backwards) {
+        (Some(place), true) => (Some(before(place)), None),
+        (Some(place), false) => (None, Some(format!("{}{more}", after(place)))),
+        (None, _) => (None, None),
     };
     let on = resume_before.clone().or_else(|| resume_after.clone());
     let resume = |address: Option<String>| address.map(|address| ("Continue search", address));
-    let previous = places.first.as_ref();
-    let next = places.last.as_ref();
+    let previous = part.newer.as_ref();
+    let next = part.older.as_ref();
     let ways = PageLinks {
-        first: (places.n_before != Some(0)).then(|| address(ListPage::First)),
+        first: (part.n_before != Some(0)).then(|| address(ListPage::First)),
         previous: previous
             .map(|place| ("Previous", before(place)))
             .or_else(|| resume(resume_before)),
@@ -238,7 +239,7 @@ async fn fill(
     app: &App,
     viewer: &Viewer,
     (filter, bounds): (Filter, Bounds),
-    from: Option<TracesFrom>,
+    position: &ListPosition,
     view: &mut TracesPage,
 ) -> Result<(), Problem> {
     let sought = sought(&filter);
@@ -257,15 +258,13 @@ async fn fill(
         ..TraceQuery::default()
     };
     let telemetry = &app.store.telemetry;
-    let tested = telemetry.traces_from(&viewer.project, &trace_query, from.as_ref(), bounds);
-    let TraceSearchResult { traces, total, n_tested, n_left, places } = tested.await?;
-    let n = traces.len() as u64;
-    let before = match (&from, view.searched) {
+    let part = telemetry.traces_from(&viewer.project, &trace_query, position, bounds).await?;
+    let n = part.items.len() as u64;
+    let n_tested = part.n_tested.unwrap_or_default();
+    let before = match position.is_later() {
         // A page with a number follows other pages, which were counted for it.
-        (None, _) => {
-            Some(SearchProgress { n_tested: 0, n_found: places.n_before.unwrap_or_default() })
-        }
-        (Some(_), before) => before,
+        false => Some(SearchProgress { n_tested: 0, n_found: part.n_before.unwrap_or_default() }),
+        true => view.searched,
     };
     let so_far = before.map(|before| SearchProgress {
         n_tested: before.n_tested.saturating_add(n_tested),
@@ -273,26 +272,28 @@ async fn fill(
     });
     view.searched = so_far.filter(|_| view.searched.is_some());
     let more = so_far.map_or_else(String::new, SearchProgress::more);
-    let (ways, on) = page_links(&view.query, &viewer.base(), &places, &more);
-    view.stopped = (0 < n_left).then(|| StoppedSearch {
+    let is_backwards = position.is_backwards;
+    let (ways, on) = page_links(&view.query, &viewer.base(), (&part, is_backwards), &more);
+    let total = part.total;
+    view.stopped = (0 < part.n_left).then(|| StoppedSearch {
         n_tested,
         n_found: total.map_or(n, |total| total.n),
         next_href: on,
     });
     let is_counted = total.is_some_and(|total| !total.is_more);
     view.pager = Pager {
-        n_before: places.n_before,
+        n_before: part.n_before,
         n,
         total,
         // A stopped search has counted all traces that it tested.
         exact: (!is_counted
             && view.stopped.is_none()
-            && from.is_none()
+            && !position.is_later()
             && bounds.max_counted.is_some())
         .then(|| view.query.counted(&viewer.base())),
         page_links: ways,
     };
-    let traces: Vec<_> = traces.into_iter().map(|stored| stored.trace).collect();
+    let traces: Vec<_> = part.items.into_iter().map(|stored| stored.trace).collect();
     let options = lines::LineOptions {
         columns: Some(&view.query.columns),
         sought: &sought.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -315,16 +316,14 @@ mod tests {
     #[test]
     fn a_stopped_search_continues_with_its_progress_only_towards_the_end() {
         let query = TracesQuery::of("a");
-        let cursor = TraceCursor::read("_5_a", &query.sort.order).unwrap();
-        let places = |stopped| PagePosition { stopped: Some(stopped), ..PagePosition::default() };
+        let stopped = query.sort.order.parse_cursor("_5_a");
+        let part = BidirectionalPage::<()> { stopped, ..BidirectionalPage::default() };
         let more = "&looked=7&found=0";
-        let behind = places(TracesFrom::After(cursor.clone()));
-        let (ways, on) = super::page_links(&query, "/p", &behind, more);
+        let (ways, on) = super::page_links(&query, "/p", (&part, false), more);
         let there = "/p/traces?q=a&after=_5_a&looked=7&found=0".to_owned();
         assert_eq!(ways.next, Some(("Continue search", there.clone())));
         assert_eq!((on, ways.previous), (Some(there), None));
-        let before = places(TracesFrom::Before(cursor));
-        let (ways, on) = super::page_links(&query, "/p", &before, more);
+        let (ways, on) = super::page_links(&query, "/p", (&part, true), more);
         let there = "/p/traces?q=a&before=_5_a".to_owned();
         assert_eq!(ways.previous, Some(("Continue search", there.clone())));
         assert_eq!((on, ways.next), (Some(there), None));

@@ -1,7 +1,8 @@
 //! Query parameters of the list of traces.
 
+use perpend_domain::list::ListPosition;
 use perpend_domain::query::MAX_BYTES;
-use perpend_telemetry::{TraceCursor, TracesFrom};
+use perpend_domain::trace_list::TraceOrder;
 use perpend_views::{
     Columns, END, Focus, ListPage, MAX_COLUMNS, ROWS, SearchProgress, Sort, Text, TracesQuery,
     UnknownParameters, count,
@@ -17,8 +18,8 @@ const MAX_ECHO: usize = 100;
 pub(crate) struct TraceListParams {
     pub(crate) query: TracesQuery,
     pub(crate) page: ListPage,
-    /// The cursor that the page follows or precedes.
-    pub(crate) from: Option<TracesFrom>,
+    /// The position of the page in the list.
+    pub(crate) position: ListPosition,
     /// The id of the trace shown next to the list.
     pub(crate) peek: Option<String>,
     /// Whether the page has facets.
@@ -75,12 +76,12 @@ impl TraceListParams {
             n: rows(&n, &mut notices),
             others,
         };
-        let from = cursor(&after, &before, &query.sort, &mut notices);
-        let page = match &from {
-            Some(TracesFrom::After(cursor)) => ListPage::After(cursor.to_string()),
-            Some(TracesFrom::Before(cursor)) => ListPage::Before(cursor.to_string()),
-            Some(TracesFrom::End) => ListPage::Last,
-            None => ListPage::Number(page_number(&page, &mut notices)),
+        let position = position(&after, &before, &query.sort, &mut notices);
+        let page = match (&position.cursor, position.is_backwards) {
+            (Some(cursor), false) => ListPage::After(TraceOrder::cursor_text(cursor)),
+            (Some(cursor), true) => ListPage::Before(TraceOrder::cursor_text(cursor)),
+            (None, true) => ListPage::Last,
+            (None, false) => ListPage::Number(page_number(&page, &mut notices)),
         };
         let searched =
             looked.zip(found).map(|(n_tested, n_found)| SearchProgress { n_tested, n_found });
@@ -88,7 +89,7 @@ impl TraceListParams {
             query,
             searched: searched.filter(|_| matches!(page, ListPage::After(_))),
             page,
-            from,
+            position,
             peek,
             has_facets,
             has_bars,
@@ -146,27 +147,24 @@ fn page_number(raw: &str, notices: &mut Vec<Text>) -> u32 {
     })
 }
 
-fn cursor(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> Option<TracesFrom> {
+fn position(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> ListPosition {
     let (name, raw) = match (after, before) {
-        ("", "") => return None,
+        ("", "") => return ListPosition::default(),
         ("", before) => ("before", before),
         (after, _) => ("after", after),
     };
     if (name, raw) == ("before", END) {
-        return Some(TracesFrom::End);
+        return ListPosition::end();
     }
-    let Some(cursor) = TraceCursor::read(raw, &sort.order) else {
+    let Some(cursor) = sort.order.parse_cursor(raw) else {
         let message = format!(
             "`{name}` must be a cursor of this order, got `{}`; showing the first page.",
             truncated(raw)
         );
         notices.push(Text::from(message));
-        return None;
+        return ListPosition::default();
     };
-    Some(match name {
-        "after" => TracesFrom::After(cursor),
-        _ => TracesFrom::Before(cursor),
-    })
+    ListPosition { cursor: Some(cursor), is_backwards: name == "before" }
 }
 
 /// Rows per page.
@@ -267,7 +265,7 @@ mod tests {
         assert_eq!(params.page, ListPage::After("_5_a".to_owned()));
         assert!(params.notices.is_empty());
         let params = TraceListParams::new(Some("before=_5_a&sort=-latency"));
-        assert_eq!((params.page, params.from), (ListPage::Number(1), None));
+        assert_eq!((params.page, params.position), (ListPage::Number(1), ListPosition::default()));
         assert!(params.notices[0].raw().starts_with("`before` "));
     }
 }

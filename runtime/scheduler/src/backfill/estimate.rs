@@ -7,6 +7,7 @@ use perpend_domain::backfill::{BackfillCounts, BackfillPlan};
 use perpend_domain::evaluation::{Rule, TargetKind};
 use perpend_domain::filter::{OBSERVATIONS, TRACES};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
+use perpend_domain::list::ListPosition;
 use perpend_domain::telemetry::ObservationQuery;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
@@ -100,7 +101,8 @@ impl Scheduler {
                     ..TraceQuery::default()
                 };
                 let bounds = Bounds { max_tested: u64::MAX, max_counted: None };
-                let found = telemetry.traces_from(project, &query, None, bounds).await?;
+                let first = ListPosition::default();
+                let found = telemetry.traces_from(project, &query, &first, bounds).await?;
                 found.total.filter(|total| !total.is_more).map(|total| total.n)
             }
             TargetKind::Session | TargetKind::Run => None,

@@ -17,7 +17,7 @@ use perpend_domain::telemetry::{
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_executions::PlannedExecution;
-use perpend_storage::{Bounds, TraceCursor, TracesFrom};
+use perpend_storage::Bounds;
 use serde_json::{Value, json};
 
 use super::BackfillScan;
@@ -84,7 +84,7 @@ fn read_observation_cursor(cursor: &str) -> Option<ObservationCursor> {
 fn read_group_cursor(cursor: &str) -> Option<Cursor> {
     let parts = parsed(cursor);
     let at = Timestamp::from_micros(parts[0].as_i64()?);
-    Some(Cursor { at, id: parts[1].as_str()?.to_owned() })
+    Some(Cursor::new(at, parts[1].as_str()?.to_owned()))
 }
 
 impl BackfillScan<'_> {
@@ -364,26 +364,26 @@ impl Inner {
             ..TraceQuery::default()
         };
         let after = page.cursor.as_deref();
-        let from = after.and_then(|after| TraceCursor::read(after, &TraceOrder::Timestamp));
-        let from = from.map(TracesFrom::After);
+        let cursor = after.and_then(|after| TraceOrder::Timestamp.parse_cursor(after));
+        let position = ListPosition { cursor, is_backwards: false };
         // Counted up to the end of the page only.
         let bounds = Bounds { max_tested: u64::MAX, max_counted: Some(u64::from(query.limit)) };
         let store = &self.deps.store;
-        let found = store.telemetry.traces_from(project, &query, from.as_ref(), bounds).await?;
-        let ids: Vec<TraceId> = found.traces.iter().map(|stored| stored.trace.id.clone()).collect();
+        let found = store.telemetry.traces_from(project, &query, &position, bounds).await?;
+        let ids: Vec<TraceId> = found.items.iter().map(|stored| stored.trace.id.clone()).collect();
         let progress = store.telemetry.trace_progress(project, &ids).await?;
         let progress: HashMap<TraceId, Progress> = progress.into_iter().collect();
         let executions = store.ledger.rule_executions_in(project, &rule.rule.id, &ids).await?;
         let executions = by_target(&executions);
-        for stored in found.traces {
+        for stored in found.items {
             if page.is_full() {
                 return Ok(());
             }
             let trace = stored.trace;
             let at = trace.timestamp;
             let target = Target::Trace(trace.id.clone());
-            let cursor = TraceCursor { figure: None, at, tie: trace.id.to_string() };
-            page.reach(cursor.to_string(), at);
+            let cursor = Cursor::new(at, trace.id.to_string());
+            page.reach(TraceOrder::cursor_text(&cursor), at);
             let Some(progress) = progress.get(&trace.id) else {
                 page.counts.n_left_out += 1;
                 continue;
@@ -393,8 +393,8 @@ impl Inner {
             let whole = WholeTarget::Trace(Box::new(trace), scores);
             page.take_whole(scan, (&target, &whole, progress), existing);
         }
-        match found.places.last {
-            Some(last) => page.cursor = Some(last.to_string()),
+        match found.older {
+            Some(last) => page.cursor = Some(TraceOrder::cursor_text(&last)),
             None => page.is_end = true,
         }
         Ok(())

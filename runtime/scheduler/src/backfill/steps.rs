@@ -107,7 +107,7 @@ impl Scheduler {
             let Some(last) = open.last() else {
                 break;
             };
-            after = Some(Cursor { at: last.created_at, id: last.id.clone() });
+            after = Some(Cursor::new(last.created_at, last.id.clone()));
             for backfill in open {
                 match Box::pin(inner.advance_backfill(backfill)).await {
                     Ok(advance) => all.add(advance),

@@ -39,7 +39,7 @@ async fn many_open_backfills_are_read_in_pages() {
         ledger.create_backfill(&project, "running", &plan(), at(1_000)).await.unwrap();
         let page = ledger.open_backfills(None).await.unwrap();
         let last = page.last().unwrap();
-        let after = Cursor { at: last.created_at, id: last.id.clone() };
+        let after = Cursor::new(last.created_at, last.id.clone());
         let rest = ledger.open_backfills(Some(&after)).await.unwrap();
         assert_eq!((page.len(), rest.len()), (100, 1));
         assert_eq!(rest[0].id, "running");

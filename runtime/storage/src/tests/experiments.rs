@@ -149,7 +149,7 @@ async fn a_link_to_a_trace_with_a_span_of_the_item_adds_no_entry() {
             let some = some.await.unwrap();
             let Some((last, of)) = some.last() else { break };
             assert_eq!((of.name.as_str(), of.dataset_name.as_str()), ("run", "d"));
-            after = Some(Cursor { at: last.created_at, id: last.id.clone() });
+            after = Some(Cursor::new(last.created_at, last.id.clone()));
             shown.extend(some.into_iter().map(|(link, _)| link.item_id));
         }
         let expected: Vec<String> = (10..25).rev().map(|n| format!("item {n}")).collect();

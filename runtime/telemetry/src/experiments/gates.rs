@@ -83,6 +83,6 @@ impl Telemetry {
         sql.push(&format!(" ORDER BY created_at DESC, id DESC LIMIT {}", u64::from(limit) + 1));
         let rows: Vec<GateRow> = self.pool.select(&sql.text, &sql.args).await?;
         let gates = rows.into_iter().map(GateRecord::try_from).collect::<Result<Vec<_>, _>>()?;
-        Ok(Page::cut(gates, limit, |gate| Cursor { at: gate.created_at, id: gate.id.clone() }))
+        Ok(Page::cut(gates, limit, |gate| Cursor::new(gate.created_at, gate.id.clone())))
     }
 }

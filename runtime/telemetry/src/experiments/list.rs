@@ -132,8 +132,7 @@ impl Telemetry {
                 break;
             }
         }
-        let page =
-            Page::cut(runs, query.limit, |run| Cursor { at: run.created_at, id: run.id.clone() });
+        let page = Page::cut(runs, query.limit, |run| Cursor::new(run.created_at, run.id.clone()));
         let ids: Vec<&str> = page.items.iter().map(|run| run.id.as_str()).collect();
         let mut totals = self.run_totals(project, &ids).await?;
         let items = page

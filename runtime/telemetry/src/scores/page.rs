@@ -139,10 +139,8 @@ impl Telemetry {
         let mut items = self.fetch_scores(statement).await?;
         let has_more = (limit as usize) < items.len();
         items.truncate(limit as usize);
-        let cursor = |score: &Score| Cursor {
-            at: score.written.timestamp,
-            id: score.written.id.to_string(),
-        };
+        let cursor =
+            |score: &Score| Cursor::new(score.written.timestamp, score.written.id.to_string());
         let page = BidirectionalPage::read(items, position, has_more, cursor);
         Ok(BidirectionalPage { stopped: stop.filter(|_| !has_more), ..page })
     }
@@ -161,7 +159,7 @@ impl Telemetry {
         let sql = format!("{sql} LIMIT 2 OFFSET {last}");
         let rows: Vec<(i64, String)> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
         Ok(match <[(i64, String); 2]>::try_from(rows) {
-            Ok([(at, id), _]) => Some(Cursor { at: Timestamp::from_micros(at), id }),
+            Ok([(at, id), _]) => Some(Cursor::new(Timestamp::from_micros(at), id)),
             Err(_) => None,
         })
     }
@@ -180,7 +178,7 @@ mod tests {
             unreachable!("the database is an SQLite file");
         };
         let project: ProjectId = "p".parse().unwrap();
-        let cursor = |millis| Cursor { at: Timestamp::from_millis(millis), id: "s".to_owned() };
+        let cursor = |millis| Cursor::new(Timestamp::from_millis(millis), "s".to_owned());
         let named = ScoreQuery {
             names: vec!["a".to_owned()],
             number: vec![(perpend_domain::filter::Order::Greater, 0.5)],

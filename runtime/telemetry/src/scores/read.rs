@@ -275,9 +275,8 @@ impl Telemetry {
         statement.push(" LIMIT ");
         statement.integer(i64::from(limit) + 1);
         let (items, is_cut) = self.fetch_part(statement).await?;
-        Ok(Page::part(items, is_cut, limit, |score| Cursor {
-            at: score.written.timestamp,
-            id: score.written.id.to_string(),
+        Ok(Page::part(items, is_cut, limit, |score| {
+            Cursor::new(score.written.timestamp, score.written.id.to_string())
         }))
     }
 

@@ -1,9 +1,10 @@
 //! Lists of traces ordered by their figures.
 
+use perpend_domain::list::{Cursor, ListPosition, OrderValue};
 use perpend_domain::trace_list::TraceOrder;
 
 use super::*;
-use crate::{Bounds, Figure, TraceCursor, TracesFrom};
+use crate::Bounds;
 
 const BOUNDS: Bounds = Bounds { max_tested: 1_000, max_counted: None };
 /// A list with this limit is read block by block if traces are tested in memory.
@@ -69,12 +70,12 @@ async fn a_list_by_a_figure_or_a_score_is_read_from_an_index_at_any_position() {
     for order in FIGURES.into_iter().chain([by_score, TraceOrder::Timestamp]) {
         for ascending in [false, true] {
             let query = TraceQuery { order: order.clone(), ascending, ..TraceQuery::default() };
-            let figure = match order {
+            let value = match order {
                 TraceOrder::Timestamp => None,
-                TraceOrder::TotalCost | TraceOrder::Score(_) => Some(Figure::Real(0.5)),
-                _ => Some(Figure::Whole(5)),
+                TraceOrder::TotalCost | TraceOrder::Score(_) => Some(OrderValue::Real(0.5)),
+                _ => Some(OrderValue::Whole(5)),
             };
-            let place = TraceCursor { figure, at: at(0), tie: "5".to_owned() };
+            let place = Cursor { value, ..Cursor::new(at(0), "5") };
             for from in [None, Some(&place)] {
                 let statements = crate::trace_list::ordered(&project("p"), &query, from);
                 let steps = super::plans::plan(&store, &statements[0]).await;
@@ -108,24 +109,24 @@ async fn walked(
 ) -> (Vec<TraceId>, Vec<TraceId>) {
     let (mut forth, mut back) = (Vec::new(), Vec::new());
     let page = TraceQuery { limit: 2, ..query.clone() };
-    let mut from = None;
+    let mut from = ListPosition::default();
     loop {
-        let found = store.telemetry.traces_from(p, &page, from.as_ref(), bounds).await.unwrap();
-        if let Some(n_before) = found.places.n_before {
+        let found = store.telemetry.traces_from(p, &page, &from, bounds).await.unwrap();
+        if let Some(n_before) = found.n_before {
             assert_eq!(n_before, forth.len() as u64, "{from:?}");
         }
-        forth.extend(found.traces.into_iter().map(|stored| stored.trace.id));
-        match found.places.last {
-            Some(last) => from = Some(TracesFrom::After(last)),
+        forth.extend(found.items.into_iter().map(|stored| stored.trace.id));
+        match found.older {
+            Some(last) => from = ListPosition::after(last),
             None => break,
         }
     }
     loop {
-        let found = store.telemetry.traces_from(p, &page, from.as_ref(), bounds).await.unwrap();
-        let ids = found.traces.into_iter().map(|stored| stored.trace.id);
+        let found = store.telemetry.traces_from(p, &page, &from, bounds).await.unwrap();
+        let ids = found.items.into_iter().map(|stored| stored.trace.id);
         back.splice(..0, ids);
-        match found.places.first {
-            Some(first) => from = Some(TracesFrom::Before(first)),
+        match found.newer {
+            Some(first) => from = ListPosition::before(first),
             None => break,
         }
     }
@@ -215,32 +216,30 @@ async fn pages_continue_from_a_position_while_rows_arrive() {
             }
         }
         let first = TraceQuery { limit: 3, ..TraceQuery::default() };
-        let page = async |from: Option<TracesFrom>| {
-            let found = store.telemetry.traces_from(&p, &first, from.as_ref(), BOUNDS);
-            let found = found.await.unwrap();
-            let ids = found.traces.into_iter().map(|stored| stored.trace.id);
-            (ids.collect::<Vec<_>>(), found.places)
+        let page = async |from: ListPosition| {
+            let found = store.telemetry.traces_from(&p, &first, &from, BOUNDS).await.unwrap();
+            let ids = found.items.iter().map(|stored| stored.trace.id.clone());
+            (ids.collect::<Vec<_>>(), found)
         };
-        let (_, places) = page(None).await;
+        let (_, places) = page(ListPosition::default()).await;
         let late = (10..=15).map(|n| with_figures(n, None)).collect();
         let write = store.telemetry.write_batch(&p, batch(late), at(1));
         write.await.unwrap();
-        let (second, places) = page(places.last.map(TracesFrom::After)).await;
+        let (second, places) = page(ListPosition::after(places.older.unwrap())).await;
         assert_eq!(second, [6, 5, 4].map(trace_id));
         assert_eq!(places.n_before, Some(9), "six came before the first three");
-        let (again, places) = page(places.first.map(TracesFrom::Before)).await;
+        let (again, places) = page(ListPosition::before(places.newer.unwrap())).await;
         assert_eq!(again, [9, 8, 7].map(trace_id));
         assert_eq!(places.n_before, Some(6));
         // If fewer traces than a page precede a cursor, the page is the full first page.
         for raw in [json!([]), tested] {
             let filtered_query = TraceQuery { filter: filter(raw), ..first.clone() };
-            let cursor = TraceCursor { figure: None, at: at(14), tie: trace_id(14).to_string() };
-            let before = TracesFrom::Before(cursor.clone());
-            let found = store.telemetry.traces_from(&p, &filtered_query, Some(&before), BOUNDS);
+            let before = ListPosition::before(Cursor::new(at(14), trace_id(14).to_string()));
+            let found = store.telemetry.traces_from(&p, &filtered_query, &before, BOUNDS);
             let found = found.await.unwrap();
-            let ids = found.traces.into_iter().map(|stored| stored.trace.id);
+            let ids = found.items.into_iter().map(|stored| stored.trace.id);
             assert_eq!(ids.collect::<Vec<_>>(), [15, 14, 13].map(trace_id));
-            assert_eq!((found.places.n_before, found.places.first), (Some(0), None));
+            assert_eq!((found.n_before, found.newer), (Some(0), None));
         }
     })
     .await;
@@ -254,34 +253,35 @@ async fn a_list_is_counted_and_read_up_to_its_bounds_and_reports_them() {
         let write = store.telemetry.write_batch(&p, batch(steps), at(0));
         write.await.unwrap();
         let tested = json!([{"type": "string", "column": "text", "operator": "matches", "value": "STEP"}]);
-        let page = async |raw: Value, bounds: Bounds, from: Option<TracesFrom>| {
+        let page = async |raw: Value, bounds: Bounds, from: ListPosition| {
             let query = TraceQuery {
                 filter: filter(raw),
                 limit: 2,
                 ..TraceQuery::default()
             };
-            let found = store.telemetry.traces_from(&p, &query, from.as_ref(), bounds);
+            let found = store.telemetry.traces_from(&p, &query, &from, bounds);
             let found = found.await.unwrap();
             let total = found.total.map(|total| (total.n, total.is_more));
-            let ids: Vec<_> = found.traces.into_iter().map(|stored| stored.trace.id).collect();
-            (ids, total, found.n_left, found.places.last.is_some())
+            let ids: Vec<_> = found.items.into_iter().map(|stored| stored.trace.id).collect();
+            (ids, total, found.n_left, found.older.is_some())
         };
+        let start = ListPosition::default;
         let first = [9, 8].map(trace_id).to_vec();
         let last = [2, 1].map(trace_id).to_vec();
-        assert_eq!(page(json!([]), BOUNDS, None).await, (first.clone(), Some((9, false)), 0, true));
+        assert_eq!(page(json!([]), BOUNDS, start()).await, (first.clone(), Some((9, false)), 0, true));
         // Queries by environment are counted by sums, others row by row.
-        assert_eq!(page(json!([]), FEW_COUNTED, None).await, (first.clone(), Some((9, false)), 0, true));
+        assert_eq!(page(json!([]), FEW_COUNTED, start()).await, (first.clone(), Some((9, false)), 0, true));
         let ever = json!([{"type": "datetime", "column": "timestamp", "operator": ">", "value": "2020-01-01T00:00:00Z"}]);
-        assert_eq!(page(ever, FEW_COUNTED, None).await, (first.clone(), Some((3, true)), 0, true));
-        assert_eq!(page(tested.clone(), BOUNDS, None).await, (first.clone(), Some((9, false)), 0, true));
-        assert_eq!(page(tested.clone(), FEW_COUNTED, None).await, (first, None, 0, true));
+        assert_eq!(page(ever, FEW_COUNTED, start()).await, (first.clone(), Some((3, true)), 0, true));
+        assert_eq!(page(tested.clone(), BOUNDS, start()).await, (first.clone(), Some((9, false)), 0, true));
+        assert_eq!(page(tested.clone(), FEW_COUNTED, start()).await, (first, None, 0, true));
         for bounds in [BOUNDS, FEW_COUNTED] {
-            let (ids, .., has_behind) = page(json!([]), bounds, Some(TracesFrom::End)).await;
+            let (ids, .., has_behind) = page(json!([]), bounds, ListPosition::end()).await;
             assert_eq!((&ids, has_behind), (&last, false));
         }
         let few = Bounds { max_tested: 4, ..FEW_COUNTED };
         let any = json!([{"type": "string", "column": "text", "operator": "matches", "value": "no observation has this"}]);
-        let (ids, total, n_left, _) = page(any, few, None).await;
+        let (ids, total, n_left, _) = page(any, few, start()).await;
         assert_eq!((ids.len(), total, n_left), (0, Some((0, true)), 5));
     })
     .await;
@@ -306,14 +306,14 @@ async fn a_search_that_stops_continues_after_the_last_tested_trace() {
                 ..TraceQuery::default()
             };
             let (mut found, mut tested) = (Vec::new(), Vec::new());
-            let mut from: Option<TracesFrom> = None;
+            let mut from = ListPosition::default();
             loop {
-                let page = store.telemetry.traces_from(&p, &query, from.as_ref(), few);
+                let page = store.telemetry.traces_from(&p, &query, &from, few);
                 let page = page.await.unwrap();
-                found.extend(page.traces.into_iter().map(|stored| stored.trace.id));
-                tested.push((page.n_tested, page.n_left));
-                match page.places.stopped {
-                    Some(next) if tested.len() < 5 => from = Some(next),
+                found.extend(page.items.into_iter().map(|stored| stored.trace.id));
+                tested.push((page.n_tested.unwrap(), page.n_left));
+                match page.stopped {
+                    Some(next) if tested.len() < 5 => from = ListPosition::after(next),
                     _ => return (found, tested),
                 }
             }
@@ -327,17 +327,15 @@ async fn a_search_that_stops_continues_after_the_last_tested_trace() {
             limit: 2,
             ..TraceQuery::default()
         };
-        let end = TracesFrom::End;
-        let end = store.telemetry.traces_from(&p, &query, Some(&end), few).await.unwrap();
-        assert_eq!(end.traces.len(), 1);
-        let Some(TracesFrom::Before(cursor)) = &end.places.stopped else {
-            panic!("{:?}", end.places);
-        };
+        let end = ListPosition::end();
+        let end = store.telemetry.traces_from(&p, &query, &end, few).await.unwrap();
+        assert_eq!(end.items.len(), 1);
+        let cursor = end.stopped.unwrap();
         assert_eq!(cursor.at, at(4));
-        let before = TracesFrom::Before(cursor.clone());
-        let before = store.telemetry.traces_from(&p, &query, Some(&before), few);
+        let before = ListPosition::before(cursor);
+        let before = store.telemetry.traces_from(&p, &query, &before, few);
         let before = before.await.unwrap();
-        assert_eq!((before.traces.len(), before.n_left), (0, 1), "not the first page");
+        assert_eq!((before.items.len(), before.n_left), (0, 1), "not the first page");
         // A full page has a next one, and no search stopped.
         let (found, tested) = walk("step").await;
         assert_eq!((found, tested.len()), ([9, 8].map(trace_id).to_vec(), 1));

@@ -136,7 +136,7 @@ async fn scores_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
         trace_ids: vec!["t1".parse().unwrap(), "t2".parse().unwrap()],
         ..ScoreQuery::default()
     };
-    let after = perpend_domain::list::Cursor { at: Timestamp::from_millis(1), id: "s1".to_owned() };
+    let after = perpend_domain::list::Cursor::new(Timestamp::from_millis(1), "s1".to_owned());
     let project: ProjectId = "p1".parse().unwrap();
     for (query, index) in [(of_trace, "scores_by_trace"), (ScoreQuery::default(), "scores_newest")]
     {
