@@ -76,6 +76,7 @@ pub const STEPS: &[Step] = &[
     step!("cron rules", "0061_cron_rules.sql"),
     step!("backtests", "0062_backtests.sql"),
     step!("scores by version", "0063_scores_by_version.sql"),
+    step!("runs by name", "0064_runs_by_name.sql"),
     step!("traces of comments", "0065_traces_of_comments.sql"),
 ];
 

@@ -356,6 +356,11 @@ fn experiment_routes(routes: &mut Routes<App>) {
     routes.page(BySession, PageRoute::get(gate, ExperimentRead), experiments::gate::gate_page);
     let evaluate = PageRoute::post(gate, ExperimentWrite);
     routes.page(BySession, evaluate, experiments::gate::evaluate_gate);
+    let rename = "/project/{project}/experiments/{experiment}/rename";
+    let form = PageRoute::get(rename, ExperimentWrite);
+    routes.page(BySession, form, experiments::rename::rename_page);
+    let rename = PageRoute::post(rename, ExperimentWrite);
+    routes.page(BySession, rename, experiments::rename::rename_run);
     let delete = "/project/{project}/experiments/{experiment}/delete";
     let confirmation = PageRoute::get(delete, ExperimentWrite);
     routes.page(BySession, confirmation, experiments::delete::confirmation_page);

@@ -112,7 +112,8 @@ pub use experiments::estimate::{Estimate, Unit};
 pub use experiments::gate::{GateOutcome, GatePage, GateRecordLine, GateRequirementLine};
 pub use experiments::item::{ComparedItemPage, ItemSide};
 pub use experiments::list::{
-    DeleteExperimentPage, ExperimentLine, ExperimentsPage, ItemCounts, RunTable, run_href,
+    DeleteExperimentPage, ExperimentLine, ExperimentsPage, ItemCounts, RenameExperimentPage,
+    RunTable, run_href,
 };
 pub use experiments::new::{ExperimentEstimate, NewExperimentPage, RunEstimateLine};
 pub use experiments::run::{EvaluatorCountLine, RunItem, RunPage, RunScoreLine, ScoreSummary};

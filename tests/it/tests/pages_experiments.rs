@@ -279,6 +279,34 @@ async fn runs_that_cannot_be_compared_are_named_with_the_reason() {
 }
 
 #[tokio::test]
+async fn a_renamed_run_is_found_by_its_id_and_by_both_names() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let items = dataset(&app).await;
+    let id = run(&app, ("first version", 1), &items[..2], 1).await;
+    run(&app, ("second version", 2), &items[..1], 1).await;
+    let rename = format!("{}/experiments/{id}/rename", visitor.base);
+    let token = visitor.token(&rename).await;
+    let back = encode(&format!("{}/experiments/{id}", visitor.base));
+    let taken = format!("form={token}&back={back}&name=second+version");
+    let refused = visitor.send(&rename, taken).await;
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    assert!(refused.text().contains("problem-name"), "{}", refused.text());
+    let sent = visitor.send(&rename, format!("form={token}&back={back}&name=before")).await;
+    assert_eq!(sent.status, 303, "{}", sent.text());
+    let page = visitor.page(&format!("/experiments/{id}")).await;
+    assert!(page.contains("<bdi>before</bdi>"), "{page}");
+    // A client that continues the run under its first name adds to it.
+    assert_eq!(run(&app, ("first version", 1), &items[..3], 1).await, id);
+    for name in ["before", "first%20version"] {
+        let path = format!("/api/public/datasets/questions/runs/{name}");
+        let found = app.client.get(&path).await.unwrap().json();
+        assert_eq!((&found["id"], &found["name"]), (&json!(id), &json!("before")), "{found}");
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_run_is_deleted_after_a_confirmation_and_its_traces_stay() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;

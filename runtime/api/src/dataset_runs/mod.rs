@@ -7,7 +7,7 @@ use perpend_api_types::any_json::AnyJson;
 use perpend_api_types::list::{Confirmation, NumberedList};
 use perpend_catalog::datasets::ItemVersion;
 use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
-use perpend_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of, run_id};
+use perpend_domain::dataset::{Dataset, DatasetName, DatasetRun, DatasetRunItem, as_of};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::list::{NumberedPage, Paging};
 use perpend_domain::telemetry::{NewLink, Period};
@@ -316,7 +316,7 @@ async fn find_by_name(
     names: &[&str],
 ) -> Result<DatasetRun, Problem> {
     for name in names {
-        let id = run_id(project, &dataset.id, name);
+        let id = app.store.telemetry.run_id_of_name(project, &dataset.id, name).await?;
         if let Some(run) = app.store.telemetry.dataset_run(project, &id).await? {
             return Ok(run);
         }

@@ -13,7 +13,7 @@ mod manage;
 mod schema;
 mod state;
 mod view;
-mod write;
+pub(crate) mod write;
 pub(crate) mod writer;
 
 use axum::extract::{Path, State};

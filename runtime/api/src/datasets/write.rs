@@ -62,7 +62,7 @@ pub(super) async fn put_old_dataset(
 }
 
 /// Reads the member `name`.
-pub(super) fn name_of(raw: &str) -> Result<DatasetName, Problem> {
+pub(crate) fn name_of(raw: &str) -> Result<DatasetName, Problem> {
     DatasetName::new(raw).map_err(|_| {
         Problem::body(
             "name",

@@ -60,7 +60,9 @@ impl Experiment {
 
     fn add_run(&mut self, run: DatasetRun) {
         self.name = run.name;
-        self.dataset_id = Some(run.dataset_id);
+        if !run.dataset_id.is_empty() {
+            self.dataset_id = Some(run.dataset_id);
+        }
         self.description = run.description.or_else(|| self.description.take());
         if !run.metadata.is_null() {
             self.metadata = Some(run.metadata);

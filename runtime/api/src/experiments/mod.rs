@@ -7,6 +7,7 @@ mod gates;
 mod items;
 mod list;
 mod params;
+mod rename;
 mod report;
 
 use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
@@ -38,6 +39,13 @@ pub(super) fn routes(routes: &mut Routes) {
         ExperimentRead,
     );
     routes.add(one, report::get_experiment);
+    let rename = Operation::patch(
+        "patchExperiment",
+        "/api/v1/experiments/{experimentId}",
+        "Rename a run; the name with which it was created still leads to it",
+        ExperimentWrite,
+    );
+    routes.add(rename.body::<rename::ExperimentPatch>(), rename::patch_experiment);
     let compare = Operation::get(
         "compareExperiments",
         "/api/v1/experiments/compare",

@@ -3,6 +3,7 @@
 use axum::extract::{Path, State};
 use perpend_api_types::any_json::AnyJson;
 use perpend_domain::experiment::{RunAccount, RunResults, RunScore, unescaped_run_id};
+use perpend_domain::ids::ProjectId;
 use perpend_domain::score::{ScoreDataType, ScoreValue};
 use perpend_domain::time::Timestamp;
 use perpend_experiments::run_summary::{RunFigures, ScoreSummary, run_figures, score_summaries};
@@ -98,8 +99,16 @@ pub(super) async fn get_experiment(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Answer<ExperimentReport>, Problem> {
-    let project = &caller.project;
-    let found = app.store.run_results(project, unescaped_run_id(&id)).await?;
+    report_of(&app, &caller.project, unescaped_run_id(&id)).await
+}
+
+/// The run with this id.
+pub(super) async fn report_of(
+    app: &App,
+    project: &ProjectId,
+    id: &str,
+) -> Result<Answer<ExperimentReport>, Problem> {
+    let found = app.store.run_results(project, id).await?;
     let results = found.ok_or_else(|| Problem::not_found("experiment"))?;
     let expected = app.store.expected_scores(project, &results.run).await?;
     let account = RunAccount::of(&results, &expected);

@@ -5,7 +5,7 @@ use perpend_api_types::filter::Conditions;
 use perpend_api_types::rule::{AssignmentInput, RuleInput};
 use perpend_catalog::{NamedKind, RulePatch};
 use perpend_db::Error;
-use perpend_domain::dataset::{Dataset, run_id};
+use perpend_domain::dataset::Dataset;
 use perpend_domain::evaluation::{Rule, TargetKind};
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::server_run::RunState;
@@ -82,7 +82,7 @@ pub(super) async fn baseline(
     (dataset, reference): (&Dataset, &str),
 ) -> Result<String, Problem> {
     let telemetry = &app.store.telemetry;
-    let by_name = run_id(project, &dataset.id, reference);
+    let by_name = telemetry.run_id_of_name(project, &dataset.id, reference).await?;
     for id in [reference, by_name.as_str()] {
         match telemetry.dataset_run(project, id).await? {
             Some(run) if run.dataset_id == dataset.id => return Ok(run.id),

@@ -12,6 +12,7 @@ pub(crate) mod list;
 mod markdown;
 pub(crate) mod new;
 mod progress;
+pub(crate) mod rename;
 mod report;
 pub(crate) mod run;
 mod verdicts;

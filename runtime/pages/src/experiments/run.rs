@@ -167,7 +167,7 @@ pub(crate) async fn run_page(
             .map(|(value, label)| (*label, address(value, 0), *value == show))
             .collect(),
         others: others(&app, &viewer, &results).await?,
-        may_delete: viewer.may(ExperimentWrite),
+        may_change: viewer.may(ExperimentWrite),
         news_href: is_live.then_some(news),
         progress,
         changes,

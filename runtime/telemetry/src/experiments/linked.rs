@@ -120,7 +120,7 @@ impl Telemetry {
         Ok(activity.map(|(id, made, newest)| (id, time(made), time(newest))).collect())
     }
 
-    /// The linked runs with these ids, in no particular order.
+    /// The stored runs with these ids, in no particular order. The name of a dataset that does not exist is empty.
     ///
     /// # Errors
     /// When the database fails.
@@ -133,11 +133,13 @@ impl Telemetry {
         for some in ids.chunks(PER_STATEMENT) {
             let mut sql = Sql::default();
             sql.bind_text(project.as_str());
-            sql.push(&format!(
-                "SELECT {} {} AND r.id",
-                super::runs::RUN_COLUMNS,
-                super::runs::RUN_FROM
-            ));
+            sql.push(
+                "SELECT r.id, r.name, r.description, r.metadata, r.dataset_id,
+                        COALESCE(d.name, '') AS dataset_name, r.created_at, r.updated_at
+                   FROM dataset_runs r
+                   LEFT JOIN datasets d ON d.project_id = r.project_id AND d.id = r.dataset_id
+                  WHERE r.project_id = $1 AND r.id",
+            );
             push_list(&mut sql, some.iter().copied());
             for row in self.pool.select::<RunRow>(&sql.text, &sql.args).await? {
                 found.push(row.try_into()?);

@@ -85,7 +85,7 @@ impl TryFrom<ListedRunRow> for ExperimentRun {
             name: row.name,
             description: row.description,
             metadata: from_json("dataset run", &row.metadata)?,
-            dataset_id: Some(row.dataset_id),
+            dataset_id: Some(row.dataset_id).filter(|id| !id.is_empty()),
             dataset_name: row.dataset_name,
             created_at: Timestamp::from_micros(row.created_at),
             updated_at: Timestamp::from_micros(row.updated_at),
@@ -204,6 +204,7 @@ impl Telemetry {
                 let mut run = ExperimentRun::try_from(row)?;
                 if let Some(spans) = found.remove(&run.id) {
                     run.description = run.description.or(spans.description);
+                    run.dataset_id = run.dataset_id.or(spans.dataset_id);
                     run.updated_at = run.updated_at.max(spans.updated_at);
                     if run.metadata.is_null() {
                         run.metadata = spans.metadata;

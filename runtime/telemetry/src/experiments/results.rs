@@ -207,7 +207,7 @@ impl Collected {
                     Value::Null => metadata,
                     stored => stored,
                 },
-                dataset_id: Some(row.dataset_id),
+                dataset_id: Some(row.dataset_id).filter(|id| !id.is_empty()).or(span.dataset_id),
                 dataset_name: None,
                 created_at: Timestamp::from_micros(row.created_at),
                 updated_at: Timestamp::from_micros(row.updated_at).max(last),

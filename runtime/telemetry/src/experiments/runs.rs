@@ -4,6 +4,7 @@ use perpend_domain::telemetry::NewLink;
 use std::collections::HashMap;
 
 use perpend_domain::dataset::{Dataset, DatasetRun, DatasetRunItem, run_id, run_item_id};
+use perpend_domain::experiment::ExperimentRun;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::time::Timestamp;
 
@@ -12,10 +13,10 @@ use crate::change_log::note_linked;
 use crate::{Error, Telemetry};
 use perpend_db::{Arg, Tx, checked, in_transaction, query, to_json};
 
-pub(super) const RUN_COLUMNS: &str =
+const RUN_COLUMNS: &str =
     "r.id, r.name, r.description, r.metadata, r.dataset_id, d.name AS dataset_name,
     r.created_at, r.updated_at";
-pub(super) const RUN_FROM: &str = "
+const RUN_FROM: &str = "
     FROM dataset_runs r JOIN datasets d ON d.project_id = r.project_id AND d.id = r.dataset_id
    WHERE r.project_id = $1";
 const LINK_COLUMNS: &str =
@@ -36,6 +37,16 @@ const PUT_RUN: &str = "
             WHEN COALESCE($5, dataset_runs.description, '') <> COALESCE(dataset_runs.description, '')
               OR COALESCE($6, dataset_runs.metadata) <> dataset_runs.metadata
             THEN $7 ELSE dataset_runs.updated_at END";
+/// The first run over a dataset with a name.
+const RUN_OF_NAME: &str = "
+    SELECT id FROM dataset_runs WHERE project_id = $1 AND dataset_id = $2 AND name = $3
+     ORDER BY created_at, id LIMIT 1";
+/// A run of spans gets a row.
+const RENAME: &str = "
+    INSERT INTO dataset_runs
+        (project_id, id, dataset_id, name, description, metadata, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    ON CONFLICT (project_id, id) DO UPDATE SET name = excluded.name, updated_at = excluded.updated_at";
 const PUT_LINK: &str = "
     INSERT INTO dataset_run_items
         (project_id, run_id, id, item_id, dataset_version, trace_id, observation_id, created_at, updated_at)
@@ -70,7 +81,9 @@ pub async fn insert_dataset_run(
     const INSERT: &str = "
         INSERT INTO dataset_runs
             (project_id, id, dataset_id, name, description, metadata, created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        SELECT $1, $2, $3, $4, $5, $6, $7, $8
+         WHERE NOT EXISTS (SELECT 1 FROM dataset_runs r
+                            WHERE r.project_id = $1 AND r.dataset_id = $3 AND r.name = $4)
         ON CONFLICT DO NOTHING";
     let n_made = query(INSERT)
         .bind(project.as_str())
@@ -99,7 +112,7 @@ impl Telemetry {
         new: &NewLink,
         now: Timestamp,
     ) -> Result<DatasetRunItem, Error> {
-        let run = run_id(project, &dataset.id, &new.run_name);
+        let run = self.run_id_of_name(project, &dataset.id, &new.run_name).await?;
         let id = run_item_id(&run, &new.item_id, &new.trace_id, new.observation_id.as_deref());
         let metadata = new.metadata.as_ref();
         let metadata = metadata.map(|value| to_json("dataset run", value)).transpose()?;
@@ -135,6 +148,60 @@ impl Telemetry {
         let args: [Arg<'_>; 3] = [project.as_str().into(), run.as_str().into(), id.as_str().into()];
         let rows: Vec<LinkRow> = self.pool.select(&sql, &args).await?;
         rows.into_iter().next().ok_or(Error::NotFound)?.try_into()
+    }
+
+    /// The id of the run over a dataset with this name, which may not exist. A renamed run also has the name with which it was
+    /// created.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn run_id_of_name(
+        &self,
+        project: &ProjectId,
+        dataset_id: &str,
+        name: &str,
+    ) -> Result<String, Error> {
+        let args: [Arg<'_>; 3] = [project.as_str().into(), dataset_id.into(), name.into()];
+        let rows: Vec<(String,)> = self.pool.select(RUN_OF_NAME, &args).await?;
+        let named = rows.into_iter().next().map(|(id,)| id);
+        Ok(named.unwrap_or_else(|| run_id(project, dataset_id, name)))
+    }
+
+    /// Renames a run. `false` if another run over its dataset has the name, or had it when it was created.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn rename_run(
+        &self,
+        project: &ProjectId,
+        run: &ExperimentRun,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        // Without a dataset the id is empty.
+        let dataset_id = run.dataset_id.as_deref().filter(|_| run.dataset_name.is_some());
+        let dataset_id = dataset_id.unwrap_or_default();
+        if !dataset_id.is_empty() {
+            let named = self.run_id_of_name(project, dataset_id, name).await?;
+            if named != run.id && self.experiment_run(project, &named).await?.is_some() {
+                return Ok(false);
+            }
+        }
+        let metadata = to_json("dataset run", &run.metadata)?;
+        in_transaction!(&self.pool, |tx| {
+            query(RENAME)
+                .bind(project.as_str())
+                .bind(&run.id)
+                .bind(dataset_id)
+                .bind(name)
+                .bind(run.description.as_deref())
+                .bind(metadata)
+                .bind(run.created_at.as_micros())
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+        });
+        Ok(true)
     }
 
     /// The run with this id.

@@ -203,6 +203,22 @@ pub fn run_href(base: &str, id: &str) -> String {
     format!("{base}/experiments/{}", crate::segment(&escaped_run_id(id)))
 }
 
+/// The form with the name of a run.
+#[derive(Clone, Debug, Template)]
+#[template(path = "experiment_rename.html")]
+pub struct RenameExperimentPage {
+    /// Page frame.
+    pub shell: Shell,
+    /// Name of the run.
+    pub name: Text,
+    /// URL of the run.
+    pub href: String,
+    /// The entered name.
+    pub entered: String,
+    /// Why the entered name is invalid.
+    pub problem: Option<Text>,
+}
+
 /// The confirmation that a run is deleted.
 #[derive(Clone, Debug, Template)]
 #[template(path = "experiment_delete.html")]

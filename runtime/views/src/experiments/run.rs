@@ -70,8 +70,8 @@ pub struct RunPage {
     pub views: Vec<(&'static str, String, bool)>,
     /// Names and percent-encoded ids of other runs that this one can be compared with.
     pub others: Vec<(Text, String)>,
-    /// Whether the run can be deleted.
-    pub may_delete: bool,
+    /// Whether the run can be renamed and deleted.
+    pub may_change: bool,
     /// URL of the fragment that reports new results; absent for old runs.
     pub news_href: Option<String>,
     /// Progress of a run by the server: state and details.

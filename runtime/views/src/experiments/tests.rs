@@ -73,6 +73,13 @@ fn the_list_of_runs_is_inert_and_shows_means_with_intervals() {
         href: "/project/p/experiments/r".to_owned(),
         n_items: 2,
     });
+    checked(&RenameExperimentPage {
+        shell: shell(),
+        name: text(HOSTILE),
+        href: "/project/p/experiments/r".to_owned(),
+        entered: typed(),
+        problem: Some(text(HOSTILE)),
+    });
 }
 
 #[test]
@@ -123,7 +130,7 @@ fn a_run_is_inert_and_accounts_for_its_items() {
         page_links: PageLinks::default(),
         views: vec![("Worst first", typed(), true)],
         others: vec![(text(HOSTILE), typed())],
-        may_delete: true,
+        may_change: true,
         news_href: Some(typed()),
         progress: Some((text(HOSTILE), text(HOSTILE))),
         changes: vec![("pause", "Pause"), ("cancel", "Cancel")],
