@@ -29,7 +29,7 @@ pub(crate) async fn spans_per_second(n_batches: u64) -> anyhow::Result<f64> {
     let body = vec![0x5a_u8; batch.n_bytes() / SPANS_PER_BATCH];
     let rows = vec!["(?)"; SPANS_PER_BATCH].join(",");
     let insert = format!("INSERT INTO spans (body) VALUES {rows}");
-    let begun = Instant::now();
+    let started = Instant::now();
     for _ in 0..n_batches {
         let mut transaction = connection.begin().await?;
         let mut query = sqlx::query(sqlx::AssertSqlSafe(insert.clone()));
@@ -39,5 +39,5 @@ pub(crate) async fn spans_per_second(n_batches: u64) -> anyhow::Result<f64> {
         query.execute(&mut *transaction).await?;
         transaction.commit().await?;
     }
-    Ok((n_batches * SPANS_PER_BATCH as u64) as f64 / begun.elapsed().as_secs_f64())
+    Ok((n_batches * SPANS_PER_BATCH as u64) as f64 / started.elapsed().as_secs_f64())
 }

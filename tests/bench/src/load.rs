@@ -65,7 +65,7 @@ pub(crate) struct Plan {
 /// When the server refuses a batch.
 pub(crate) async fn run(server: &Server, plan: Plan) -> anyhow::Result<Run> {
     let next = Arc::new(AtomicU64::new(0));
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut senders = Vec::new();
     for _ in 0..plan.n_connections {
         let mut connection = server.connect().await?;
@@ -79,8 +79,8 @@ pub(crate) async fn run(server: &Server, plan: Plan) -> anyhow::Result<Run> {
                     return anyhow::Ok(latencies);
                 }
                 if let Some(pace) = plan.pace {
-                    let due =
-                        begun + Duration::from_secs_f64(at as f64 * SPANS_PER_BATCH as f64 / pace);
+                    let due = started
+                        + Duration::from_secs_f64(at as f64 * SPANS_PER_BATCH as f64 / pace);
                     tokio::time::sleep_until(due.into()).await;
                 }
                 let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
@@ -107,7 +107,7 @@ pub(crate) async fn run(server: &Server, plan: Plan) -> anyhow::Result<Run> {
     for sender in senders {
         latencies.extend(sender.await??);
     }
-    let took = begun.elapsed();
+    let took = started.elapsed();
     latencies.sort_unstable();
     Ok(Run {
         n_spans: latencies.len() as u64 * SPANS_PER_BATCH as u64,

@@ -56,7 +56,7 @@ impl Server {
         let address = free_address()?;
         let program = std::env::current_exe()?.with_file_name("perpend");
         let log = std::fs::File::create(folder.path().join("server.log"))?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let child = Command::new(&program)
             .arg("serve")
             .args(["--listen", &address.to_string()])
@@ -75,19 +75,19 @@ impl Server {
                 format!("{}: build it with cargo build --release", program.display())
             })?;
         let mut server = Self { child, address, folder, ready_after: Duration::ZERO };
-        server.wait_until_healthy(begun).await?;
+        server.wait_until_healthy(started).await?;
         Ok(server)
     }
 
-    async fn wait_until_healthy(&mut self, begun: Instant) -> anyhow::Result<()> {
-        while begun.elapsed() < Duration::from_secs(60) {
+    async fn wait_until_healthy(&mut self, started: Instant) -> anyhow::Result<()> {
+        while started.elapsed() < Duration::from_secs(60) {
             if let Some(status) = self.child.try_wait()? {
                 anyhow::bail!("the server ended with {status}:\n{}", self.log());
             }
             if let Ok(mut connection) = self.connect().await
                 && connection.json("GET", "/api/public/health", None).await.is_ok()
             {
-                self.ready_after = begun.elapsed();
+                self.ready_after = started.elapsed();
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

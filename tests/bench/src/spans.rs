@@ -35,10 +35,10 @@ impl Batch {
         let mut spans = Vec::new();
         for at in 0..n_spans {
             let (trace, span) = (at / SPANS_PER_TRACE, at % SPANS_PER_TRACE);
-            let begun = spans.len();
+            let offset = spans.len();
             let (encoded, inner) = encode_span(trace, span);
             let header = delimited(2, &encoded);
-            let shift = begun + header.len() - encoded.len();
+            let shift = offset + header.len() - encoded.len();
             spans.extend_from_slice(&header);
             stamps.extend(inner.into_iter().map(|stamp| Stamp { at: stamp.at + shift, ..stamp }));
         }

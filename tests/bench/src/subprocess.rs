@@ -67,11 +67,11 @@ fn start(program: &str, flag: &str, script: &str) -> std::io::Result<Child> {
 fn started(program: &str, flag: &str, script: &str) -> anyhow::Result<Duration> {
     let mut took = Vec::with_capacity(N_STARTED);
     for _ in 0..N_STARTED {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut child = start(program, flag, script)?;
         child.stdin.take().context("no input")?.write_all(ITEM)?;
         let output = child.wait_with_output()?;
-        took.push(begun.elapsed());
+        took.push(started.elapsed());
         anyhow::ensure!(!output.stdout.is_empty(), "{program} gave no answer");
     }
     took.sort_unstable();
@@ -85,11 +85,11 @@ fn kept(program: &str, flag: &str, script: &str) -> anyhow::Result<Duration> {
     let mut took = Vec::with_capacity(N_KEPT);
     let mut line = String::new();
     for _ in 0..N_KEPT {
-        let begun = Instant::now();
+        let started = Instant::now();
         stdin.write_all(ITEM)?;
         line.clear();
         answers.read_line(&mut line)?;
-        took.push(begun.elapsed());
+        took.push(started.elapsed());
         anyhow::ensure!(!line.is_empty(), "{program} gave no answer");
     }
     drop(stdin);

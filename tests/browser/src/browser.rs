@@ -67,7 +67,7 @@ impl Browser {
         let mut command = Command::new("chromedriver");
         let driver =
             Process::start(command.arg("--port=0"), |line| line.contains("successfully on port "))?;
-        let port = driver.said.rsplit("on port ").next().unwrap_or_default();
+        let port = driver.output.rsplit("on port ").next().unwrap_or_default();
         let port = port.trim_end().trim_end_matches('.').to_owned();
         let profile = tempfile::tempdir()?;
         let args = [
@@ -282,8 +282,8 @@ impl Browser {
     /// When it does not become true; the error contains the text of the page.
     pub async fn wait_for(&self, expression: &str) -> Result<()> {
         let loaded = format!("document.readyState === 'complete' && ({expression})");
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
             if self.eval(&loaded).await? == Value::Bool(true) {
                 return Ok(());
             }

@@ -14,4 +14,4 @@ mod shared;
 
 pub use browser::Browser;
 pub use server::Server;
-pub use shared::{Place, Shared, Visitor};
+pub use shared::{Shared, TestServer, Visitor};

@@ -13,7 +13,7 @@ use crate::patience::PATIENCE;
 pub(crate) struct Process {
     child: Child,
     /// What it printed until it was ready.
-    pub(crate) said: String,
+    pub(crate) output: String,
 }
 
 impl Process {
@@ -21,21 +21,21 @@ impl Process {
     pub(crate) fn start(command: &mut Command, is_ready: fn(&str) -> bool) -> Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().context("standard output")?;
-        let (send, said) = mpsc::channel();
+        let (send, output) = mpsc::channel();
         // Reads on to the end, so that the program never waits for a full pipe.
         std::thread::spawn(move || {
-            let mut said = String::new();
+            let mut output = String::new();
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                said.push_str(&line);
-                said.push('\n');
+                output.push_str(&line);
+                output.push('\n');
                 if is_ready(&line) {
-                    let _ = send.send(std::mem::take(&mut said));
+                    let _ = send.send(std::mem::take(&mut output));
                 }
             }
         });
-        let said = said.recv_timeout(PATIENCE);
-        let mut process = Self { child, said: String::new() };
-        process.said = said.with_context(|| format!("{command:?} did not become ready"))?;
+        let output = output.recv_timeout(PATIENCE);
+        let mut process = Self { child, output: String::new() };
+        process.output = output.with_context(|| format!("{command:?} did not become ready"))?;
         Ok(process)
     }
 }

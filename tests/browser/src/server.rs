@@ -67,13 +67,13 @@ impl Server {
         command.env("PERPEND_DATABASE_WAIT_SECONDS", "60");
         command.arg("--data-dir").arg(data.path());
         let process = Process::start(&mut command, is_ready)?;
-        let words = || process.said.split_whitespace();
+        let words = || process.output.split_whitespace();
         let login_url = words().find(|word| word.contains("/?token="));
         let login_url = login_url.context("the login address")?.to_owned();
         let (origin, _) = login_url.split_once("/?").context("the origin")?;
-        let said = |name| words().find_map(|word| word.strip_prefix(name));
-        let public = said(PUBLIC_KEY).unwrap_or(Self::KEYS.0);
-        let secret = said(SECRET_KEY).unwrap_or(Self::KEYS.1);
+        let value_of = |name| words().find_map(|word| word.strip_prefix(name));
+        let public = value_of(PUBLIC_KEY).unwrap_or(Self::KEYS.0);
+        let secret = value_of(SECRET_KEY).unwrap_or(Self::KEYS.1);
         Ok(Self {
             client: Client::new(origin).with_keys(public, secret).with_timeout(PATIENCE),
             origin: origin.to_owned(),

@@ -52,8 +52,8 @@ impl Visitor {
     /// # Errors
     /// When it is not empty.
     pub async fn assert_quiet(&self) -> Result<()> {
-        let said = self.browser.console().await?;
-        ensure!(said.is_empty(), "the console says: {said:#?}");
+        let messages = self.browser.console().await?;
+        ensure!(messages.is_empty(), "the console says: {messages:#?}");
         Ok(())
     }
 }
@@ -79,11 +79,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// What a test looks at.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum TestServer {
     /// `perpend demo`, which no test changes.
     Demo,
     /// A server with what the tests themselves sent.
-    Own,
+    Shared,
     /// A server without anything, of this test alone.
     Fresh,
 }
@@ -115,7 +115,7 @@ impl Shared {
     /// A test with a visitor.
     pub fn test(
         self: &Arc<Self>,
-        place: Place,
+        server_kind: TestServer,
         name: &str,
         story: impl AsyncFn(&Visitor) -> Result<()> + Send + 'static,
     ) -> Trial {
@@ -125,25 +125,25 @@ impl Shared {
                 let why = "not run: chromium and chromedriver are not installed";
                 return Ok(Completion::ignored_with(why));
             }
-            shared.visit(place, story).map_err(failed)?;
+            shared.visit(server_kind, story).map_err(failed)?;
             Ok(Completion::Completed)
         })
     }
 
     fn visit(
         &self,
-        place: Place,
+        server_kind: TestServer,
         story: impl AsyncFn(&Visitor) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        let server = match place {
-            Place::Demo => self.demo.get(|| {
+        let server = match server_kind {
+            TestServer::Demo => self.demo.get(|| {
                 let server = Server::demo()?;
                 // Scores and executions do not change while tests look at them.
                 self.runtime.block_on(server.evaluate_all())?;
                 Ok(server)
             })?,
-            Place::Own => self.own.get(Server::empty)?,
-            Place::Fresh => Arc::new(Server::empty()?),
+            TestServer::Shared => self.own.get(Server::empty)?,
+            TestServer::Fresh => Arc::new(Server::empty()?),
         };
         let idle = lock(&self.idle).pop();
         self.runtime.block_on(async {

@@ -34,7 +34,7 @@ fn number(scores: &[PluginScore], name: &str) -> f64 {
 /// # Panics
 /// When it does not.
 pub fn uses_tools(guest: &Guest) {
-    let model = Model::with_host(said, trace);
+    let model = Model::with_host(scripted, trace);
     let guest = guest.through(Arc::<Model>::clone(&model));
     let subject = Item {
         trace: Some(TraceRef { trace_id: "t1".into(), observation_id: None }),
@@ -51,9 +51,9 @@ pub fn uses_tools(guest: &Guest) {
     let lines = "3 steps, 1 deep, error in fetch after 20 ms\nno by double";
     assert_eq!(scores[0].comment.as_deref(), Some(lines));
 
-    let asked = model.completions();
-    assert_eq!(asked.len(), 3);
-    for request in &asked {
+    let requests = model.completions();
+    assert_eq!(requests.len(), 3);
+    for request in &requests {
         let names: Vec<_> = request.tools.iter().map(|tool| &*tool.name).collect();
         assert_eq!(names, ["search", "read"]);
         let schema: Value = serde_json::from_str(&request.tools[0].parameters).unwrap();
@@ -61,8 +61,8 @@ pub fn uses_tools(guest: &Guest) {
         assert_eq!(request.top_logprobs, Some(5));
         assert_eq!(request.messages[0].parts.len(), 1);
     }
-    assert_eq!(asked[0].tool_choice, ToolChoice::Named("search".into()));
-    assert_eq!(asked[1].tool_choice, ToolChoice::Auto);
+    assert_eq!(requests[0].tool_choice, ToolChoice::Named("search".into()));
+    assert_eq!(requests[1].tool_choice, ToolChoice::Auto);
     let question = Message {
         role: Role::User,
         parts: vec![
@@ -70,8 +70,8 @@ pub fn uses_tools(guest: &Guest) {
             MessagePart::Media(MediaKind::Image, "m1".into()),
         ],
     };
-    assert_eq!(asked[0].messages[1], question);
-    conversation(&asked[2].messages);
+    assert_eq!(requests[0].messages[1], question);
+    conversation(&requests[2].messages);
 }
 
 /// What the model reads before it answers.
@@ -79,9 +79,9 @@ fn conversation(messages: &[Message]) {
     let [_, _, searched, found, wanted, read] = messages else {
         panic!("{messages:?}");
     };
-    let mut said = vec![MessagePart::Text("Looking.".into())];
-    said.extend(searches().into_iter().map(MessagePart::ToolCall));
-    assert_eq!((searched.role, &searched.parts), (Role::Assistant, &said));
+    let mut scripted = vec![MessagePart::Text("Looking.".into())];
+    scripted.extend(searches().into_iter().map(MessagePart::ToolCall));
+    assert_eq!((searched.role, &searched.parts), (Role::Assistant, &scripted));
     let [MessagePart::ToolResult(first), MessagePart::ToolResult(second)] = found.parts.as_slice()
     else {
         panic!("{found:?}");
@@ -122,7 +122,7 @@ fn reading() -> ToolCall {
 }
 
 /// What the model says next.
-fn said(request: &CompletionRequest) -> Result<Completion, ModelError> {
+fn scripted(request: &CompletionRequest) -> Result<Completion, ModelError> {
     let calling = |text: &str, tool_calls| Completion {
         finish: FinishReason::ToolCalls,
         tool_calls,
@@ -196,8 +196,8 @@ fn trace(request: &HostRequest) -> Option<HostReply> {
             }]))
         }
         HostRequest::ReadRange { observation_id, part, offset, length, .. } => {
-            let asked = (&**observation_id, *part, *offset, *length);
-            assert_eq!(asked, ("o2", ObservationPart::Output, 9, 5));
+            let requests = (&**observation_id, *part, *offset, *length);
+            assert_eq!(requests, ("o2", ObservationPart::Output, 9, 5));
             HostReply::ReadRange(Ok(Some(Slice {
                 text: "TIMED".into(),
                 offset: 9,
@@ -226,7 +226,7 @@ pub fn asks_for_all_else(guest: &Guest) {
     assert_eq!(scores[0].value, PluginScoreValue::Numeric(10.0));
     let line = r#"{"a":2}; too many; chat 3; o2 in 5 ms; o3 in 6 ms; [1]; none; {"k":1}"#;
     assert_eq!(scores[0].comment.as_deref(), Some(line));
-    let asked = model.completions();
+    let requests = model.completions();
     let message = Message {
         role: Role::User,
         parts: vec![
@@ -249,10 +249,10 @@ pub fn asks_for_all_else(guest: &Guest) {
         tool_choice: ToolChoice::None,
         ..CompletionRequest::new(vec![message])
     };
-    assert_eq!(asked[0], expected);
+    assert_eq!(requests[0], expected);
     // What is not set is not sent.
     let second = Message::text(Role::User, "second");
-    assert_eq!(asked[1], CompletionRequest::new(vec![second]));
+    assert_eq!(requests[1], CompletionRequest::new(vec![second]));
 }
 
 fn all_else(request: &HostRequest) -> Option<HostReply> {

@@ -16,7 +16,7 @@ type Other = dyn Fn(&HostRequest) -> Option<HostReply> + Send + Sync;
 pub struct Model {
     answer: Box<Answer>,
     other: Box<Other>,
-    asked: Mutex<Vec<HostRequest>>,
+    requests: Mutex<Vec<HostRequest>>,
 }
 
 impl Model {
@@ -35,7 +35,11 @@ impl Model {
         answer: impl Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync + 'static,
         other: impl Fn(&HostRequest) -> Option<HostReply> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { answer: Box::new(answer), other: Box::new(other), asked: Mutex::default() })
+        Arc::new(Self {
+            answer: Box::new(answer),
+            other: Box::new(other),
+            requests: Mutex::default(),
+        })
     }
 
     /// Answers each completion with the same text.
@@ -94,15 +98,15 @@ impl Model {
 
     /// What was asked so far, in order.
     #[must_use]
-    pub fn asked(&self) -> Vec<HostRequest> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn requests(&self) -> Vec<HostRequest> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The completions asked for so far, in order.
     #[must_use]
     pub fn completions(&self) -> Vec<CompletionRequest> {
-        let asked = self.asked().into_iter();
-        let completions = asked.filter_map(|request| match request {
+        let requests = self.requests().into_iter();
+        let completions = requests.filter_map(|request| match request {
             HostRequest::Complete(requests) => Some(requests),
             _ => None,
         });
@@ -118,7 +122,7 @@ impl Port for Model {
             }
             other => (self.other)(other).unwrap_or_else(|| other.not_granted()),
         };
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         Box::pin(std::future::ready(reply))
     }
 }

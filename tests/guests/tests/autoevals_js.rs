@@ -57,7 +57,7 @@ fn config(case: &Value) -> Value {
 
 /// What is wrong with an answer, if anything.
 fn mismatch(result: &CallResult, column: &Value, tolerance: f64) -> Option<String> {
-    let told = || Some(format!("wanted {column}, got {:?}", result.outcome));
+    let mismatch = || Some(format!("wanted {column}, got {:?}", result.outcome));
     let is_right = match (&result.outcome, &column["score"]) {
         (Err(failure), Value::Null) if column.get("error").is_some() => {
             failure.class == FailureClass::InvalidInput
@@ -72,7 +72,7 @@ fn mismatch(result: &CallResult, column: &Value, tolerance: f64) -> Option<Strin
         }
         _ => false,
     };
-    if is_right { None } else { told() }
+    if is_right { None } else { mismatch() }
 }
 
 fn compare(scorer: &str, run: impl Fn(&Value) -> CallResult, tolerance: Option<f64>) {
@@ -148,14 +148,14 @@ fn judges_ask_the_host_with_their_own_prompt_and_choices() -> Tested {
         assert_eq!(scores[0].name, "Factuality");
         assert_eq!(scores[0].value, PluginScoreValue::Numeric(expected), "{choice}");
         assert_eq!(scores[0].comment.as_deref(), Some("1. because"));
-        let asked = model.completions();
-        assert_eq!(asked.len(), 1);
-        let prompt = asked[0].messages[0].texts();
+        let requests = model.completions();
+        assert_eq!(requests.len(), 1);
+        let prompt = requests[0].messages[0].texts();
         for part in ["Where is Paris?", "In France.", "factual content"] {
             assert!(prompt.contains(part), "{part}: {prompt}");
         }
         let schema: Value =
-            serde_json::from_str(asked[0].response_schema.as_ref().unwrap()).unwrap();
+            serde_json::from_str(requests[0].response_schema.as_ref().unwrap()).unwrap();
         assert_eq!(schema["properties"]["choice"]["enum"], json!(["A", "B", "C", "D", "E"]));
     }
     Ok(())
@@ -249,9 +249,9 @@ fn scorers_for_retrieval_run_on_the_host() -> Tested {
     let model = retrieving();
     let _ =
         guest.through(Arc::<Model>::clone(&model)).scores("answer-relevancy", &json!({}), &item);
-    let asked = model.asked();
-    let HostRequest::Complete(questions) = &asked[0] else {
-        panic!("{asked:?}");
+    let requests = model.requests();
+    let HostRequest::Complete(questions) = &requests[0] else {
+        panic!("{requests:?}");
     };
     assert_eq!(questions.len(), 3);
     assert!(questions[1].seed.is_some() && questions[1].seed != questions[2].seed);

@@ -66,11 +66,11 @@ fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
     assert_eq!(scores[0].comment.as_deref(), Some("wröng"));
     assert_eq!(scores[0].metadata.as_deref(), Some(r#"{"asked":"say \"yes\"","tone":"dry"}"#));
     assert_eq!(scores[1].value, PluginScoreValue::Categorical("double".into()));
-    let asked = model.completions();
-    assert_eq!(asked[0].messages.len(), 2);
-    assert_eq!(asked[0].messages[1].texts(), "say \"yes\"\n---\nno");
-    assert_eq!(asked[0].slot.as_deref(), Some("judge"));
-    assert_eq!(asked[0].temperature, Some(0.0));
+    let requests = model.completions();
+    assert_eq!(requests[0].messages.len(), 2);
+    assert_eq!(requests[0].messages[1].texts(), "say \"yes\"\n---\nno");
+    assert_eq!(requests[0].slot.as_deref(), Some("judge"));
+    assert_eq!(requests[0].temperature, Some(0.0));
     assert_eq!(result.log[0].message, "asked");
     assert_eq!(result.log[0].fields.as_deref(), Some(r#"{"seed":7}"#));
     Ok(())

@@ -76,10 +76,10 @@ fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
     assert_eq!(scores[0].value, PluginScoreValue::Numeric(0.25));
     assert_eq!(scores[0].comment.as_deref(), Some("wröng"));
     assert_eq!(scores[0].metadata.as_deref(), Some(r#"{"model":"double","tokens":15}"#));
-    let asked = model.completions();
-    assert_eq!(asked[0].messages[1].texts(), "yes?\n---\nno");
-    assert_eq!(asked[0].temperature, Some(0.0));
-    assert_eq!(asked[0].slot, None);
+    let requests = model.completions();
+    assert_eq!(requests[0].messages[1].texts(), "yes?\n---\nno");
+    assert_eq!(requests[0].temperature, Some(0.0));
+    assert_eq!(requests[0].slot, None);
     assert_eq!(result.log[0].message, "asked");
     assert_eq!(result.log[0].fields.as_deref(), Some(r#"{"seed":7}"#));
     Ok(())
@@ -222,9 +222,9 @@ fn the_host_of_a_test_answers_what_evaluators_ask() -> Tested {
     let mut test = project.tools().command(&go);
     let test = test.current_dir(project.dir()).env("GOWORK", "off");
     let ran = test.args(["test", "-v", "."]).output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success(), "{said}{ran:?}");
-    assert_eq!(said.matches("--- PASS").count(), 3, "{said}");
+    let output = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{output}{ran:?}");
+    assert_eq!(output.matches("--- PASS").count(), 3, "{output}");
     Ok(())
 }
 

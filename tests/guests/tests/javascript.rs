@@ -65,8 +65,8 @@ fn node() -> Result<Command, Missing> {
 /// Runs it in `dir`; a failure shows all it said.
 fn succeeds(command: &mut Command, dir: &Path) {
     let out = command.current_dir(dir).output().unwrap();
-    let said = [out.stdout, out.stderr].concat();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&said));
+    let output = [out.stdout, out.stderr].concat();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&output));
 }
 
 fn the_unit_tests_of_new_projects_and_of_the_sdk_pass_without_a_sandbox() -> Tested {
@@ -88,8 +88,8 @@ fn the_types_of_the_sdk_fit_a_new_typescript_project() -> Tested {
     let wrong = wrong.replace("config.maxWords,", "config.maxWord,");
     std::fs::write(project.dir().join("plugin.ts"), wrong).unwrap();
     let out = Command::new(tsc).current_dir(project.dir()).output().unwrap();
-    let said = String::from_utf8_lossy(&out.stdout);
-    assert!(!out.status.success() && said.contains("maxWord"), "{said}");
+    let output = String::from_utf8_lossy(&out.stdout);
+    assert!(!out.status.success() && output.contains("maxWord"), "{output}");
     Ok(())
 }
 
@@ -305,7 +305,7 @@ fn models_and_traces_are_asked_through_the_host() -> Tested {
         let judge = guest.through(Arc::<Model>::clone(&model));
         let scores = judge.scores("judge", &json!({}), &traced);
         assert_eq!(scores[0].value, Value::Numeric(0.25), "{engine}");
-        let told: serde_json::Value =
+        let lines: serde_json::Value =
             serde_json::from_str(scores[0].comment.as_ref().unwrap()).unwrap();
         let expected = json!({
             "yes": "{\"good\":0.25}",
@@ -317,12 +317,12 @@ fn models_and_traces_are_asked_through_the_host() -> Tested {
             "metadata": { "m": 2 },
             "tokens": { "inputTokens": 10, "outputTokens": 5 },
         });
-        assert_eq!(told, expected, "{engine}");
-        let asked = &model.completions()[0];
-        assert_eq!(asked.messages.len(), 2);
-        assert_eq!((asked.temperature, asked.seed), (Some(0.5), Some(7)));
-        assert_eq!(asked.stop, ["\n"]);
-        assert_eq!(asked.extra.as_deref(), Some("{\"top_k\":3}"));
+        assert_eq!(lines, expected, "{engine}");
+        let requests = &model.completions()[0];
+        assert_eq!(requests.messages.len(), 2);
+        assert_eq!((requests.temperature, requests.seed), (Some(0.5), Some(7)));
+        assert_eq!(requests.stop, ["\n"]);
+        assert_eq!(requests.extra.as_deref(), Some("{\"top_k\":3}"));
         // Nobody catches it: the failure says whether to try again.
         let refused = Model::failing(ModelError::Timeout("slow".into()));
         let failure = guest.through(refused).failure("judge", &json!({}), &traced);
@@ -342,10 +342,10 @@ fn probabilities_are_of_a_member_or_from_a_place_on_and_absent_without_tokens() 
         assert!((good - 0.75).abs() < 1e-6, "{engine}: {good}");
         let comment = "true, undefined, {\"é\":1,\"verdict\":\"good\"}";
         assert_eq!(scores[0].comment.as_deref(), Some(comment), "{engine}");
-        let asked = model.completions();
-        assert_eq!(asked[0].tool_choice, ToolChoice::None);
-        assert_eq!(asked[1].tool_choice, ToolChoice::Named("answer".into()));
-        assert_eq!(asked[1].tools[0].name, "answer");
+        let requests = model.completions();
+        assert_eq!(requests[0].tool_choice, ToolChoice::None);
+        assert_eq!(requests[1].tool_choice, ToolChoice::Named("answer".into()));
+        assert_eq!(requests[1].tools[0].name, "answer");
     })
 }
 

@@ -223,15 +223,15 @@ fn stored_evaluations_give_the_same_bytes_again_everywhere() -> Tested {
         let file: PathBuf = kept.join(format!("{digest}.json"));
         let mine: Vec<Value> =
             places.iter().map(|at| serde_json::from_slice(&first[*at]).unwrap()).collect();
-        let asked: Vec<Value> = places
+        let requests: Vec<Value> = places
             .iter()
             .map(|at| json!([calls[*at].evaluator_id, calls[*at].config, calls[*at].item]))
             .collect();
-        let record = serde_json::to_vec(&json!([asked, mine])).unwrap();
+        let record = serde_json::to_vec(&json!([requests, mine])).unwrap();
         if let Ok(stored) = fs::read(&file) {
             let stored: Value = serde_json::from_slice(&stored).unwrap();
             // A changed test asks other questions: then there is nothing to compare.
-            if stored[0] == json!(asked) {
+            if stored[0] == json!(requests) {
                 assert!(stored[1] == json!(mine), "another run gave something else: {digest}");
                 continue;
             }

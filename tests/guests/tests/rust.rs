@@ -74,11 +74,11 @@ fn the_example_judge_asks_as_often_as_configured_and_imports_the_model_only() ->
     let result = guest.result("answers", &json!({ "votes": 3 }), &question);
     let scores = result.outcome.unwrap();
     assert_eq!(scores[0].value, PluginScoreValue::Numeric(1.0));
-    assert_eq!(model.asked().len(), 1, "all in one call");
-    let asked = model.completions();
-    assert_eq!(asked.len(), 3);
-    assert_eq!(asked[0].slot.as_deref(), Some("judge"));
-    assert!(asked[0].response_schema.as_ref().unwrap().contains("reason"));
+    assert_eq!(model.requests().len(), 1, "all in one call");
+    let requests = model.completions();
+    assert_eq!(requests.len(), 3);
+    assert_eq!(requests[0].slot.as_deref(), Some("judge"));
+    assert!(requests[0].response_schema.as_ref().unwrap().contains("reason"));
     assert_eq!(result.log[0].fields.as_deref(), Some(r#"{"yes":3,"all":3}"#));
     Ok(())
 }
@@ -155,9 +155,9 @@ fn what_is_printed_is_in_the_log_line_by_line_and_so_is_the_message_of_a_panic()
     assert_eq!(lines, expected);
     let failed = guest.result("talker", &json!({}), &output("panic"));
     assert_eq!(failed.outcome.unwrap_err().class, FailureClass::PluginTrap);
-    let said = failed.log.last().map(|line| line.message.clone());
-    let said = said.unwrap_or_default();
-    assert!(failed.log.iter().any(|line| line.message.contains("it is over")), "{said}");
+    let last_message = failed.log.last().map(|line| line.message.clone());
+    let last_message = last_message.unwrap_or_default();
+    assert!(failed.log.iter().any(|line| line.message.contains("it is over")), "{last_message}");
     Ok(())
 }
 

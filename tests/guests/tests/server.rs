@@ -101,7 +101,7 @@ fn named<'a>(scores: &'a [Value], name: &str) -> &'a Value {
 }
 
 /// The model calls behind a score: so many, all answered by the scripted model, which was asked for structure.
-fn assert_asked(score: &Value, n_times: usize) {
+fn assert_model_calls(score: &Value, n_times: usize) {
     let calls = score["modelCalls"].as_array().unwrap();
     assert_eq!(calls.len(), n_times, "{score}");
     for call in calls {
@@ -127,7 +127,7 @@ fn a_judge_in_rust_scores_live_traces_with_a_connected_model() -> Tested {
     let scores = judged(Some(component), &[wanted], vote(), 1);
     let score = named(&scores, "answered");
     assert_eq!(score["value"], 1.0, "{scores:?}");
-    assert_asked(score, 3);
+    assert_model_calls(score, 3);
     Ok(())
 }
 
@@ -144,7 +144,7 @@ fn a_judge_in_typescript_scores_live_traces_with_a_connected_model() -> Tested {
     assert_eq!(score["value"], 1.0, "{scores:?}");
     let reasons = "It names the country.\nIt names the country.";
     assert_eq!(score["comment"], reasons);
-    assert_asked(score, 2);
+    assert_model_calls(score, 2);
     Ok(())
 }
 
@@ -156,7 +156,7 @@ fn a_judge_in_python_scores_live_traces_with_a_connected_model() -> Tested {
     let verdict = named(&scores, "verdict");
     assert_eq!(verdict["value"], "good", "{scores:?}");
     assert_eq!(named(&scores, "agreement")["value"], 3.0, "{scores:?}");
-    assert_asked(verdict, 4);
+    assert_model_calls(verdict, 4);
     Ok(())
 }
 
@@ -178,7 +178,7 @@ fn library(plugin: &'static str, template: &str, choices: &str) -> Tested {
         let score = named(&scores, name);
         assert_eq!(score["value"], value, "{scores:?}");
         assert_eq!(score["comment"], "It fits.", "{scores:?}");
-        assert_asked(score, 1);
+        assert_model_calls(score, 1);
     }
     Ok(())
 }

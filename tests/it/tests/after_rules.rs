@@ -136,7 +136,7 @@ async fn a_rule_that_cannot_wait_as_it_says_is_refused_with_its_field() {
     let third = rule("third", json!({ "after": [second] })).await;
     let fourth = rule("fourth", json!({ "after": [third] })).await;
     let traces = rule("traces", json!({ "target": "trace" })).await;
-    for (path, body, field, said) in [
+    for (path, body, field, problem) in [
         (&first, json!({ "after": [third] }), "after[0]", "depends on this rule"),
         (&first, json!({ "after": [first] }), "after[0]", "depend on itself"),
         (&first, json!({ "after": ["no-such-rule"] }), "after[0]", "unknown rule"),
@@ -154,7 +154,7 @@ async fn a_rule_that_cannot_wait_as_it_says_is_refused_with_its_field() {
         assert_eq!(status, 400, "{body}: {answer}");
         let answer = answer.to_string();
         assert!(
-            answer.contains(&format!("\"{field}\"")) && answer.contains(said),
+            answer.contains(&format!("\"{field}\"")) && answer.contains(problem),
             "{body}: {answer}"
         );
     }

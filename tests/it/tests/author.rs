@@ -203,9 +203,9 @@ async fn what_is_wrong_is_named_with_file_evaluator_and_field() {
     run(&dir, &["new", "src", "--lang", "rust"]).await.badly(&["src", "not empty"]);
     let mut no_tools = command(&dir, &["build"]);
     let output = no_tools.env("PATH", empty.path()).output().await.unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
-    assert!(said.contains("cargo is needed") && said.contains("rustup"), "{said}");
+    assert!(stderr.contains("cargo is needed") && stderr.contains("rustup"), "{stderr}");
 }
 
 #[tokio::test]

@@ -274,11 +274,11 @@ async fn nothing_is_served_but_what_declares_a_permission() -> anyhow::Result<()
         methods.entry(&route.path).or_default().insert(route.method);
     }
     for (path, declared) in methods {
-        let place =
+        let template =
             Operation { method: Method::GET, path: path.to_owned(), permissions: Vec::new() };
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
             let request = Method::from_bytes(method.as_bytes())?;
-            let path = place.path_with("none");
+            let path = template.path_with("none");
             let answer = app.anonymous().json(request, &path, &json!({})).await?;
             let is_served = answer.status != 405;
             assert_eq!(is_served, declared.contains(method), "{method} {path}");
@@ -336,7 +336,7 @@ async fn populate(app: &TestApp) -> anyhow::Result<Vec<(&'static str, String)>> 
 }
 
 /// What an answer says, whatever the id that was asked for.
-fn said(answer: &Answer, id: &str) -> (u16, String) {
+fn masked(answer: &Answer, id: &str) -> (u16, String) {
     (answer.status.as_u16(), answer.text().replace(id, "ID"))
 }
 
@@ -349,17 +349,18 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
     let known = populate(&app).await?;
     let operations = operations(&app.client).await?;
     let mut n_compared = 0;
-    for (place, id) in &known {
+    for (template, id) in &known {
         // The same length and form, and nobody's.
         let missing: String = id.chars().rev().collect();
-        let below = operations.iter().filter(|operation| operation.path.starts_with(place));
+        let below = operations.iter().filter(|operation| operation.path.starts_with(template));
         for operation in below {
             let other = match operation.is_of_organization() {
                 true => &other_organization,
                 false => &others,
             };
             let path = |id: &str| {
-                let item = operation.path.replacen(place, &place.replace(braced(place), id), 1);
+                let item =
+                    operation.path.replacen(template, &template.replace(braced(template), id), 1);
                 item.replace("{version}", "1").replace("{apiKeyId}", "none")
             };
             let mut answers = Vec::new();
@@ -371,7 +372,7 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
                         other.json(method, &path(id), &body).await?
                     }
                 };
-                answers.push(said(&answer, id));
+                answers.push(masked(&answer, id));
             }
             let at = format!("{} {}", operation.method, operation.path);
             assert_eq!(answers[0], answers[1], "{at}");
@@ -383,14 +384,14 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
         // Whatever the other project tried, it is still there.
         let read = operations
             .iter()
-            .find(|operation| operation.path == *place && operation.method == Method::GET);
+            .find(|operation| operation.path == *template && operation.method == Method::GET);
         if let Some(read) = read {
             let owner = match read.is_of_organization() {
                 true => app.organizer(),
                 false => app.client.clone(),
             };
-            let answer = owner.get(&place.replace(braced(place), id)).await?;
-            assert_eq!(answer.status, 200, "{place}: {}", answer.text());
+            let answer = owner.get(&template.replace(braced(template), id)).await?;
+            assert_eq!(answer.status, 200, "{template}: {}", answer.text());
         }
     }
     let project = app.client.get("/api/public/projects").await?;
@@ -404,8 +405,8 @@ const SHARED: [&str; 4] =
     ["/api/v1/plugins", "/api/v1/judge-presets", "/api/public/models", "/api/v1/jobs"];
 
 /// `{name}` in a path that ends with it.
-fn braced(place: &str) -> &str {
-    place.rfind('{').map_or("", |at| &place[at..])
+fn braced(template: &str) -> &str {
+    template.rfind('{').map_or("", |at| &template[at..])
 }
 
 #[tokio::test]

@@ -56,8 +56,8 @@ async fn process(order: &str) {
     let at = part().to_owned();
     let n_left = AtomicU32::new(part().parse().unwrap());
     let (backfill, url, data) = (part(), part(), part());
-    let stops = Breakpoints::new(move |place| {
-        if place == at && n_left.fetch_sub(1, Ordering::SeqCst) == 0 {
+    let stops = Breakpoints::new(move |point| {
+        if point == at && n_left.fetch_sub(1, Ordering::SeqCst) == 0 {
             std::process::abort();
         }
         false
@@ -123,7 +123,7 @@ async fn kill_and_check(database: TempDatabase) {
     let data = tempfile::tempdir().unwrap();
     let settings = settings(&url);
     // The first process makes no step.
-    let stops = Breakpoints::new(|place| place == "backfill: advanced");
+    let stops = Breakpoints::new(|point| point == "backfill: advanced");
     let clock = TestClock::default();
     let app = TestApp::in_dir(data.path(), &settings, clock, stops).await.unwrap();
     let backfill = prepare(&app).await;

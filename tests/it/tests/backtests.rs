@@ -107,8 +107,8 @@ fn recomputed() -> BTreeSet<(String, String)> {
     let differ = lengths.filter(|length| (10..=120).contains(length) != (*length <= MAX));
     // The root is the first span.
     let target = |length: u64| {
-        let (n, place) = ((length - 1) / PER_TRACE, (length - 1) % PER_TRACE);
-        (trace_id(n), Trace::span_id(place + 2))
+        let (n, point) = ((length - 1) / PER_TRACE, (length - 1) % PER_TRACE);
+        (trace_id(n), Trace::span_id(point + 2))
     };
     differ.map(target).collect()
 }
@@ -259,8 +259,8 @@ async fn a_killed_server_continues_a_backtest_exactly() {
     let data = tempfile::tempdir().unwrap();
     // The second step ends inside its transaction.
     let n_steps = AtomicU32::new(0);
-    let stops = Breakpoints::new(move |place| {
-        place == "backtest: advanced" && n_steps.fetch_add(1, Ordering::SeqCst) == 1
+    let stops = Breakpoints::new(move |point| {
+        point == "backtest: advanced" && n_steps.fetch_add(1, Ordering::SeqCst) == 1
     });
     let clock = TestClock::default();
     let app = TestApp::in_dir(data.path(), &[], clock, stops).await.unwrap();

@@ -153,21 +153,24 @@ async fn a_bit_flipped_at_the_start_middle_or_end_of_any_file_is_found_by_verify
             let mut damaged = whole.clone();
             damaged[at] ^= 1;
             std::fs::write(&path, &damaged).unwrap();
-            let said = refused(&["backup", "verify", utf8(&backup)]).await;
-            assert!(said.contains("damaged") || said.contains("complete backup"), "{name}: {said}");
-            let said = refused(&["restore", utf8(&backup), "--data-dir", utf8(&target)]).await;
-            assert!(said.contains(utf8(&backup)), "{name}: {said}");
+            let stderr = refused(&["backup", "verify", utf8(&backup)]).await;
+            assert!(
+                stderr.contains("damaged") || stderr.contains("complete backup"),
+                "{name}: {stderr}"
+            );
+            let stderr = refused(&["restore", utf8(&backup), "--data-dir", utf8(&target)]).await;
+            assert!(stderr.contains(utf8(&backup)), "{name}: {stderr}");
             assert!(!target.exists());
         }
         std::fs::write(&path, &whole).unwrap();
     }
     std::fs::write(backup.join("more"), b"").unwrap();
-    let said = refused(&["backup", "verify", utf8(&backup)]).await;
-    assert!(said.contains("not in the manifest: more"), "{said}");
+    let stderr = refused(&["backup", "verify", utf8(&backup)]).await;
+    assert!(stderr.contains("not in the manifest: more"), "{stderr}");
     std::fs::remove_file(backup.join("more")).unwrap();
     std::fs::remove_file(backup.join("secrets.key")).unwrap();
-    let said = refused(&["backup", "verify", utf8(&backup)]).await;
-    assert!(said.contains("does not contain secrets.key"), "{said}");
+    let stderr = refused(&["backup", "verify", utf8(&backup)]).await;
+    assert!(stderr.contains("does not contain secrets.key"), "{stderr}");
     assert_eq!(names_in(folder.path()), ["backup", "data", "data.log"]);
 }
 
@@ -186,10 +189,10 @@ async fn a_full_disk_leaves_nothing_behind_a_backup_and_a_restore() {
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         text(&output.stderr)
     };
-    let said = limited(&["backup", utf8(&to), "--data-dir", utf8(&data)]).await;
-    assert!(said.contains("cannot copy"), "{said}");
-    let said = limited(&["restore", utf8(&backup), "--data-dir", utf8(&again)]).await;
-    assert!(said.contains("cannot write"), "{said}");
+    let stderr = limited(&["backup", utf8(&to), "--data-dir", utf8(&data)]).await;
+    assert!(stderr.contains("cannot copy"), "{stderr}");
+    let stderr = limited(&["restore", utf8(&backup), "--data-dir", utf8(&again)]).await;
+    assert!(stderr.contains("cannot write"), "{stderr}");
     assert_eq!(names_in(folder.path()), before);
 }
 
@@ -207,8 +210,8 @@ async fn a_backup_that_was_killed_does_not_pass_for_one() {
         &["backup", "verify", utf8(&unfinished)][..],
         &["restore", utf8(&unfinished), "--data-dir", utf8(&again)],
     ] {
-        let said = refused(args).await;
-        assert!(said.contains("not a complete backup"), "{said}");
+        let stderr = refused(args).await;
+        assert!(stderr.contains("not a complete backup"), "{stderr}");
     }
     let to = folder.path().join("killed");
     let args = ["backup", utf8(&to), "--data-dir", utf8(&data)];
@@ -231,8 +234,8 @@ async fn a_backup_that_was_killed_does_not_pass_for_one() {
         return;
     }
     if !partial.join("manifest.sha256").exists() {
-        let said = refused(&["backup", "verify", utf8(&partial)]).await;
-        assert!(said.contains("not a complete backup"), "{said}");
+        let stderr = refused(&["backup", "verify", utf8(&partial)]).await;
+        assert!(stderr.contains("not a complete backup"), "{stderr}");
     }
     // The name is free for the next one.
     succeed(&args).await;
@@ -241,14 +244,14 @@ async fn a_backup_that_was_killed_does_not_pass_for_one() {
 #[tokio::test]
 async fn nothing_is_written_over() {
     let (folder, data, backup) = small().await;
-    let said = refused(&["backup", utf8(&backup), "--data-dir", utf8(&data)]).await;
-    assert!(said.contains("already exists"), "{said}");
+    let stderr = refused(&["backup", utf8(&backup), "--data-dir", utf8(&data)]).await;
+    assert!(stderr.contains("already exists"), "{stderr}");
     let other = folder.path().join("other");
     std::fs::create_dir(&other).unwrap();
     std::fs::write(other.join("note"), b"mine").unwrap();
     for occupied in [&data, &other] {
-        let said = refused(&["restore", utf8(&backup), "--data-dir", utf8(occupied)]).await;
-        assert!(said.contains("is not empty"), "{said}");
+        let stderr = refused(&["restore", utf8(&backup), "--data-dir", utf8(occupied)]).await;
+        assert!(stderr.contains("is not empty"), "{stderr}");
     }
     assert_eq!(names_in(&other), ["note"]);
     std::fs::remove_file(other.join("note")).unwrap();
@@ -269,16 +272,16 @@ async fn a_restore_to_a_link_or_a_mount_point_is_refused_with_a_way_out() {
     let before = names_in(folder.path());
     let with_slash = format!("{}/", link.display());
     for target in [utf8(&link), with_slash.as_str()] {
-        let said = refused(&["restore", utf8(&backup), "--data-dir", target]).await;
-        assert!(said.contains("that it points to"), "{said}");
+        let stderr = refused(&["restore", utf8(&backup), "--data-dir", target]).await;
+        assert!(stderr.contains("that it points to"), "{stderr}");
         // It is said before all of the backup is read.
-        assert!(!said.contains("reading perpend.db"), "{said}");
+        assert!(!stderr.contains("reading perpend.db"), "{stderr}");
     }
     assert_eq!(names_in(folder.path()), before);
     if cfg!(target_os = "linux") {
-        let said = refused(&["restore", utf8(&backup), "--data-dir", "/proc"]).await;
-        assert!(said.contains("mount point"), "{said}");
-        assert!(said.contains("such as /proc/data"), "{said}");
+        let stderr = refused(&["restore", utf8(&backup), "--data-dir", "/proc"]).await;
+        assert!(stderr.contains("mount point"), "{stderr}");
+        assert!(stderr.contains("such as /proc/data"), "{stderr}");
     }
 }
 
@@ -291,10 +294,10 @@ async fn a_key_that_the_command_does_not_find_is_missed_and_not_said_to_be_inclu
     child.terminate().await.unwrap();
     let args = ["backup", utf8(&to), "--data-dir", utf8(&data)];
     let with_keys = [&args[..], &["--with-keys"]].concat();
-    let said = refused(&with_keys).await;
-    assert!(said.contains("--with-keys requires the file"), "{said}");
-    let said = refused(&[&with_keys[..], &key].concat()).await;
-    assert!(said.contains("omit --with-keys"), "{said}");
+    let stderr = refused(&with_keys).await;
+    assert!(stderr.contains("--with-keys requires the file"), "{stderr}");
+    let stderr = refused(&[&with_keys[..], &key].concat()).await;
+    assert!(stderr.contains("omit --with-keys"), "{stderr}");
     assert_eq!(names_in(folder.path()), ["data", "data.log"]);
 
     let made = run(&args).await;
@@ -323,13 +326,13 @@ async fn postgresql_is_left_to_its_own_tools_and_a_wrong_directory_is_named() {
         ["backup", utf8(&to), "--database-url", url],
         ["restore", utf8(&to), "--database-url", url],
     ] {
-        let said = refused(&args).await;
-        assert!(said.contains("pg_dump") && !said.contains("hidden"), "{said}");
+        let stderr = refused(&args).await;
+        assert!(stderr.contains("pg_dump") && !stderr.contains("hidden"), "{stderr}");
     }
-    let said = refused(&["backup", utf8(&to), "--data-dir", utf8(folder.path())]).await;
-    assert!(said.contains("does not exist") && said.contains("--data-dir"), "{said}");
-    let said = refused(&["backup", "verify", utf8(folder.path())]).await;
-    assert!(said.contains("not a complete backup"), "{said}");
+    let stderr = refused(&["backup", utf8(&to), "--data-dir", utf8(folder.path())]).await;
+    assert!(stderr.contains("does not exist") && stderr.contains("--data-dir"), "{stderr}");
+    let stderr = refused(&["backup", "verify", utf8(folder.path())]).await;
+    assert!(stderr.contains("not a complete backup"), "{stderr}");
 }
 
 /// Forms in which a secret may be stored.

@@ -114,10 +114,10 @@ impl Tried {
         };
         if let Some(fault) = fault {
             let shown: String = address.chars().take(160).collect();
-            let said = sent.map_or(String::new(), |answer| answer.text());
-            let said: String = said.chars().take(400).collect();
+            let text = sent.map_or(String::new(), |answer| answer.text());
+            let text: String = text.chars().take(400).collect();
             self.wrong
-                .push(format!("{} {shown} {start:?} [{field}]\n  {fault}: {said}", to.method));
+                .push(format!("{} {shown} {start:?} [{field}]\n  {fault}: {text}", to.method));
         }
     }
 
@@ -193,8 +193,8 @@ fn fault(
     // Of a batch each member is answered on its own.
     let parts = body["errors"].as_array().filter(|parts| status == 207 && !parts.is_empty());
     if let Some(parts) = parts {
-        let is_told = parts.iter().all(|part| part["message"].is_string());
-        return (!is_told).then(|| "a part is refused without a word".to_owned());
+        let is_named = parts.iter().all(|part| part["message"].is_string());
+        return (!is_named).then(|| "a part is refused without a word".to_owned());
     }
     if answer.status.is_success() {
         if !to.success.contains(&status) {
@@ -555,7 +555,7 @@ async fn texts_that_no_database_keeps_are_refused_by_field_or_told_with_a_sign_i
         let mut rest = Vec::new();
         for operation in &tried.operations.clone() {
             // Programs tell these in bulk, about the words of others.
-            let is_told = operation.path.ends_with("/ingestion")
+            let is_named = operation.path.ends_with("/ingestion")
                 || operation.path == TAKES_LISTS
                 || operation.takes_one();
             for (name, schema, _) in operation.members() {
@@ -576,7 +576,7 @@ async fn texts_that_no_database_keeps_are_refused_by_field_or_told_with_a_sign_i
                     for form in forms {
                         let sample = operation.sample(&tried.known);
                         let body = written(sample, name, &form);
-                        if is_no_text && !is_told {
+                        if is_no_text && !is_named {
                             tried.send(operation, body, name, Expected::Refused).await;
                         } else {
                             rest.push((operation.clone(), body));
@@ -596,7 +596,7 @@ async fn texts_that_no_database_keeps_are_refused_by_field_or_told_with_a_sign_i
             }
         }
         tried.is_still(&before).await?;
-        rest.extend(told(&tried.operations));
+        rest.extend(telemetry_with_bad_texts(&tried.operations));
         for (operation, body) in rest {
             tried.send(&operation, body, "", Expected::NoFault).await;
         }
@@ -608,7 +608,7 @@ async fn texts_that_no_database_keeps_are_refused_by_field_or_told_with_a_sign_i
 }
 
 /// Telemetry with such texts in each place that takes one.
-fn told(operations: &[Operation]) -> Vec<(Operation, Vec<u8>)> {
+fn telemetry_with_bad_texts(operations: &[Operation]) -> Vec<(Operation, Vec<u8>)> {
     let mut bodies = Vec::new();
     for operation in operations {
         if operation.takes_one() {

@@ -58,16 +58,16 @@ async fn a_project_has_one_export_which_keeps_what_is_not_named_again() -> anyho
     let listed = organizer.get(INTEGRATIONS).await?.json();
     assert_eq!(listed, json!({ "data": [changed] }));
 
-    let place = format!("{INTEGRATIONS}/{}", made["id"].as_str().unwrap_or_default());
-    let shown = organizer.get(&place).await?.json();
+    let path = format!("{INTEGRATIONS}/{}", made["id"].as_str().unwrap_or_default());
+    let shown = organizer.get(&path).await?.json();
     assert_eq!(
         shown,
         json!({ "id": made["id"], "projectId": project, "syncStatus": "disabled", "enabled": false,
                 "nextSyncAt": null, "lastSyncAt": null, "lastError": null, "lastErrorAt": null })
     );
-    let gone = organizer.json(Method::DELETE, &place, &null).await?;
+    let gone = organizer.json(Method::DELETE, &path, &null).await?;
     assert!(gone.status == 200 && gone.json()["message"].is_string());
-    assert_eq!(organizer.get(&place).await?.status, 404);
+    assert_eq!(organizer.get(&path).await?.status, 404);
     assert_eq!(organizer.get(INTEGRATIONS).await?.json(), json!({ "data": [] }));
     app.stop().await
 }
@@ -118,11 +118,11 @@ async fn an_export_of_another_organization_answers_like_one_that_is_missing() ->
     let (status, made) = put(&theirs, &export(&project(&other).await?, json!({}))).await?;
     assert_eq!(status, 200, "{made}");
     let organizer = app.organizer();
-    let place = |id: &str| format!("{INTEGRATIONS}/{id}");
+    let path = |id: &str| format!("{INTEGRATIONS}/{id}");
     let id = made["id"].as_str().unwrap_or_default();
     for method in [Method::GET, Method::DELETE] {
-        let foreign = organizer.json(method.clone(), &place(id), &json!({})).await?;
-        let missing = organizer.json(method, &place("none"), &json!({})).await?;
+        let foreign = organizer.json(method.clone(), &path(id), &json!({})).await?;
+        let missing = organizer.json(method, &path("none"), &json!({})).await?;
         assert_eq!((foreign.status, foreign.text()), (missing.status, missing.text()));
     }
     let (status, _) = put(&organizer, &export(&project(&other).await?, json!({}))).await?;
@@ -250,8 +250,8 @@ async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Re
     stored.state.next_sync_at = Some(stored.created_at);
     app.app.store.catalog.put_blob_export(&stored).await?;
     exports::write_due(&app.app.exports).await?;
-    let place = format!("{INTEGRATIONS}/{}", stored.id);
-    let failed = wait_for(&organizer, &place, |status| status["syncStatus"] == "error").await?;
+    let path = format!("{INTEGRATIONS}/{}", stored.id);
+    let failed = wait_for(&organizer, &path, |status| status["syncStatus"] == "error").await?;
     let said = failed["lastError"].as_str().unwrap_or_default();
     assert!(said.contains("is not a public address"), "{said}");
     assert!(failed["lastSyncAt"].is_null(), "{failed}");

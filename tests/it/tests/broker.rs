@@ -36,9 +36,9 @@ impl Models for Parrot {
         _: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
-        let asked: String = request.messages.into_iter().map(|m| m.texts()).collect();
-        let text = format!("answer to {asked}");
-        self.0.lock().unwrap().push((origin.context.project.clone(), asked));
+        let setup: String = request.messages.into_iter().map(|m| m.texts()).collect();
+        let text = format!("answer to {setup}");
+        self.0.lock().unwrap().push((origin.context.project.clone(), setup));
         Box::pin(std::future::ready(Ok(Completion {
             text,
             structured: None,
@@ -73,14 +73,14 @@ impl ComponentSource for Registered {
 }
 
 /// A server whose broker asks a parrot.
-pub(crate) struct Asked {
+pub(crate) struct BrokerSetup {
     pub(crate) app: TestApp,
     parrot: Arc<Parrot>,
     broker: Arc<Broker>,
     project: ProjectId,
 }
 
-impl Asked {
+impl BrokerSetup {
     pub(crate) async fn new() -> Self {
         let app = TestApp::new().await.unwrap();
         let parrot = Arc::new(Parrot::default());
@@ -225,7 +225,7 @@ fn words(words: &[usize]) -> Vec<u8> {
 }
 
 /// Asks `model.complete-all` with one message per question, and says the answers, or why there are none.
-async fn judged(asked: &Asked, grants: Grants, questions: &[&str]) -> String {
+async fn judged(setup: &BrokerSetup, grants: Grants, questions: &[&str]) -> String {
     // A message has 12 bytes, its one part 28; requests are handles.
     let (requests, messages, parts, texts, bar) = (0x400, 0x300, 0x500, 0x200, 0x2f0);
     let mut data = vec![(bar, b"|".to_vec())];
@@ -274,29 +274,29 @@ async fn judged(asked: &Asked, grants: Grants, questions: &[&str]) -> String {
         evaluate: &evaluate,
         ..Guest::default()
     };
-    asked.says(&guest, grants, "none").await
+    setup.says(&guest, grants, "none").await
 }
 
 #[tokio::test]
 async fn a_guest_that_was_granted_models_gets_the_answers_to_all_its_questions_in_order() {
-    let asked = Asked::new().await;
+    let setup = BrokerSetup::new().await;
     let model = Grants::NONE.with("model").unwrap();
-    let said = judged(&asked, model, &["one?", "two?", "and three?"]).await;
+    let said = judged(&setup, model, &["one?", "two?", "and three?"]).await;
     assert_eq!(said, "answer to one?|answer to two?|answer to and three?|");
-    let seen = asked.parrot.0.lock().unwrap().clone();
-    let expected = ["one?", "two?", "and three?"].map(|q| (asked.project.clone(), q.to_owned()));
+    let seen = setup.parrot.0.lock().unwrap().clone();
+    let expected = ["one?", "two?", "and three?"].map(|q| (setup.project.clone(), q.to_owned()));
     assert_eq!(seen, expected, "asked in the name of the project");
-    asked.app.stop().await.unwrap();
+    setup.app.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_guest_that_was_granted_no_models_is_told_so_and_none_is_asked() {
-    let asked = Asked::new().await;
+    let setup = BrokerSetup::new().await;
     let trace = Grants::NONE.with("trace").unwrap();
-    let said = judged(&asked, trace, &["one?", "two?"]).await;
+    let said = judged(&setup, trace, &["one?", "two?"]).await;
     assert_eq!(said, "the capability `model` was not granted|".repeat(2));
-    assert!(asked.parrot.0.lock().unwrap().is_empty());
-    asked.app.stop().await.unwrap();
+    assert!(setup.parrot.0.lock().unwrap().is_empty());
+    setup.app.stop().await.unwrap();
 }
 
 fn question() -> CompletionRequest {
@@ -305,42 +305,42 @@ fn question() -> CompletionRequest {
 
 #[tokio::test]
 async fn model_calls_of_one_evaluation_are_counted_where_they_are_answered() {
-    let asked = Asked::new().await;
+    let setup = BrokerSetup::new().await;
     let model = Grants::NONE.with("model").unwrap();
-    let call = Arc::new(asked.call(Digest::of(b""), model, "none"));
+    let call = Arc::new(setup.call(Digest::of(b""), model, "none"));
     let spent = Arc::default();
     for n in [40, 24] {
         let request = HostRequest::Complete(vec![question(); n]);
-        let HostReply::Complete(answers) = asked.asks(&call, &spent, request).await else {
+        let HostReply::Complete(answers) = setup.asks(&call, &spent, request).await else {
             unreachable!()
         };
         assert!(answers.len() == n && answers.iter().all(Result::is_ok));
     }
     let more = HostRequest::Complete(vec![question()]);
-    let HostReply::Complete(answers) = asked.asks(&call, &spent, more.clone()).await else {
+    let HostReply::Complete(answers) = setup.asks(&call, &spent, more.clone()).await else {
         unreachable!()
     };
     let refused =
         ModelError::BudgetExhausted("an evaluation can make at most 64 model calls".into());
     assert_eq!(answers, [Err(refused.clone())]);
     let embed = HostRequest::Embed { slot: None, texts: vec!["text".into()] };
-    let reply = asked.asks(&call, &spent, embed).await;
+    let reply = setup.asks(&call, &spent, embed).await;
     assert_eq!(reply, HostReply::Embed(Err(refused)));
-    assert_eq!(asked.parrot.0.lock().unwrap().len(), 64);
+    assert_eq!(setup.parrot.0.lock().unwrap().len(), 64);
     // Another evaluation has its own.
-    let reply = asked.asks(&call, &Arc::default(), more).await;
+    let reply = setup.asks(&call, &Arc::default(), more).await;
     assert!(matches!(reply, HostReply::Complete(answers) if answers[0].is_ok()));
-    asked.app.stop().await.unwrap();
+    setup.app.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn bytes_of_traces_of_one_evaluation_are_counted_where_they_are_read() {
     const PIECE: usize = 8 << 20;
-    let asked = Asked::new().await;
+    let setup = BrokerSetup::new().await;
     let trace = Trace::new(1, "root").generation("long", &"x".repeat(PIECE));
-    asked.app.ingest(&trace).await.unwrap();
+    setup.app.ingest(&trace).await.unwrap();
     let granted = Grants::NONE.with("trace").unwrap();
-    let call = Arc::new(asked.call(Digest::of(b""), granted, &trace.id));
+    let call = Arc::new(setup.call(Digest::of(b""), granted, &trace.id));
     let spent = Arc::default();
     let read = || HostRequest::Read {
         trace_id: trace.id.clone(),
@@ -348,27 +348,27 @@ async fn bytes_of_traces_of_one_evaluation_are_counted_where_they_are_read() {
         part: ObservationPart::Output,
     };
     for n in 1..=8 {
-        let HostReply::Read(Ok(Some(piece))) = asked.asks(&call, &spent, read()).await else {
+        let HostReply::Read(Ok(Some(piece))) = setup.asks(&call, &spent, read()).await else {
             unreachable!("{n}")
         };
         assert_eq!(piece.as_str().len(), PIECE);
     }
-    let reply = asked.asks(&call, &spent, read()).await;
+    let reply = setup.asks(&call, &spent, read()).await;
     let refused = TraceError::TooLarge("an evaluation can read at most 64 MiB of traces".into());
     assert_eq!(reply, HostReply::Read(Err(refused.clone())));
     let info = HostRequest::GetTrace { trace_id: trace.id.clone() };
-    let reply = asked.asks(&call, &spent, info).await;
+    let reply = setup.asks(&call, &spent, info).await;
     assert_eq!(reply, HostReply::GetTrace(Err(refused)));
-    asked.app.stop().await.unwrap();
+    setup.app.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn what_is_looked_through_in_vain_counts_and_so_does_each_question() {
-    let asked = Asked::new().await;
+    let setup = BrokerSetup::new().await;
     let trace = Trace::new(1, "root").generation("long", &"x".repeat(4 << 10));
-    asked.app.ingest(&trace).await.unwrap();
+    setup.app.ingest(&trace).await.unwrap();
     let granted = Grants::NONE.with("trace").unwrap();
-    let call = Arc::new(asked.call(Digest::of(b""), granted, &trace.id));
+    let call = Arc::new(setup.call(Digest::of(b""), granted, &trace.id));
     let trace_id = || trace.id.clone();
     let refused = |message: &str| TraceError::TooLarge(message.to_owned());
     let looked = refused("the queries of an evaluation can scan at most 1024 MiB of traces");
@@ -394,17 +394,17 @@ async fn what_is_looked_through_in_vain_counts_and_so_does_each_question() {
     ] {
         let spent: Arc<Allowance> = Arc::default();
         spent.count_scanned(MAX_SCANNED_BYTES - 100).unwrap();
-        assert_eq!(asked.asks(&call, &spent, what).await, want);
+        assert_eq!(setup.asks(&call, &spent, what).await, want);
     }
     let spent: Arc<Allowance> = Arc::default();
     for _ in 0..MAX_TRACE_QUERIES {
         spent.count_trace_query().unwrap();
     }
     let info = HostRequest::GetTrace { trace_id: trace_id() };
-    let reply = asked.asks(&call, &spent, info).await;
+    let reply = setup.asks(&call, &spent, info).await;
     let enough = refused("an evaluation can make at most 10000 trace queries");
     assert_eq!(reply, HostReply::GetTrace(Err(enough)));
-    asked.app.stop().await.unwrap();
+    setup.app.stop().await.unwrap();
 }
 
 const LIST: &str = r#"
@@ -435,7 +435,7 @@ const LIST: &str = r#"
       (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))"#;
 
 /// Walks over all observations of a trace, two on a page, and says their ids, a bar behind each page.
-async fn walked(asked: &Asked, grants: Grants, trace: &Trace) -> String {
+async fn walked(setup: &BrokerSetup, grants: Grants, trace: &Trace) -> String {
     let data = [(64, trace.id.clone().into_bytes()), (120, b" |".to_vec())];
     let guest = Guest {
         imports: &[&side(&data), LIST].concat(),
@@ -469,22 +469,22 @@ async fn walked(asked: &Asked, grants: Grants, trace: &Trace) -> String {
               (br_if $page (local.get $has))))",
         ..Guest::default()
     };
-    asked.says(&guest, grants, &trace.id).await
+    setup.says(&guest, grants, &trace.id).await
 }
 
 #[tokio::test]
 async fn a_guest_walks_over_the_observations_of_its_trace_page_by_page() {
-    let asked = Asked::new().await;
+    let setup = BrokerSetup::new().await;
     let trace = ["b", "c", "d", "e"]
         .into_iter()
         .fold(Trace::new(1, "a"), |trace, name| trace.generation(name, "said"));
-    asked.app.ingest(&trace).await.unwrap();
+    setup.app.ingest(&trace).await.unwrap();
     let id = Trace::span_id;
     let granted = Grants::NONE.with("trace").unwrap();
-    let said = walked(&asked, granted, &trace).await;
+    let said = walked(&setup, granted, &trace).await;
     let expected = format!("{} {} |{} {} |{} |", id(1), id(2), id(3), id(4), id(5));
     assert_eq!(said, expected);
-    let said = walked(&asked, Grants::NONE, &trace).await;
+    let said = walked(&setup, Grants::NONE, &trace).await;
     assert_eq!(said, "the capability `trace` was not granted");
-    asked.app.stop().await.unwrap();
+    setup.app.stop().await.unwrap();
 }

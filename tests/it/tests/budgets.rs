@@ -55,7 +55,7 @@ async fn spent(app: &TestApp) -> (f64, f64) {
 }
 
 /// Executions of scores with more than one exchange, for whoever has to understand a failure.
-async fn asked_twice(app: &TestApp) -> Vec<Value> {
+async fn scored_twice(app: &TestApp) -> Vec<Value> {
     let scores = "/api/public/v3/scores?fields=details&limit=100";
     let scores = app.client.get(scores).await.unwrap().json();
     let mut found = Vec::new();
@@ -97,7 +97,7 @@ async fn held_story(app: TestApp) {
     assert!(
         0.0 < used && used <= limit && reserved == 0.0,
         "{used} {reserved}, {:?}",
-        asked_twice(&app).await
+        scored_twice(&app).await
     );
 
     // The next day everything is scored that the provider answers, up to the limit again.
@@ -118,7 +118,7 @@ async fn held_story(app: TestApp) {
     assert!(
         (total - 21.0 * COST).abs() < 1e-9,
         "each score is paid for once: {total}, {:?}",
-        asked_twice(&app).await
+        scored_twice(&app).await
     );
     app.stop().await.unwrap();
 }
@@ -164,14 +164,14 @@ async fn a_budget_that_skips_says_which_hours_lost_targets() {
         last.id
     );
     let explained = app.client.get(&explain).await.unwrap().json();
-    let said = explained["explanation"].as_str().unwrap();
-    assert!(said.contains("budget"), "{explained}");
+    let response = explained["explanation"].as_str().unwrap();
+    assert!(response.contains("budget"), "{explained}");
     // A larger budget takes targets again.
     let more =
         json!({ "budget": [{ "window": "total", "usd": 1_000.0 * COST, "onReached": "skip" }] });
     let one = format!("{RULES}/{rule}");
-    let (status, said) = call(&app, Method::PATCH, &one, more).await;
-    assert_eq!(status, 200, "{said}");
+    let (status, response) = call(&app, Method::PATCH, &one, more).await;
+    assert_eq!(status, 200, "{response}");
     send(&app, 212..213).await;
     app.scores(3).await.unwrap();
     app.stop().await.unwrap();
@@ -242,9 +242,9 @@ async fn random_story(app: TestApp, seed: u64) {
     assert_eq!(status, 200);
     let mut n_good = 0;
     for n in 0..60 {
-        let says = SAYINGS[draw(SAYINGS.len() as u64) as usize];
-        n_good += u32::from(says.starts_with("Thank") || says.starts_with("You"));
-        let trace = Trace::new(1_000 + n, "ticket").generation("answer", says);
+        let output = SAYINGS[draw(SAYINGS.len() as u64) as usize];
+        n_good += u32::from(output.starts_with("Thank") || output.starts_with("You"));
+        let trace = Trace::new(1_000 + n, "ticket").generation("answer", output);
         app.ingest(&trace).await.unwrap();
     }
     let one = format!("{RULES}/{rule}");
@@ -297,20 +297,21 @@ async fn a_budget_that_cannot_be_kept_is_refused_when_it_is_saved() {
         (json!([{ "window": "day" }]), "usd"),
     ] {
         let body = json!({ "budget": budget });
-        let (status, said) = call(&app, Method::PATCH, &one, body).await;
-        assert!(status == 400 && said.to_string().contains(part), "{status} {said}");
+        let (status, response) = call(&app, Method::PATCH, &one, body).await;
+        assert!(status == 400 && response.to_string().contains(part), "{status} {response}");
     }
     // A model without a price.
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("home-made"))).await;
     let id = made["id"].as_str().unwrap();
     let path = format!("/api/v1/budgets/evaluators/{id}");
-    let (status, said) = call(&app, Method::PUT, &path, json!({ "budget": [day(1.0)] })).await;
-    assert!(status == 422 && said.to_string().contains("home-made"), "{status} {said}");
+    let (status, response) = call(&app, Method::PUT, &path, json!({ "budget": [day(1.0)] })).await;
+    assert!(status == 422 && response.to_string().contains("home-made"), "{status} {response}");
     for path in
         [format!("/api/v1/budgets/evaluators/{evaluator}"), "/api/v1/budgets/project".to_owned()]
     {
-        let (status, said) = call(&app, Method::PUT, &path, json!({ "budget": [day(1.0)] })).await;
-        assert_eq!(status, 200, "{said}");
+        let (status, response) =
+            call(&app, Method::PUT, &path, json!({ "budget": [day(1.0)] })).await;
+        assert_eq!(status, 200, "{response}");
     }
     let nobody = "/api/v1/budgets/evaluators/nobody";
     let (status, _) = call(&app, Method::PUT, nobody, json!({ "budget": [] })).await;
@@ -318,8 +319,8 @@ async fn a_budget_that_cannot_be_kept_is_refused_when_it_is_saved() {
     let listed = app.client.get("/api/v1/budgets").await.unwrap().json();
     assert_eq!(count(&listed), 2, "{listed}");
     let gone = format!("{EVALUATORS}/{evaluator}");
-    let (status, said) = call(&app, Method::DELETE, &gone, Value::Null).await;
-    assert_eq!(status, 200, "{said}");
+    let (status, response) = call(&app, Method::DELETE, &gone, Value::Null).await;
+    assert_eq!(status, 200, "{response}");
     let listed = app.client.get("/api/v1/budgets").await.unwrap().json();
     assert_eq!(count(&listed), 1, "a budget goes with its evaluator: {listed}");
     app.stop().await.unwrap();
@@ -378,8 +379,8 @@ async fn rising_story(seed: u64) {
     let (status, _) = call(&app, Method::PATCH, &path, places).await;
     assert_eq!(status, 200);
     for n in 0..60 {
-        let says = if n < n_cheap { "Thanks." } else { "My dear." };
-        let trace = Trace::new(2_000 + n, "ticket").generation("answer", says);
+        let output = if n < n_cheap { "Thanks." } else { "My dear." };
+        let trace = Trace::new(2_000 + n, "ticket").generation("answer", output);
         app.ingest(&trace).await.unwrap();
     }
     let one = format!("{RULES}/{rule}");

@@ -80,8 +80,8 @@ async fn a_deleted_pair_comes_back_neither_by_a_start_nor_for_another_organizati
     let pair = json!({ "publicKey": KEYS.0, "secretKey": "a long enough secret" });
     let refused = stranger.json(Method::POST, &path, &pair).await.unwrap();
     assert_eq!(refused.status, 409);
-    let said = refused.text();
-    assert!(said.contains("never given out again"), "{said}");
+    let text = refused.text();
+    assert!(text.contains("never given out again"), "{text}");
     let bearer = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));
     let score = json!({ "traceId": "t", "name": "s", "value": 1 });
     let scored = bearer.json(Method::POST, "/api/public/scores", &score).await;
@@ -156,14 +156,14 @@ async fn a_flood_of_wrong_secrets_from_its_own_address_does_not_lock_the_right_p
 #[tokio::test]
 async fn unknown_keys_share_one_count_per_network_which_is_a_64_of_ipv6() {
     let app = behind_a_proxy().await;
-    let mut answers = Vec::new();
+    let mut statuses = Vec::new();
     for n in 0..=MAX_FAILURES {
         let unknown = Client::new(&app.origin).with_keys(&format!("pk-made-up-{n}"), "sk");
         let client = from(unknown, &format!("2001:db8:1:2::{n:x}"));
-        answers.push(status(&client, SCORES).await);
+        statuses.push(status(&client, SCORES).await);
     }
-    answers.dedup();
-    assert_eq!(answers, [401, 429]);
+    statuses.dedup();
+    assert_eq!(statuses, [401, 429]);
     let bearer = Client::new(&app.origin).with_authorization("Bearer pk-made-up");
     assert_eq!(status(&from(bearer.clone(), "2001:db8:1:2::ff"), SCORES).await, 429);
     assert_eq!(status(&from(bearer, "2001:db8:1:3::ff"), SCORES).await, 401);
@@ -202,14 +202,14 @@ async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() ->
     assert_eq!(status(&administrator(secret), SCORES).await, 200);
 
     let visitor = from(Client::new(&app.origin), "192.0.2.3");
-    let mut answers = Vec::new();
+    let mut statuses = Vec::new();
     let form = [crate::pages::FORM, crate::pages::OURS];
     for _ in 0..=MAX_FAILURES {
         let guess = visitor.send(Method::POST, "/login", &form, "token=guess");
-        answers.push(guess.await?.status.as_u16());
+        statuses.push(guess.await?.status.as_u16());
     }
-    answers.dedup();
-    assert_eq!(answers, [401, 429]);
+    statuses.dedup();
+    assert_eq!(statuses, [401, 429]);
     let right = format!("token={}", app.app.web.login_token.text());
     let right = visitor.send(Method::POST, "/login", &form, right).await?;
     assert_eq!(right.status, 303);
@@ -242,13 +242,13 @@ async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() ->
 async fn nobody_escapes_the_limit_by_claiming_another_address() {
     let app = TestApp::new().await.unwrap();
     app.clock.stop();
-    let mut answers = Vec::new();
+    let mut statuses = Vec::new();
     for n in 0..=MAX_FAILURES {
         let liar = from(wrong(&app), &format!("192.0.2.{n}"));
-        answers.push(status(&liar, SCORES).await);
+        statuses.push(status(&liar, SCORES).await);
     }
-    answers.dedup();
-    assert_eq!(answers, [401, 429]);
+    statuses.dedup();
+    assert_eq!(statuses, [401, 429]);
     app.stop().await.unwrap();
 }
 

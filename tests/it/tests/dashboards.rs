@@ -131,15 +131,15 @@ async fn tiles_stand_on_a_grid_of_twelve_columns() -> anyhow::Result<()> {
     let tiles = format!("{board}/placements");
     let shows = json!({ "type": "widget", "widgetId": widget_id });
     let first = post(&app, &tiles, shows.clone()).await?;
-    let place = |tile: &Value| json!([tile["x"], tile["y"], tile["width"], tile["height"]]);
-    assert_eq!(place(&first), json!([0, 0, 6, 6]));
+    let position = |tile: &Value| json!([tile["x"], tile["y"], tile["width"], tile["height"]]);
+    assert_eq!(position(&first), json!([0, 0, 6, 6]));
     let preset = json!({ "type": "preset", "id": "p", "presetId": "latency", "x": 6, "height": 2 });
     let second = post(&app, &tiles, preset).await?;
     assert_eq!(
         second,
         json!({ "type": "preset", "id": "p", "presetId": "latency", "x": 6, "y": 6, "width": 6, "height": 2 })
     );
-    assert_eq!(place(&post(&app, &tiles, shows.clone()).await?), json!([0, 8, 6, 6]));
+    assert_eq!(position(&post(&app, &tiles, shows.clone()).await?), json!([0, 8, 6, 6]));
 
     for (more, status, named) in [
         (json!({ "id": "p" }), 409, "this id"),
@@ -162,7 +162,7 @@ async fn tiles_stand_on_a_grid_of_twelve_columns() -> anyhow::Result<()> {
 
     let tile = format!("{tiles}/p");
     let (status, moved) = call(&app, Method::PATCH, &tile, json!({ "x": 0, "width": 12 })).await?;
-    assert_eq!((status, place(&moved)), (200, json!([0, 6, 12, 2])));
+    assert_eq!((status, position(&moved)), (200, json!([0, 6, 12, 2])));
     for body in [json!({}), json!({ "x": 1 })] {
         let (status, answer) = call(&app, Method::PATCH, &tile, body).await?;
         assert_eq!(status, 400, "{answer}");

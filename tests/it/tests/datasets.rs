@@ -290,11 +290,11 @@ async fn items_of_a_project_do_not_wait_for_twenty_hostile_schemas_of_another() 
     // What the first item of a server costs is not the question.
     item(&app, "d", "first", json!({ "question": 0 })).await;
 
-    let asked = (0..N_HOSTILE).map(|n| {
+    let requests = (0..N_HOSTILE).map(|n| {
         let body = json!({ "datasetName": name(n), "id": "i", "input": n });
         send(&hostile, Method::POST, ITEMS, body)
     });
-    let mut asked: FuturesUnordered<_> = asked.collect();
+    let mut requests: FuturesUnordered<_> = requests.collect();
     let innocent = async {
         for n in 1..=9 {
             item(&app, "d", &n.to_string(), json!({ "question": n })).await;
@@ -305,7 +305,7 @@ async fn items_of_a_project_do_not_wait_for_twenty_hostile_schemas_of_another() 
     loop {
         tokio::select! {
             () = &mut innocent => break,
-            Some((status, body)) = asked.next() => {
+            Some((status, body)) = requests.next() => {
                 assert_eq!(status, 400, "{body}");
                 n_ended += 1;
             }

@@ -173,15 +173,15 @@ async fn explain_says_of_what_is_older_than_its_rule_that_it_arrived_before() {
     let of_older = explain(&older).await;
     assert_eq!(of_older["executions"], json!([]), "{of_older}");
     assert_eq!(of_older["step"], "older_than_rule", "{of_older}");
-    let said = of_older["explanation"].as_str().unwrap();
-    assert!(said.contains("arrived before the rule existed"), "{of_older}");
+    let explanation = of_older["explanation"].as_str().unwrap();
+    assert!(explanation.contains("arrived before the rule existed"), "{of_older}");
     let (arrived, made) =
         (&of_older["details"]["arrivedAt"], &of_older["details"]["ruleCreatedAt"]);
     assert!(arrived.as_str() < made.as_str(), "{of_older}");
     let of_later = explain(&later).await;
     assert_eq!(count(&json!({ "data": of_later["executions"] })), 1);
-    let said = of_later["explanation"].as_str().unwrap();
-    assert!(said.contains("executions show the outcome"), "{of_later}");
+    let explanation = of_later["explanation"].as_str().unwrap();
+    assert!(explanation.contains("executions show the outcome"), "{of_later}");
 }
 
 #[tokio::test]

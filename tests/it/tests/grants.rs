@@ -157,8 +157,8 @@ async fn reads_the_trace_of_its_item(app: TestApp) {
         assert_eq!(refused.status, 422, "{}", refused.text());
         assert!(refused.text().contains("`trace`"), "{}", refused.text());
     }
-    let said = comment(&app, &reference, json!(["trace"]), &trace).await;
-    assert_eq!(said, "what the lookup gave");
+    let comment_text = comment(&app, &reference, json!(["trace"]), &trace).await;
+    assert_eq!(comment_text, "what the lookup gave");
     app.stop().await.unwrap();
 }
 
@@ -178,8 +178,8 @@ async fn another_trace_cannot_be_read_not_even_of_the_same_project() {
     let other = two_steps(2);
     app.ingest(&other).await.unwrap();
     let (_, reference) = upload(&app, trace_guest(&other.id, &Trace::span_id(2))).await;
-    let said = comment(&app, &reference, json!(["trace"]), &two_steps(1)).await;
-    assert_eq!(said, "only the trace of the item can be read");
+    let comment_text = comment(&app, &reference, json!(["trace"]), &two_steps(1)).await;
+    assert_eq!(comment_text, "only the trace of the item can be read");
     app.stop().await.unwrap();
 }
 
@@ -196,8 +196,8 @@ async fn a_model_that_nobody_configured_says_so() {
     let without = evaluator(&reference, &json!(["model"]));
     let refused = app.client.json(Method::POST, path, &without).await.unwrap();
     assert_eq!(refused.status, 422, "{}", refused.text());
-    let said = refused.text();
-    assert!(said.contains("no default evaluation model"), "{said}");
+    let comment_text = refused.text();
+    assert!(comment_text.contains("no default evaluation model"), "{comment_text}");
     app.stop().await.unwrap();
 }
 
@@ -254,7 +254,7 @@ fn hashes_of_keys(app: &TestApp) -> Vec<String> {
 }
 
 /// Whatever guests said, wherever it can be seen, has none of these in it.
-async fn nothing_said_has(app: &TestApp, secrets: &[String]) {
+async fn assert_not_exposed(app: &TestApp, secrets: &[String]) {
     for path in ["/api/public/v3/scores?fields=details,subject", "/api/v1/executions"] {
         let text = app.client.get(path).await.unwrap().text();
         for secret in secrets {
@@ -269,9 +269,9 @@ async fn a_guest_that_reads_ids_of_another_project_gets_its_own() {
     let secrets = canaries(&app).await;
     let trace = two_steps(1);
     let (_, reference) = upload(&app, trace_guest(&trace.id, &Trace::span_id(2))).await;
-    let said = comment(&app, &reference, json!(["trace"]), &trace).await;
-    assert_eq!(said, "what the lookup gave");
-    nothing_said_has(&app, &secrets).await;
+    let comment_text = comment(&app, &reference, json!(["trace"]), &trace).await;
+    assert_eq!(comment_text, "what the lookup gave");
+    assert_not_exposed(&app, &secrets).await;
     app.stop().await.unwrap();
 }
 
@@ -310,9 +310,9 @@ async fn secrets_of_the_server_are_not_in_anything_a_guest_says() {
         ..Guest::default()
     };
     let (_, reference) = upload(&app, guest.bytes()).await;
-    let said = comment(&app, &reference, json!([]), &two_steps(1)).await;
-    assert_eq!(said, "", "a guest was handed something");
-    nothing_said_has(&app, &secrets).await;
+    let comment_text = comment(&app, &reference, json!([]), &two_steps(1)).await;
+    assert_eq!(comment_text, "", "a guest was handed something");
+    assert_not_exposed(&app, &secrets).await;
     app.stop().await.unwrap();
 }
 

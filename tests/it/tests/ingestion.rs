@@ -86,7 +86,7 @@ fn story() -> Vec<Value> {
 }
 
 /// What the API shows, without the server's own times.
-async fn told(app: &TestApp) -> Value {
+async fn stored_trace(app: &TestApp) -> Value {
     const OWN: [&str; 5] = ["createdAt", "updatedAt", "projectId", "htmlPath", "scores"];
     let mut trace = get(app, "/api/public/traces/tr").await;
     let mut observations = trace["observations"].take();
@@ -140,12 +140,12 @@ async fn a_trace_told_in_parts_reads_as_one() {
 async fn order_grouping_and_repetition_of_events_change_nothing() {
     let together = TestApp::new().await.unwrap();
     send(&together, &story()).await;
-    let expected = told(&together).await;
+    let expected = stored_trace(&together).await;
     let mut backwards = story();
     backwards.reverse();
     let whole = TestApp::new().await.unwrap();
     send(&whole, &backwards).await;
-    assert_eq!(told(&whole).await, expected);
+    assert_eq!(stored_trace(&whole).await, expected);
     let apart = TestApp::new().await.unwrap();
     for (n, event) in backwards.iter().enumerate() {
         send(&apart, std::slice::from_ref(event)).await;
@@ -153,7 +153,7 @@ async fn order_grouping_and_repetition_of_events_change_nothing() {
             send(&apart, std::slice::from_ref(event)).await;
         }
     }
-    assert_eq!(told(&apart).await, expected);
+    assert_eq!(stored_trace(&apart).await, expected);
 }
 
 #[tokio::test]

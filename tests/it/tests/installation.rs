@@ -47,8 +47,8 @@ async fn add_with(file: &Path, data: &Path, more: &[&str]) -> (bool, String) {
     let mut add = command(&["plugin", "add"]).unwrap();
     let done = add.arg(file).arg("--data-dir").arg(data).args(more).output();
     let done = done.await.unwrap();
-    let said = [done.stdout, done.stderr].concat();
-    (done.status.success(), String::from_utf8_lossy(&said).into_owned())
+    let output = [done.stdout, done.stderr].concat();
+    (done.status.success(), String::from_utf8_lossy(&output).into_owned())
 }
 
 async fn make(child: &Child, plugin: &str) -> (u16, Value) {
@@ -69,9 +69,9 @@ async fn a_component_that_the_operator_adds_is_used_by_the_server_that_runs() {
     assert_eq!(make(&child, "perpend/word").await.0, 404);
     // Twice is once.
     for _ in 0..2 {
-        let (is_added, said) = add(&file, &data).await;
-        assert!(is_added, "{said}");
-        assert!(said.contains("perpend/word@0.1.0"), "{said}");
+        let (is_added, output) = add(&file, &data).await;
+        assert!(is_added, "{output}");
+        assert!(output.contains("perpend/word@0.1.0"), "{output}");
     }
     let (status, made) = make(&child, "perpend/word").await;
     assert_eq!(status, 200, "{made}");
@@ -95,14 +95,14 @@ async fn a_cache_that_cannot_be_used_is_not_blamed_on_the_component() {
     };
     let given = ["--data-plugin-cache", cache.to_str().unwrap()];
     set_mode(0o777);
-    let (is_added, said) = add_with(&file, &data, &given).await;
-    assert!(!is_added && said.contains("set its mode to 0700"), "{said}");
-    assert!(!said.contains("cannot be used as a plug-in"), "{said}");
+    let (is_added, output) = add_with(&file, &data, &given).await;
+    assert!(!is_added && output.contains("set its mode to 0700"), "{output}");
+    assert!(!output.contains("cannot be used as a plug-in"), "{output}");
     set_mode(0o700);
     // That of another user is left alone. Only root can make one.
     if chown(&cache, Some(65_534), None).is_ok() {
-        let (is_added, said) = add_with(&file, &data, &given).await;
-        assert!(is_added, "{said}");
+        let (is_added, output) = add_with(&file, &data, &given).await;
+        assert!(is_added, "{output}");
         assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 0);
     }
 }
@@ -112,8 +112,8 @@ async fn neither_what_is_no_component_nor_a_plug_in_of_others_or_of_the_program_
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let refused = async |file: &Path, why: &str| {
-        let (is_added, said) = add(file, &data).await;
-        assert!(!is_added && said.contains(why), "{said}");
+        let (is_added, output) = add(file, &data).await;
+        assert!(!is_added && output.contains(why), "{output}");
     };
     let file = scratch.path().join("text.wasm");
     std::fs::write(&file, "no component").unwrap();
@@ -132,15 +132,15 @@ async fn neither_what_is_no_component_nor_a_plug_in_of_others_or_of_the_program_
 async fn demo_until(mut demo: Command, last: &str) -> (tokio::process::Child, Vec<String>) {
     let mut process = demo.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     while let Some(line) = lines.next_line().await.unwrap() {
         let is_last = line.contains(last);
-        said.push(line);
+        output.push(line);
         if is_last {
-            return (process, said);
+            return (process, output);
         }
     }
-    (process, said)
+    (process, output)
 }
 
 #[tokio::test]
@@ -162,10 +162,10 @@ async fn the_demo_listens_where_it_is_told_and_says_what_becomes_of_its_data() {
             true => demo.args(["--listen", &address]),
             false => demo.env("PERPEND_LISTEN", &address),
         };
-        let (mut process, said) = demo_until(demo, "Stop with Ctrl+C").await;
-        let said = said.join("\n");
-        assert_eq!(origin_in(&said).unwrap(), format!("http://{address}"), "{said}");
-        assert!(said.contains("The data remain in"), "{said}");
+        let (mut process, output) = demo_until(demo, "Stop with Ctrl+C").await;
+        let output = output.join("\n");
+        assert_eq!(origin_in(&output).unwrap(), format!("http://{address}"), "{output}");
+        assert!(output.contains("The data remain in"), "{output}");
         process.kill().await.unwrap();
         assert!(data.join("perpend.db").exists());
     }
@@ -183,13 +183,13 @@ async fn a_demo_without_components_leaves_out_what_needs_them_and_scores_the_res
     let mut demo = Command::new(alone);
     let demo = demo.args(["demo", "--once", "--listen", "127.0.0.1:0"]);
     let done = demo.env_clear().output().await.unwrap();
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success(), "{said}");
+    let output = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{output}");
     for part in ["perpend/python", "perpend/javascript", "perpend/autoevals-js"] {
-        let left_out = said.lines().any(|line| {
+        let left_out = output.lines().any(|line| {
             line.contains("skipped") && line.contains(part) && line.contains("perpend plugin add")
         });
-        assert!(left_out, "{part}: {said}");
+        assert!(left_out, "{part}: {output}");
     }
-    assert!(said.contains("All 30 scores arrived"), "{said}");
+    assert!(output.contains("All 30 scores arrived"), "{output}");
 }

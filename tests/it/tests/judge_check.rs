@@ -179,27 +179,27 @@ async fn the_command_shows_a_check_against_scores_and_against_a_file() {
             .env("PERPEND_SERVER", origin)
             .env("PERPEND_PUBLIC_KEY", perpend_it::KEYS.0)
             .env("PERPEND_SECRET_KEY", perpend_it::KEYS.1);
-        let output = command.output().await.unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.success(), said, error)
+        let done = command.output().await.unwrap();
+        let output = String::from_utf8_lossy(&done.stdout).into_owned();
+        let error = String::from_utf8_lossy(&done.stderr).into_owned();
+        (done.status.success(), output, error)
     };
-    let (is_done, said, error) = check("human", &["--no-plants"]).await;
+    let (is_done, output, error) = check("human", &["--no-plants"]).await;
     assert!(is_done, "{error}");
     for text in ["Spearman's rho", "40 of 40 labels", "equal verdicts", "US dollars"] {
-        assert!(said.contains(text), "{text}: {said}");
+        assert!(output.contains(text), "{text}: {output}");
     }
-    let (is_done, said, error) = check(file.to_str().unwrap(), &["--json"]).await;
+    let (is_done, output, error) = check(file.to_str().unwrap(), &["--json"]).await;
     assert!(is_done, "{error}");
-    let said: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(said["status"], "uncalibrated", "{said}");
-    assert_eq!(said["against"], Value::Null, "{said}");
-    assert_eq!(said["pairCount"], 2, "{said}");
-    let (is_done, said, error) = check(file.to_str().unwrap(), &["--fail-on", "weak"]).await;
-    assert!(is_done && said.contains("uncalibrated"), "{error}");
-    let (is_done, said, error) =
+    let output: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(output["status"], "uncalibrated", "{output}");
+    assert_eq!(output["against"], Value::Null, "{output}");
+    assert_eq!(output["pairCount"], 2, "{output}");
+    let (is_done, output, error) = check(file.to_str().unwrap(), &["--fail-on", "weak"]).await;
+    assert!(is_done && output.contains("uncalibrated"), "{error}");
+    let (is_done, output, error) =
         check(file.to_str().unwrap(), &["--fail-on", "weak,uncalibrated"]).await;
-    assert!(!is_done && said.contains("uncalibrated"), "{said} {error}");
+    assert!(!is_done && output.contains("uncalibrated"), "{output} {error}");
     let (is_done, _, error) = check(file.to_str().unwrap(), &["--limit", "1"]).await;
     assert!(is_done && error.contains("has 2 items"), "{error}");
     // What the server says is passed on, and a file that is missing is no score.

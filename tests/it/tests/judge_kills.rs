@@ -43,12 +43,12 @@ const NOWHERE: &str = "nowhere";
 pub(crate) const PRIVATE: (&str, &str) = ("exports.private_endpoints", "127.0.0.1");
 
 /// How often each request came.
-type Asked = Arc<Mutex<BTreeMap<String, u32>>>;
+type RequestCounts = Arc<Mutex<BTreeMap<String, u32>>>;
 
 /// A provider that speaks like OpenAI, and gives one reply of each execution in a form that does not fit.
-async fn provider() -> (String, Asked) {
-    let asked = Asked::default();
-    let counted = Arc::clone(&asked);
+async fn provider() -> (String, RequestCounts) {
+    let counts = RequestCounts::default();
+    let counted = Arc::clone(&counts);
     let answer = async move |Json(request): Json<Value>| {
         *counted.lock().unwrap().entry(request.to_string()).or_default() += 1;
         let messages = request["messages"].as_array().unwrap();
@@ -68,7 +68,7 @@ async fn provider() -> (String, Asked) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    (url, asked)
+    (url, counts)
 }
 
 fn settings(url: &str) -> Vec<(&'static str, &str)> {
@@ -87,8 +87,8 @@ async fn process(order: &str) {
     let at = part().to_owned();
     let n_left = AtomicU32::new(part().parse().unwrap());
     let (url, data) = (part(), part());
-    let stops = Breakpoints::new(move |place| {
-        if place == at && n_left.fetch_sub(1, Ordering::SeqCst) == 0 {
+    let stops = Breakpoints::new(move |point| {
+        if point == at && n_left.fetch_sub(1, Ordering::SeqCst) == 0 {
             std::process::abort();
         }
         false
@@ -148,8 +148,8 @@ pub(crate) async fn connect(app: &TestApp, url: &str) {
         "provider": "main", "adapter": "openai", "secretKey": "sk-never-shown-again", "baseURL": url,
     });
     let path = "/api/public/llm-connections";
-    let (status, said) = call(app, Method::PUT, path, connection).await;
-    assert!(status == 200 || status == 201, "{said}");
+    let (status, response) = call(app, Method::PUT, path, connection).await;
+    assert!(status == 200 || status == 201, "{response}");
     let judge = json!({
         "type": "plugin", "name": "politeness", "plugin": "perpend/judge", "evaluator": "judge",
         "config": {
@@ -171,7 +171,7 @@ async fn kill_and_check(database: TempDatabase) {
         DatabaseUrl::Sqlite(_) => "sqlite".to_owned(),
         DatabaseUrl::Postgres(raw) => raw.clone(),
     };
-    let (provider, asked) = provider().await;
+    let (provider, counts) = provider().await;
     let data = tempfile::tempdir().unwrap();
     let now = Breakpoints::default();
     let with = settings(&url);
@@ -179,7 +179,7 @@ async fn kill_and_check(database: TempDatabase) {
     let app = app.await.unwrap();
     connect(&app, &provider).await;
     // The judge was tried when it was saved and when its rule was switched on.
-    asked.lock().unwrap().clear();
+    counts.lock().unwrap().clear();
     app.stop().await.unwrap();
     let (mut n_kills, mut number) = (0, 0);
     let mut killed_at: BTreeMap<&str, u32> = BTreeMap::new();
@@ -203,10 +203,10 @@ async fn kill_and_check(database: TempDatabase) {
         assert!(number < 3 * N_KILLS, "processes are not killed: {killed_at:?}");
     }
     eprintln!("{url}: {killed_at:?} in {number} processes");
-    check(data.path(), &url, number, &asked).await;
+    check(data.path(), &url, number, &counts).await;
 }
 
-async fn check(data: &Path, url: &str, number: u32, asked: &Asked) {
+async fn check(data: &Path, url: &str, number: u32, counts: &RequestCounts) {
     let ahead = BETWEEN * (number + 2);
     let settings = settings(url);
     let app = TestApp::in_dir(data, &settings, TestClock::ahead(ahead), Breakpoints::default());
@@ -236,10 +236,10 @@ async fn check(data: &Path, url: &str, number: u32, asked: &Asked) {
         "/api/v1/model-costs?groupBy=model&from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z";
     let costs = app.client.get(costs).await.unwrap().json();
     assert_eq!(count(&costs), 1, "{costs}");
-    let (n_distinct, n_asked) = {
-        let asked = asked.lock().unwrap();
-        let n_asked: u64 = asked.values().map(|n| u64::from(*n)).sum();
-        (asked.len() as u64, n_asked)
+    let (n_distinct, n_requests) = {
+        let counts = counts.lock().unwrap();
+        let n_requests: u64 = counts.values().map(|n| u64::from(*n)).sum();
+        (counts.len() as u64, n_requests)
     };
     assert_eq!(n_distinct, (n_targets * N_REQUESTS) as u64);
     assert_eq!(
@@ -248,9 +248,9 @@ async fn check(data: &Path, url: &str, number: u32, asked: &Asked) {
         "each request was paid for once"
     );
     // Both repeats of the judge may be under way when the server is killed.
-    let n_again = n_asked - n_distinct;
+    let n_again = n_requests - n_distinct;
     let most = u64::from(N_KILLS) * 2;
-    assert!(0 < n_again && n_again <= most, "{n_again} of {n_asked} were asked again");
+    assert!(0 < n_again && n_again <= most, "{n_again} of {n_requests} were asked again");
     app.stop().await.unwrap();
 }
 

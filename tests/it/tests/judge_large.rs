@@ -17,7 +17,7 @@ const N_STEPS: u64 = 120;
 const STEP: usize = 27_000;
 /// The step with the fact, and where in its output it is looked for.
 const FACT: u64 = 60;
-const PLACE: usize = 20_000;
+const FACT_OFFSET: usize = 20_000;
 const FAILED: u64 = 80;
 
 /// What a step gave out. The fact stands behind what a search shows of its place.
@@ -25,7 +25,7 @@ fn output(step: u64) -> String {
     let mut output = format!("step {step} went as planned. ").repeat(STEP / 20);
     if step == FACT {
         let fact = format!("Invoice 99172 {}The CODE is 4711.", ". ".repeat(200));
-        output.replace_range(PLACE..PLACE + fact.len(), &fact);
+        output.replace_range(FACT_OFFSET..FACT_OFFSET + fact.len(), &fact);
     }
     output.truncate(STEP);
     if step == FAILED {
@@ -69,7 +69,7 @@ async fn send(app: &TestApp, number: u64) {
 fn explorer() -> Value {
     let exploring = "Look into the trace with the tools";
     let read = json!({
-        "observation": Trace::span_id(FACT + 1), "part": "output", "from": PLACE, "bytes": 600,
+        "observation": Trace::span_id(FACT + 1), "part": "output", "from": FACT_OFFSET, "bytes": 600,
     });
     json!([
         { "contains": exploring, "turn": 1, "usage": { "input": 20_000, "output": 20 },
@@ -133,9 +133,9 @@ async fn explored_story(app: TestApp) {
     assert_eq!(evidence[0]["observations"], N_STEPS + 1);
     assert_eq!(
         (&evidence[2]["observation"], &evidence[2]["from"], &evidence[2]["to"]),
-        (&json!(Trace::span_id(FACT + 1)), &json!(PLACE), &json!(PLACE + 600))
+        (&json!(Trace::span_id(FACT + 1)), &json!(FACT_OFFSET), &json!(FACT_OFFSET + 600))
     );
-    let read = &output(FACT)[PLACE..PLACE + 600];
+    let read = &output(FACT)[FACT_OFFSET..FACT_OFFSET + 600];
     let digest = perpend_domain::plugin::Digest::of(read.as_bytes()).to_string();
     assert_eq!(evidence[2]["sha256"], digest);
 
@@ -192,8 +192,8 @@ async fn a_long_prompt_fails_unless_the_judge_says_otherwise() {
     let evaluator = made(&app, "fail").await;
     send(&app, 1).await;
     let result = tried(&app, &evaluator, 1).await;
-    let said = result["errorMessage"].as_str().unwrap();
-    assert!(said.contains("context_too_long"), "{result}");
+    let response = result["errorMessage"].as_str().unwrap();
+    assert!(response.contains("context_too_long"), "{result}");
     let calls = result["modelCalls"].as_array();
     assert!(calls.is_none_or(Vec::is_empty), "{result}");
     app.stop().await.unwrap();
@@ -205,22 +205,22 @@ async fn only_a_judge_that_reads_the_trace_has_to_be_granted_it() {
     connect(&app, "main", explorer()).await;
     let model = json!(["model"]);
     for (large, status) in [("digest", 422), ("explore", 422), ("fail", 200)] {
-        let (answered, said) = call(&app, Method::POST, EVALUATORS, judge(large, &model)).await;
-        assert_eq!(answered, status, "{large}: {said}");
-        let names = said.to_string();
-        assert_eq!(names.contains("must contain `trace`"), status == 422, "{said}");
+        let (answered, response) = call(&app, Method::POST, EVALUATORS, judge(large, &model)).await;
+        assert_eq!(answered, status, "{large}: {response}");
+        let names = response.to_string();
+        assert_eq!(names.contains("must contain `trace`"), status == 422, "{response}");
     }
     let both = json!(["model", "trace"]);
-    for (member, value, place) in [
+    for (member, value, expected_part) in [
         ("panel", json!({ "repeats": 3 }), "/panel"),
         ("max_input_tokens", Value::Null, "/large"),
         ("explore", json!({ "max_calls": 51 }), "max_calls"),
     ] {
         let mut body = judge("explore", &both);
         body["config"][member] = value;
-        let (status, said) = call(&app, Method::POST, EVALUATORS, body).await;
-        assert!((400..500).contains(&status), "{member}: {said}");
-        assert!(said.to_string().contains(place), "{member}: {said}");
+        let (status, response) = call(&app, Method::POST, EVALUATORS, body).await;
+        assert!((400..500).contains(&status), "{member}: {response}");
+        assert!(response.to_string().contains(expected_part), "{member}: {response}");
     }
     app.stop().await.unwrap();
 }

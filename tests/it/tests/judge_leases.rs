@@ -20,7 +20,7 @@ use crate::judge_kills::{PRIVATE, connect};
 /// A provider that lets a request wait, and answers all others at once.
 #[derive(Debug)]
 struct Provider {
-    n_asked: AtomicU32,
+    n_requests: AtomicU32,
     is_gated: AtomicBool,
     waiting: Semaphore,
     gate: Semaphore,
@@ -29,14 +29,14 @@ struct Provider {
 impl Provider {
     async fn start() -> (String, Arc<Self>) {
         let provider = Arc::new(Self {
-            n_asked: AtomicU32::new(0),
+            n_requests: AtomicU32::new(0),
             is_gated: AtomicBool::new(false),
             waiting: Semaphore::new(0),
             gate: Semaphore::new(0),
         });
         let answering = Arc::clone(&provider);
         let answer = async move || {
-            let is_first = answering.n_asked.fetch_add(1, Ordering::SeqCst) == 0;
+            let is_first = answering.n_requests.fetch_add(1, Ordering::SeqCst) == 0;
             let is_late = is_first && answering.is_gated.load(Ordering::SeqCst);
             if is_late {
                 answering.waiting.add_permits(1);
@@ -59,13 +59,13 @@ impl Provider {
         (url, provider)
     }
 
-    fn n_asked(&self) -> u32 {
-        self.n_asked.load(Ordering::SeqCst)
+    fn n_requests(&self) -> u32 {
+        self.n_requests.load(Ordering::SeqCst)
     }
 
     /// From now on requests are counted, and the first of them waits.
     fn close(&self) {
-        self.n_asked.store(0, Ordering::SeqCst);
+        self.n_requests.store(0, Ordering::SeqCst);
         self.is_gated.store(true, Ordering::SeqCst);
     }
 }
@@ -82,21 +82,21 @@ async fn story(settings: &[(&'static str, &str)]) {
     drop(provider.waiting.acquire().await.unwrap());
     // The reply to the other question is stored, so that nobody asks it again.
     let of_trace = format!("/api/v1/executions?traceId={}", trace.id);
-    let is_begun = |listed: &serde_json::Value| listed["data"][0]["id"].is_string();
-    let listed = app.wait_for(&of_trace, is_begun).await.unwrap();
+    let is_started = |listed: &serde_json::Value| listed["data"][0]["id"].is_string();
+    let listed = app.wait_for(&of_trace, is_started).await.unwrap();
     let path = format!("/api/v1/executions/{}", listed["data"][0]["id"].as_str().unwrap());
     let n_calls = |shown: &serde_json::Value| shown["modelCalls"].as_array().map_or(0, Vec::len);
     app.wait_for(&path, |shown| 1 <= n_calls(shown)).await.unwrap();
     app.clock.advance(Duration::from_secs(600));
     // Another batch takes the execution, asks again what was not answered of its two questions, and scores.
     let scores = app.scores(1).await.unwrap();
-    assert_eq!(provider.n_asked(), 3, "only what was under way is asked twice");
+    assert_eq!(provider.n_requests(), 3, "only what was under way is asked twice");
     provider.gate.add_permits(1);
     // The batch that lost the lease ends before the server does.
     assert!(path.ends_with(scores[0]["origin"]["executionId"].as_str().unwrap()));
     app.wait_for(&path, |shown| 3 <= n_calls(shown)).await.unwrap();
     app.stop().await.unwrap();
-    assert_eq!(provider.n_asked(), 3, "who lost the lease asks no more");
+    assert_eq!(provider.n_requests(), 3, "who lost the lease asks no more");
 }
 
 #[tokio::test]

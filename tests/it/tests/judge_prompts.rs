@@ -135,9 +135,9 @@ async fn a_prompt_that_no_judge_can_ask_with_is_refused_with_its_place() {
         (judge_of(&json!({ "name": "tone" })), 400, "customer"),
         (neither, 400, "prompt or promptRef is required"),
     ] {
-        let (answered, said) = call(&app, Method::POST, EVALUATORS, body).await;
-        assert_eq!(answered, status, "{said}");
-        assert!(said["message"].as_str().unwrap().contains(part), "{said}");
+        let (answered, response) = call(&app, Method::POST, EVALUATORS, body).await;
+        assert_eq!(answered, status, "{response}");
+        assert!(response["message"].as_str().unwrap().contains(part), "{response}");
     }
     app.stop().await.unwrap();
 }

@@ -118,8 +118,8 @@ async fn own_trace(app: &TestApp, score: &Value) {
     assert_eq!(call["usageDetails"]["input"], 100, "{call}");
     let cost = call["costDetails"]["total"].as_f64().unwrap();
     assert!((cost - 0.000_021).abs() < 1e-12, "{call}");
-    let said = call["input"].to_string();
-    assert!(said.contains("How polite is this answer?"), "{call}");
+    let response = call["input"].to_string();
+    assert!(response.contains("How polite is this answer?"), "{call}");
     assert!(call["output"].to_string().contains("It thanks."), "{call}");
     // Sums by day have its tokens.
     let daily = "/api/public/metrics/daily?environment=perpend-eval";
@@ -304,8 +304,8 @@ async fn what_failed_of_one_class_is_tried_again_together() {
         (json!({ "errorClass": "context_too_long", "evaluationRuleId": "other" }), 200, Some(0)),
         (json!({ "errorClass": "context_too_long", "evaluationRuleId": rule }), 200, Some(2)),
     ] {
-        let (answered, said) = call(&app, Method::POST, &requeue, body).await;
-        assert_eq!((answered, said["requeued"].as_u64()), (status, n), "{said}");
+        let (answered, response) = call(&app, Method::POST, &requeue, body).await;
+        assert_eq!((answered, response["requeued"].as_u64()), (status, n), "{response}");
     }
     app.scores(2).await.unwrap();
     let left = app.client.get(failed).await.unwrap().json();
@@ -343,11 +343,11 @@ async fn what_is_wrong_with_a_judge_is_refused_when_it_is_saved() {
             "JSONPath",
         ),
     ] {
-        let (answered, said) = call(&app, Method::POST, EVALUATORS, body.clone()).await;
-        let is_right = answered == status && said.to_string().contains(part);
+        let (answered, response) = call(&app, Method::POST, EVALUATORS, body.clone()).await;
+        let is_right = answered == status && response.to_string().contains(part);
         // A variable that is mapped more than once has a text of its own.
         let is_right = is_right || (part == "twice" && answered == 400);
-        assert!(is_right, "{body}: {answered} {said}");
+        assert!(is_right, "{body}: {answered} {response}");
     }
     app.stop().await.unwrap();
 }
@@ -394,9 +394,9 @@ async fn a_judge_as_clients_send_it_encloses_judged_text_in_marks_unless_it_opts
             judge["fence"] = json!(fence);
         }
         let trial = json!({ "evaluator": judge, "item": { "output": "Thanks." }, "fresh": true });
-        let (status, said) = call(&app, Method::POST, "/api/v1/evaluations/trial", trial).await;
-        assert_eq!(status, 200, "{said}");
-        assert_eq!(said["data"][0]["scores"][0]["value"], expected, "{fence:?}: {said}");
+        let (status, response) = call(&app, Method::POST, "/api/v1/evaluations/trial", trial).await;
+        assert_eq!(status, 200, "{response}");
+        assert_eq!(response["data"][0]["scores"][0]["value"], expected, "{fence:?}: {response}");
     }
     app.stop().await.unwrap();
 }
@@ -416,9 +416,9 @@ async fn addresses_that_cannot_be_requested_are_refused_when_a_connection_is_sav
         let body = json!({
             "provider": "main", "adapter": "openai", "secretKey": "sk-never-shown-again", "baseURL": url,
         });
-        let (status, said) = call(&app, Method::PUT, CONNECTIONS, body).await;
-        assert_eq!(status, expected, "{url}: {said}");
-        assert!(status == 201 || said.to_string().contains("baseURL"), "{said}");
+        let (status, response) = call(&app, Method::PUT, CONNECTIONS, body).await;
+        assert_eq!(status, expected, "{url}: {response}");
+        assert!(status == 201 || response.to_string().contains("baseURL"), "{response}");
     }
     app.stop().await.unwrap();
 }
@@ -432,9 +432,9 @@ async fn a_verdict_in_free_text_that_was_not_offered_is_malformed_when_the_judge
         "slots": [{ "name": "judge", "model": { "provider": "main", "model": "m" } }],
         "config": { "prompt": "{{output}}", "choice_scores": { "C": 1, "I": 0 }, "pattern": "GRADE: (\\w+)" },
     });
-    let (status, said) = call(&app, Method::POST, EVALUATORS, judge).await;
-    assert_eq!(status, 422, "{said}");
-    assert_eq!(said["details"]["class"], "malformed_output", "{said}");
+    let (status, response) = call(&app, Method::POST, EVALUATORS, judge).await;
+    assert_eq!(status, 422, "{response}");
+    assert_eq!(response["details"]["class"], "malformed_output", "{response}");
     app.stop().await.unwrap();
 }
 
@@ -457,9 +457,9 @@ async fn a_provider_that_asks_to_wait_is_in_the_health_until_its_connection_is_s
     connect(&app, "main", polite()).await;
     let trial =
         json!({ "evaluator": judge(Some("m")), "item": { "output": "Thanks." }, "fresh": true });
-    let (status, said) = call(&app, Method::POST, "/api/v1/evaluations/trial", trial).await;
-    assert_eq!(status, 200, "{said}");
-    assert_eq!(said["data"][0]["scores"][0]["value"], 0.9, "{said}");
+    let (status, response) = call(&app, Method::POST, "/api/v1/evaluations/trial", trial).await;
+    assert_eq!(status, 200, "{response}");
+    assert_eq!(response["data"][0]["scores"][0]["value"], 0.9, "{response}");
     let well = app.client.get(health).await.unwrap().json();
     assert_eq!(well["problems"], json!([]), "{well}");
     app.stop().await.unwrap();

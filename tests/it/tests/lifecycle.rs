@@ -49,26 +49,26 @@ async fn serve_until(dir: &Path, until: &str) -> (tokio::process::Child, Vec<Str
     let mut process = serve.spawn().unwrap();
     let stdout = tokio::io::BufReader::new(process.stdout.take().unwrap());
     let mut lines = tokio::io::AsyncBufReadExt::lines(stdout);
-    let mut said: Vec<String> = Vec::new();
-    while !said.last().is_some_and(|line| line.contains(until)) {
+    let mut output: Vec<String> = Vec::new();
+    while !output.last().is_some_and(|line| line.contains(until)) {
         let line = lines.next_line().await.unwrap();
-        said.push(line.unwrap_or_else(|| unreachable!("no {until}: {said:?}")));
+        output.push(line.unwrap_or_else(|| unreachable!("no {until}: {output:?}")));
     }
-    (process, said)
+    (process, output)
 }
 
 /// The key pair that was said, as a shell takes it.
-fn pair_in(said: &[String]) -> Option<(String, String)> {
+fn pair_in(output: &[String]) -> Option<(String, String)> {
     let key = |name: &str| {
         let start = format!("  export {name}=");
-        let mut found = said.iter().filter_map(|line| line.strip_prefix(&start));
+        let mut found = output.iter().filter_map(|line| line.strip_prefix(&start));
         found.next().map(str::to_owned)
     };
     key("PERPEND_PUBLIC_KEY").zip(key("PERPEND_SECRET_KEY"))
 }
 
-async fn opens((public, secret): &(String, String), said: &[String]) {
-    let client = Client::new(origin_in(said.last().unwrap()).unwrap()).with_keys(public, secret);
+async fn opens((public, secret): &(String, String), output: &[String]) {
+    let client = Client::new(origin_in(output.last().unwrap()).unwrap()).with_keys(public, secret);
     let answer = client.get("/api/public/projects").await.unwrap();
     assert_eq!(answer.status, 200);
 }
@@ -78,11 +78,11 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     for is_first in [true, false] {
-        let (mut process, said) = serve_until(&dir, "/?token=").await;
-        let pair = pair_in(&said);
-        assert_eq!(pair.is_some(), is_first, "{said:?}");
+        let (mut process, output) = serve_until(&dir, "/?token=").await;
+        let pair = pair_in(&output);
+        assert_eq!(pair.is_some(), is_first, "{output:?}");
         if let Some(pair) = pair {
-            opens(&pair, &said).await;
+            opens(&pair, &output).await;
         }
         process.kill().await.unwrap();
     }
@@ -98,13 +98,13 @@ async fn what_a_start_cannot_mean_is_refused_with_the_way_out() {
         assert!(!ended.status.success(), "{args:?}");
         String::from_utf8_lossy(&ended.stderr).into_owned()
     };
-    let said = refused(&["demo", "--once", "--data-dir", dir]).await;
-    assert!(said.contains("--data-dir"), "{said}");
+    let output = refused(&["demo", "--once", "--data-dir", dir]).await;
+    assert!(output.contains("--data-dir"), "{output}");
     // The pair of a former start with another secret would open nothing.
     let keys = ["--init-public-key", KEYS.0, "--init-secret-key", "another"];
     let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", dir];
-    let said = refused(&[&serve[..], &keys[..]].concat()).await;
-    assert!(said.contains("init.public_key"), "{said}");
+    let output = refused(&[&serve[..], &keys[..]].concat()).await;
+    assert!(output.contains("init.public_key"), "{output}");
 }
 
 /// A start that ends at once; what it said.
@@ -128,11 +128,11 @@ async fn a_lost_or_different_secrets_key_stops_the_start_and_a_reset_is_the_last
     let at = dir.to_str().unwrap();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", at];
     let other = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
-    let said = refused_start(&[&serve[..], &["--secrets-key", other]].concat()).await;
-    assert!(said.contains("PERPEND_SECRETS_KEY"), "{said}");
+    let output = refused_start(&[&serve[..], &["--secrets-key", other]].concat()).await;
+    assert!(output.contains("PERPEND_SECRETS_KEY"), "{output}");
     std::fs::remove_file(&key).unwrap();
-    let said = refused_start(&serve).await;
-    assert!(said.contains("perpend secrets reset"), "{said}");
+    let output = refused_start(&serve).await;
+    assert!(output.contains("perpend secrets reset"), "{output}");
     assert!(!key.exists(), "no key is made in silence");
 
     // Without the word nothing changes, and with the former key all is as it was.
@@ -159,8 +159,8 @@ async fn an_emptied_database_stops_the_start() {
     std::fs::write(dir.join("perpend.db"), "").unwrap();
     let at = dir.to_str().unwrap();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", at];
-    let said = refused_start(&serve).await;
-    assert!(said.contains("0 bytes") && said.contains("backup"), "{said}");
+    let output = refused_start(&serve).await;
+    assert!(output.contains("0 bytes") && output.contains("backup"), "{output}");
     assert_eq!(std::fs::metadata(dir.join("perpend.db")).unwrap().len(), 0);
 }
 
@@ -175,8 +175,8 @@ async fn a_missing_database_beside_its_key_stops_the_start() {
     let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", at];
     let aside = data.path().join("aside.db");
     std::fs::rename(&database, &aside).unwrap();
-    let said = refused_start(&serve).await;
-    assert!(said.contains("perpend.db is missing"), "{said}");
+    let output = refused_start(&serve).await;
+    assert!(output.contains("perpend.db is missing"), "{output}");
     assert!(!database.exists(), "nothing is made in its place");
     std::fs::rename(&aside, &database).unwrap();
     let mut child = Child::start(&dir).await.unwrap();
@@ -230,11 +230,11 @@ async fn a_first_start_that_is_killed_loses_no_key_pair() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     // Killed as soon as the pair is shown, before it is stored or after; then left to come up.
-    let (mut process, said) = serve_until(&dir, "export PERPEND_SECRET_KEY=").await;
+    let (mut process, output) = serve_until(&dir, "export PERPEND_SECRET_KEY=").await;
     process.kill().await.unwrap();
-    let first = pair_in(&said).unwrap();
-    let (mut process, said) = serve_until(&dir, "/?token=").await;
-    opens(&pair_in(&said).unwrap_or(first), &said).await;
+    let first = pair_in(&output).unwrap();
+    let (mut process, output) = serve_until(&dir, "/?token=").await;
+    opens(&pair_in(&output).unwrap_or(first), &output).await;
     process.kill().await.unwrap();
 }
 
@@ -244,18 +244,18 @@ async fn sigterm_lets_requests_under_way_finish_and_ends_well() {
     let mut child = Child::start(&data.path().join("data")).await.unwrap();
     let client = child.client.clone();
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1);
-    let begun = Arc::new(tokio::sync::Notify::new());
+    let started = Arc::new(tokio::sync::Notify::new());
     let text = Trace::new(1, "late").to_json().to_string();
     let (head, tail) = text.split_at(10);
     sender.send(Ok(head.as_bytes().to_vec())).await.unwrap();
-    let signal = Arc::clone(&begun);
+    let signal = Arc::clone(&started);
     let body = axum::body::Body::from_stream(tokio_stream(receiver, signal));
     let request = tokio::spawn(async move {
         let headers = [("content-type", "application/json")];
         client.send(Method::POST, OTLP, &headers, body).await
     });
     // The first part is on its way; the signal comes in the middle of the request.
-    begun.notified().await;
+    started.notified().await;
     let ending = tokio::spawn(async move { child.terminate().await });
     sender.send(Ok(tail.as_bytes().to_vec())).await.unwrap();
     drop(sender);
@@ -274,12 +274,12 @@ async fn sigterm_lets_requests_under_way_finish_and_ends_well() {
 /// The parts of a body as they are sent; tells when the first one was taken.
 fn tokio_stream(
     receiver: tokio::sync::mpsc::Receiver<Result<Vec<u8>, std::io::Error>>,
-    begun: Arc<tokio::sync::Notify>,
+    started: Arc<tokio::sync::Notify>,
 ) -> impl futures_util::Stream<Item = Result<Vec<u8>, std::io::Error>> {
-    futures_util::stream::unfold((receiver, begun), |(mut receiver, begun)| async move {
+    futures_util::stream::unfold((receiver, started), |(mut receiver, started)| async move {
         let part = receiver.recv().await?;
-        begun.notify_one();
-        Some((part, (receiver, begun)))
+        started.notify_one();
+        Some((part, (receiver, started)))
     })
 }
 
@@ -481,8 +481,8 @@ async fn idle_connections_beyond_the_limit_of_descriptors_make_room_and_the_stor
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     let _server = Child::with_descriptors(64, &dir, &[]).await.unwrap();
-    let said = || std::fs::read_to_string(dir.with_extension("log")).unwrap();
-    let origin = origin_in(&said()).unwrap().to_owned();
+    let output = || std::fs::read_to_string(dir.with_extension("log")).unwrap();
+    let origin = origin_in(&output()).unwrap().to_owned();
     let mut idle = silent(&origin, 120).await;
     for number in 1..=40 {
         let body = Trace::new(number, "root").to_json();
@@ -496,10 +496,10 @@ async fn idle_connections_beyond_the_limit_of_descriptors_make_room_and_the_stor
         }
         idle.extend(silent(&origin, 5).await);
     }
-    let said = said();
-    assert!(said.contains("connection limit reached"), "{said}");
+    let output = output();
+    assert!(output.contains("connection limit reached"), "{output}");
     for fault in ["accepting a connection failed", "unable to open", "request failed"] {
-        assert!(!said.contains(fault), "{said}");
+        assert!(!output.contains(fault), "{output}");
     }
 }
 
@@ -509,8 +509,8 @@ async fn connections_that_are_all_busy_end_in_time_and_new_ones_are_served_then(
     let dir = data.path().join("data");
     let more = ["--ingest-read-timeout-seconds", "3"];
     let _server = Child::with_descriptors(64, &dir, &more).await.unwrap();
-    let said = || std::fs::read_to_string(dir.with_extension("log")).unwrap();
-    let origin = origin_in(&said()).unwrap().to_owned();
+    let output = || std::fs::read_to_string(dir.with_extension("log")).unwrap();
+    let origin = origin_in(&output()).unwrap().to_owned();
     let line = format!("POST {OTLP}");
     let headers = [
         ("authorization", PAIR),
@@ -529,9 +529,9 @@ async fn connections_that_are_all_busy_end_in_time_and_new_ones_are_served_then(
     let body = Trace::new(1, "root").to_json();
     let sent = client.json(Method::POST, OTLP, &body).await.unwrap();
     assert_eq!(sent.status, 200, "{}", sent.text());
-    let said = said();
-    assert!(said.contains("connection limit reached"), "{said}");
+    let output = output();
+    assert!(output.contains("connection limit reached"), "{output}");
     for fault in ["accepting a connection failed", "unable to open"] {
-        assert!(!said.contains(fault), "{said}");
+        assert!(!output.contains(fault), "{output}");
     }
 }

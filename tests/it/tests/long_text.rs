@@ -72,8 +72,8 @@ async fn spans_keep_what_fits_and_say_what_was_cut() {
     for fact in ["model", "provider", "version", "release"] {
         assert_eq!(notes[fact], long().len(), "{fact}: {notes}");
     }
-    let beside = observation(&app, "b7ad6b7169203332").await;
-    assert_eq!(beside["name"], "beside it");
+    let second_observation = observation(&app, "b7ad6b7169203332").await;
+    assert_eq!(second_observation["name"], "beside it");
 }
 
 #[tokio::test]

@@ -284,20 +284,20 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
         { "measure": "latency", "aggregation": "p50" }, { "measure": "latency", "aggregation": "p95" },
         { "measure": "latency", "aggregation": "max" },
         { "measure": "uniqueUserIds", "aggregation": "uniq" }] }));
-    let (status, asked) = ask(&app, "/api/public/metrics", &question).await;
-    assert_eq!(status, 200, "{asked}");
-    let asked = &asked["data"];
+    let (status, metrics) = ask(&app, "/api/public/metrics", &question).await;
+    assert_eq!(status, 200, "{metrics}");
+    let metrics = &metrics["data"];
     for (label, measure) in [
         ("Median latency", "p50_latency"),
         ("p95 latency", "p95_latency"),
         ("Slowest trace", "max_latency"),
     ] {
-        let ms = asked[0][measure].as_f64().unwrap();
+        let ms = metrics[0][measure].as_f64().unwrap();
         let took = perpend_views::duration((ms * 1e3) as i64);
         assert!(has_figure(&part, label, &took), "{label}: {took}: {part}");
     }
     slowest_is_opened(&part);
-    shows(&format!("<b>{}</b>", asked[0]["uniq_uniqueUserIds"]));
+    shows(&format!("<b>{}</b>", metrics[0]["uniq_uniqueUserIds"]));
     // Three calls of m1 before one of m2, at half a dollar each.
     let order = ["<bdi>m1</bdi>", "$1.50", "<bdi>m2</bdi>", "$0.50"];
     let places: Vec<_> = order.iter().map(|what| part.find(what).unwrap()).collect();

@@ -81,12 +81,12 @@ async fn an_organization_makes_projects_and_keys_that_open_them() {
     assert_eq!(get(&opened, PROJECTS).await["data"][0], made);
     let trace = Trace::new(1, "root").to_json();
     assert_eq!(post(&opened, OTLP, trace).await.0, 200);
-    let place = format!("/api/public/traces/{}", trace_id(1));
-    assert_eq!((status(&opened, &place).await, status(&app.client, &place).await), (200, 404));
+    let path = format!("/api/public/traces/{}", trace_id(1));
+    assert_eq!((status(&opened, &path).await, status(&app.client, &path).await), (200, 404));
     for path in [OF_ORGANIZATION, MEMBERSHIPS, USERS] {
         assert_eq!(status(&opened, path).await, 403, "{path}");
     }
-    assert_eq!(status(&organizer, &place).await, 403);
+    assert_eq!(status(&organizer, &path).await, 403);
 
     app.app.jobs.run_once().await;
     let keys = format!("{PROJECTS}/{id}/apiKeys");
@@ -98,18 +98,18 @@ async fn an_organization_makes_projects_and_keys_that_open_them() {
     let own = get(&organizer, "/api/public/organizations/apiKeys").await;
     assert_eq!(own["apiKeys"][0]["publicKey"], "pk-test-org");
 
-    let place = format!("{keys}/{key_id}");
-    let (status_, gone) = send(&organizer, Method::DELETE, &place, json!({})).await;
+    let path = format!("{keys}/{key_id}");
+    let (status_, gone) = send(&organizer, Method::DELETE, &path, json!({})).await;
     assert_eq!((status_, &gone["success"]), (200, &json!(true)));
     assert_eq!(status(&opened, PROJECTS).await, 401, "at once");
-    assert_eq!(send(&organizer, Method::DELETE, &place, json!({})).await.0, 404);
+    assert_eq!(send(&organizer, Method::DELETE, &path, json!({})).await.0, 404);
 
-    let place = format!("{PROJECTS}/{id}");
-    let (_, changed) = send(&organizer, Method::PUT, &place, json!({ "name": "Search 2" })).await;
+    let path = format!("{PROJECTS}/{id}");
+    let (_, changed) = send(&organizer, Method::PUT, &path, json!({ "name": "Search 2" })).await;
     assert_eq!(changed["name"], "Search 2");
     assert_eq!(changed["retentionDays"], 30, "what is not named stays");
     let forever = json!({ "name": "Search 2", "retention": 0, "metadata": {} });
-    let (_, changed) = send(&organizer, Method::PUT, &place, forever).await;
+    let (_, changed) = send(&organizer, Method::PUT, &path, forever).await;
     assert!(changed.get("retentionDays").is_none(), "{changed}");
     assert_eq!(changed["metadata"], json!({}));
 }
@@ -163,12 +163,12 @@ async fn a_deleted_project_is_closed_at_once_and_leaves_nothing() {
     let id = project(&app, "Search").await;
     let (_, opened) = key(&app, &id, json!({})).await;
     assert_eq!(post(&opened, OTLP, Trace::new(1, "root").to_json()).await.0, 200);
-    let place = format!("{PROJECTS}/{id}");
-    let (deleted, body) = send(&organizer, Method::DELETE, &place, json!({})).await;
+    let path = format!("{PROJECTS}/{id}");
+    let (deleted, body) = send(&organizer, Method::DELETE, &path, json!({})).await;
     assert_eq!((deleted, &body["success"]), (202, &json!(true)));
     assert_eq!(status(&opened, PROJECTS).await, 401);
-    assert_eq!(status(&organizer, &format!("{place}/apiKeys")).await, 404);
-    assert_eq!(send(&organizer, Method::DELETE, &place, json!({})).await.0, 404);
+    assert_eq!(status(&organizer, &format!("{path}/apiKeys")).await, 404);
+    assert_eq!(send(&organizer, Method::DELETE, &path, json!({})).await.0, 404);
     assert_eq!(names(&get(&organizer, OF_ORGANIZATION).await), ["My project"]);
     project(&app, "Search").await;
 
@@ -207,8 +207,8 @@ async fn what_an_organization_may_not_make_is_named() {
     let taken = json!({ "name": "Search", "retention": 0 });
     assert_eq!(post(&organizer, PROJECTS, taken).await.0, 409);
     let taken = json!({ "name": "My project" });
-    let place = format!("{PROJECTS}/{id}");
-    assert_eq!(send(&organizer, Method::PUT, &place, taken).await.0, 409);
+    let path = format!("{PROJECTS}/{id}");
+    assert_eq!(send(&organizer, Method::PUT, &path, taken).await.0, 409);
     for (body, field) in [
         (json!({ "userId": "nobody", "role": "KING" }), "role"),
         (json!({ "role": "OWNER" }), "userId"),
@@ -316,8 +316,8 @@ async fn members_write_comments_and_work_on_queues_and_others_do_not() {
     assert_eq!(post(&other, &assignments, who.clone()).await.0, 404);
 
     let asleep = json!({ "Operations": [{ "op": "replace", "path": "active", "value": false }] });
-    let place = format!("{USERS}/{ada}");
-    assert_eq!(send(&app.organizer(), Method::PATCH, &place, asleep).await.0, 200);
+    let path = format!("{USERS}/{ada}");
+    assert_eq!(send(&app.organizer(), Method::PATCH, &path, asleep).await.0, 200);
     assert_eq!(post(&app.client, comments, comment(&ada)).await.0, 400);
     assert_eq!(post(&app.client, &assignments, who).await.0, 404);
     let listed = get(&app.client, &format!("{comments}?authorUserId={ada}")).await;
@@ -345,26 +345,26 @@ async fn an_identity_provider_makes_people_known_and_lets_them_go() {
         (&json!("ada@mail.example"), &json!(true))
     );
     assert_eq!(made["roles"][0]["value"], "VIEWER", "the least role");
-    let place = format!("{USERS}/{}", made["id"].as_str().unwrap());
-    assert_eq!(get(&organizer, &place).await, made);
+    let path = format!("{USERS}/{}", made["id"].as_str().unwrap());
+    assert_eq!(get(&organizer, &path).await, made);
     let (status_, twice) = post(&organizer, USERS, body).await;
     assert_eq!((status_, &twice["scimType"]), (409, &json!("uniqueness")));
 
     let asleep = json!({ "Operations": [{ "op": "Replace", "path": "active", "value": "False" }] });
-    let (_, changed) = send(&organizer, Method::PATCH, &place, asleep).await;
+    let (_, changed) = send(&organizer, Method::PATCH, &path, asleep).await;
     assert_eq!(changed["active"], false);
-    assert_eq!(get(&organizer, &place).await["active"], false, "still found");
+    assert_eq!(get(&organizer, &path).await["active"], false, "still found");
     assert_eq!(get(&organizer, MEMBERSHIPS).await["memberships"], json!([]));
     let whole = json!({ "userName": "ada@example.com", "name": { "formatted": "Ada Lovelace" },
                         "roles": ["ADMIN"], "active": true });
-    let (_, changed) = send(&organizer, Method::PUT, &place, whole).await;
+    let (_, changed) = send(&organizer, Method::PUT, &path, whole).await;
     assert_eq!((&changed["displayName"], &changed["id"]), (&json!("Ada Lovelace"), &made["id"]));
     let member = &get(&organizer, MEMBERSHIPS).await["memberships"][0];
     assert_eq!((&member["role"], &member["email"]), (&json!("ADMIN"), &json!("ada@example.com")));
 
-    let (status_, gone) = send(&organizer, Method::DELETE, &place, json!({})).await;
+    let (status_, gone) = send(&organizer, Method::DELETE, &path, json!({})).await;
     assert_eq!((status_, gone), (200, json!({})));
-    assert_eq!(status(&organizer, &place).await, 404);
+    assert_eq!(status(&organizer, &path).await, 404);
     let again = user(&app, "ada@example.com").await;
     assert_eq!(made["id"], again, "who comes back is the same person");
 }
@@ -470,8 +470,8 @@ async fn scim_tells_what_it_can_do_in_the_media_type_that_is_asked_for() {
         headers["content-type"].to_str().unwrap().to_owned()
     };
     for path in [USERS, "/api/public/scim/Users/none"] {
-        let asked = [("accept", "application/scim+json")];
-        assert_eq!(media_type(path, &asked).await, "application/scim+json");
+        let headers = [("accept", "application/scim+json")];
+        assert_eq!(media_type(path, &headers).await, "application/scim+json");
         assert_eq!(media_type(path, &[]).await, "application/json");
     }
     let config = get(&organizer, "/api/public/scim/ServiceProviderConfig").await;
@@ -530,13 +530,13 @@ async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_aw
         let mut command = command(&["organization-key", "--data-dir"]).unwrap();
         let done = command.arg(app.data_dir()).args(more).output();
         let done = done.await.unwrap();
-        let said = [done.stdout, done.stderr].concat();
-        (done.status.success(), String::from_utf8(said).unwrap())
+        let output = [done.stdout, done.stderr].concat();
+        (done.status.success(), String::from_utf8(output).unwrap())
     };
-    let (is_made, said) = run(&[]).await;
-    assert!(is_made, "{said}");
+    let (is_made, output) = run(&[]).await;
+    assert!(is_made, "{output}");
     let half = |name: &str| {
-        let line = said.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        let line = output.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
         line.split_whitespace().last().unwrap().to_owned()
     };
     let public_key = half("public key");
@@ -544,25 +544,25 @@ async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_aw
     assert_eq!(names(&get(&client, OF_ORGANIZATION).await), ["My project"]);
 
     let revoke = ["--revoke", public_key.as_str()];
-    let (is_gone, said) = run(&revoke).await;
-    assert!(is_gone && said.contains("within 10 seconds"), "{said}");
+    let (is_gone, output) = run(&revoke).await;
+    assert!(is_gone && output.contains("within 10 seconds"), "{output}");
     app.clock.advance(Duration::from_secs(10));
     assert_eq!(status(&client, OF_ORGANIZATION).await, 401);
     assert_eq!(status(&app.organizer(), OF_ORGANIZATION).await, 200);
     for unknown in [public_key.as_str(), "pk-test", "no\nkey", ""] {
-        let (is_gone, said) = run(&["--revoke", unknown]).await;
-        assert!(!is_gone && said.contains("--revoke"), "{unknown:?}: {said}");
+        let (is_gone, output) = run(&["--revoke", unknown]).await;
+        assert!(!is_gone && output.contains("--revoke"), "{unknown:?}: {output}");
     }
     assert_eq!(status(&app.client, PROJECTS).await, 200);
     let of_settings = ["--revoke", "pk-test-org", "--init-org-public-key", "pk-test-org"];
-    let (is_gone, said) =
+    let (is_gone, output) =
         run(&[&of_settings[..], &["--init-org-secret-key", "sk-test-org"]].concat()).await;
-    assert!(is_gone && said.contains("init.org_public_key"), "{said}");
+    assert!(is_gone && output.contains("init.org_public_key"), "{output}");
 
     app.other_project().await.unwrap();
-    let (is_made, said) = run(&[]).await;
+    let (is_made, output) = run(&[]).await;
     assert!(!is_made, "which one is not said");
-    assert!(said.contains("--organization") && said.contains("\"Other\""), "{said}");
+    assert!(output.contains("--organization") && output.contains("\"Other\""), "{output}");
     assert!(run(&["--organization", "Other"]).await.0);
 }
 

@@ -44,8 +44,8 @@ async fn the_last_owner_is_kept_by_the_members_api_and_by_scim_and_the_answer_sa
     ] {
         let (status, body) = send(&organizer, method.clone(), path, body).await;
         assert_eq!(status, 409, "{method} {path}: {body}");
-        let said = body.to_string();
-        assert!(said.contains("active owner"), "{said}");
+        let text = body.to_string();
+        assert!(text.contains("active owner"), "{text}");
     }
     let other = user(&app, "bob@example.com").await;
     let give = json!({ "userId": other, "role": "OWNER" });

@@ -209,12 +209,12 @@ async fn what_evaluations_record_of_themselves_is_left_out_until_it_is_asked_for
     app.ingest(&own).await.unwrap();
     let overview = visitor.page("").await;
     assert!(!overview.contains("data-wait"), "something was recorded: {overview}");
-    let said = "Only evaluation and experiment traces have been recorded so far";
-    assert!(overview.contains(said), "{overview}");
+    let text = "Only evaluation and experiment traces have been recorded so far";
+    assert!(overview.contains(text), "{overview}");
     let shown = "?env=perpend-eval%2Cperpend-playground%2Csdk-experiment\">show them</a>";
     assert!(overview.contains(shown), "{overview}");
     let alone = visitor.page("?env=sdk-experiment").await;
-    assert!(alone.contains(said) && alone.contains("class=\"cards\""), "{alone}");
+    assert!(alone.contains(text) && alone.contains("class=\"cards\""), "{alone}");
     let list = visitor.page("/traces").await;
     assert!(list.contains("evaluation and experiment traces hidden"), "{list}");
     assert!(!list.contains("data-wait"), "something was recorded: {list}");
@@ -280,8 +280,8 @@ async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
     let visitor = Visitor::of(&app).await;
     let mut trace = Trace::new(1, "ticket");
     for n in 0..300 {
-        let said = if n < 250 { "The REFUND takes two days." } else { "No." };
-        trace = trace.generation(&format!("answer {n}"), said);
+        let text = if n < 250 { "The REFUND takes two days." } else { "No." };
+        trace = trace.generation(&format!("answer {n}"), text);
     }
     app.ingest(&trace).await.unwrap();
     let path = format!("/traces/{}", trace.id);
@@ -344,8 +344,8 @@ async fn comments_of_scores_are_found_in_a_trace_at_what_they_are_about() {
 async fn a_filter_finds_what_was_said_in_any_step_and_a_faulty_term_is_named() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    for (n, said) in [(1, "The refund takes two days."), (2, "你好，世界"), (3, "<b>&\"'")] {
-        let trace = Trace::new(n, &format!("ticket {n}")).generation("answer", said);
+    for (n, text) in [(1, "The refund takes two days."), (2, "你好，世界"), (3, "<b>&\"'")] {
+        let trace = Trace::new(n, &format!("ticket {n}")).generation("answer", text);
         app.ingest(&trace).await.unwrap();
     }
     for (q, found) in [
@@ -548,9 +548,9 @@ async fn a_list_begins_with_the_best_in_a_score_and_a_page_behind_its_end_says_s
     }
     // A search that went on from the beginning knows whether the pages before had any.
     let end = "/traces?q=ticket&after=_0_0&looked=20000&found=";
-    for (n, said) in [(0, "No traces match"), (3, "3 matches on earlier pages")] {
+    for (n, text) in [(0, "No traces match"), (3, "3 matches on earlier pages")] {
         let page = visitor.page(&format!("{end}{n}")).await;
-        assert!(page.contains(said), "{page}");
+        assert!(page.contains(text), "{page}");
         assert!(page.contains("20,000 traces searched, to the end"), "{page}");
         let canonical =
             format!("<link rel=\"canonical\" href=\"{}/traces?q=ticket\">", visitor.base);
@@ -611,8 +611,8 @@ async fn a_trace_is_looked_at_beside_the_list_with_and_without_script() {
     let trace = Trace::new(1, "ticket").attribute("langfuse.observation.output", "Two days <b>.");
     app.ingest(&trace).await.unwrap();
     let list = visitor.page("/traces?sort=latency").await;
-    let beside = format!("/traces?sort=latency&#38;peek={0}#row-{0}\"", trace.id);
-    assert!(list.contains(&beside), "each row leads to it: {list}");
+    let peek_link = format!("/traces?sort=latency&#38;peek={0}#row-{0}\"", trace.id);
+    assert!(list.contains(&peek_link), "each row leads to it: {list}");
     let page = visitor.page(&format!("/traces?sort=latency&peek={}", trace.id)).await;
     assert!(page.contains("Two days &#60;b&#62;.") && page.contains("Open the trace"), "{page}");
     assert!(page.contains("\" aria-current=\"true\">"), "{page}");
@@ -675,7 +675,7 @@ async fn an_empty_list_says_what_each_condition_alone_leaves() {
         perpend_views::encode("name:ticket userId:u2 userId:u3 latncy:>2 sessionId:set nowhere");
     let page = visitor.page(&format!("/traces?q={q}")).await;
     let (_, empty) = page.split_once("No traces match").unwrap();
-    for said in [
+    for text in [
         "name:ticket</bdi></code>: 3 traces",
         "userId:u2</bdi></code>: 1 trace ",
         "latncy:&#62;2</bdi></code> has no effect",
@@ -683,7 +683,7 @@ async fn an_empty_list_says_what_each_condition_alone_leaves() {
         "nowhere</bdi></code>: no trace",
         ">remove",
     ] {
-        assert!(empty.contains(said), "{said} is missing: {empty}");
+        assert!(empty.contains(text), "{text} is missing: {empty}");
     }
     app.stop().await.unwrap();
 }

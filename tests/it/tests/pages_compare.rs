@@ -31,15 +31,15 @@ fn related(page: &str, rel: &str) -> Option<String> {
 }
 
 /// Another number of chosen rows than two asks for two, and keeps the list.
-async fn assert_asks_for_two(visitor: &Visitor, form: &str, id: &str) {
+async fn assert_two_required(visitor: &Visitor, form: &str, id: &str) {
     let base = &visitor.base;
-    for (chosen, said) in [
+    for (chosen, text) in [
         (String::new(), "No traces selected"),
         (format!("&trace={id}"), "1 trace selected"),
         (format!("&trace={id}&trace=x&trace=y"), "3 traces selected"),
     ] {
         let page = visitor.client.get(&format!("{form}{chosen}")).await.unwrap().text();
-        assert!(page.contains("Select two traces") && page.contains(said), "{page}");
+        assert!(page.contains("Select two traces") && page.contains(text), "{page}");
         assert!(page.contains(&format!("href=\"{base}/traces?q=x\"")), "{page}");
     }
 }
@@ -69,7 +69,7 @@ async fn two_rows_of_the_list_are_compared_by_rows_and_by_words() {
     let wanted =
         format!("{base}/traces/compare?a={}&b={}&in=%2Ftraces%3Fq%3Dx", first.id, second.id);
     assert_eq!(there, wanted);
-    assert_asks_for_two(&visitor, &form, &first.id).await;
+    assert_two_required(&visitor, &form, &first.id).await;
 
     let page = compared(&visitor, &first.id, &second.id, "").await;
     assert!(

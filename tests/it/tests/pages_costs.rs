@@ -72,11 +72,11 @@ async fn lists_and_heads_tell_nothing_zero_unknown_and_a_part_apart() {
     let (app, visitor) = filled().await;
     let traces = visitor.page("/traces").await;
     let (sessions, users) = (visitor.page("/sessions").await, visitor.page("/users").await);
-    for (name, _, said) in CASES {
-        let figure = format!("<dt>Cost</dt><dd>{said}</dd>");
+    for (name, _, text) in CASES {
+        let figure = format!("<dt>Cost</dt><dd>{text}</dd>");
         let row = between(&traces, &format!("<tr id=\"row-{name}\""), "</tr>");
-        shows(row, &format!("<td data-label=\"Cost\" class=\"num\"><bdi>{said}</bdi>"));
-        let cell = format!("data-label=\"Cost\"><bdi>{said}</bdi>");
+        shows(row, &format!("<td data-label=\"Cost\" class=\"num\"><bdi>{text}</bdi>"));
+        let cell = format!("data-label=\"Cost\"><bdi>{text}</bdi>");
         let row = between(&sessions, &format!("<bdi>s-{name}</bdi>"), "</tr>");
         shows(row, &cell);
         let row = between(&users, &format!("<bdi>u-{name}</bdi>"), "</tr>");
@@ -88,7 +88,7 @@ async fn lists_and_heads_tell_nothing_zero_unknown_and_a_part_apart() {
         }
         let session = visitor.page(&format!("/sessions/s-{name}")).await;
         shows(&session, &figure);
-        shows(&session, &format!(" · {said}</span></header>"));
+        shows(&session, &format!(" · {text}</span></header>"));
     }
     // Programs get numbers as before.
     for (name, total) in [("nothing", 0.0), ("unknown", 0.0), ("part", 0.5)] {
@@ -124,9 +124,9 @@ async fn a_tree_and_its_pane_leave_free_steps_empty_and_mark_those_without_a_pri
     let unpriced = pane("part-1").await;
     shows(&unpriced, "15 tokens · ?");
     shows(&unpriced, reason);
-    for (step, said) in [("zero-0", "15 tokens · $0"), ("part-0", "15 tokens · $0.5000")] {
+    for (step, text) in [("zero-0", "15 tokens · $0"), ("part-0", "15 tokens · $0.5000")] {
         let page = pane(step).await;
-        shows(&page, said);
+        shows(&page, text);
         assert!(!page.contains(reason), "{page}");
     }
     assert!(!pane("nothing-root").await.contains(reason));
@@ -160,10 +160,10 @@ async fn the_overview_says_for_how_many_steps_a_price_is_missing() {
     shows(&overview, "<dt>Cost</dt><dd><b>≥ $1.65</b>");
     shows(&overview, "Costs exclude 2 observations without a known price");
     let models = visitor.page(&format!("/_/trends?{TIME}&part=models")).await;
-    for (name, costs, said) in CASES {
+    for (name, costs, text) in CASES {
         if !costs.is_empty() {
             let row = between(&models, &format!("<bdi>ours-{name}-x</bdi>"), "</tr>");
-            shows(row, &format!("<td class=\"num\">{said}</td>"));
+            shows(row, &format!("<td class=\"num\">{text}</td>"));
         }
     }
     let before = visitor.page("?from=2026-02-01&to=2026-02-02").await;
@@ -204,9 +204,9 @@ async fn a_step_that_costs_without_tokens_hides_no_other_that_has_no_price() {
         shows(&overview, "<dt>Cost</dt><dd><b>≥ $1.00</b>");
         shows(&overview, "Costs exclude 2 observations without a known price");
         let models = visitor.page(&format!("/_/trends?{time}&part=models")).await;
-        for (name, said) in [("part", "≥ $0.5000"), ("whole", "$0.5000"), ("none", "?")] {
+        for (name, text) in [("part", "≥ $0.5000"), ("whole", "$0.5000"), ("none", "?")] {
             let row = between(&models, &format!("<bdi>ours-{name}-x</bdi>"), "</tr>");
-            shows(row, &format!("<td class=\"num\">{said}</td>"));
+            shows(row, &format!("<td class=\"num\">{text}</td>"));
         }
     }
     app.stop().await.unwrap();
@@ -220,8 +220,8 @@ async fn a_comparison_gives_no_difference_of_costs_that_lack_prices() {
         between(&page, "<bdi>Cost</bdi>", "</tr>").to_owned()
     };
     let row = compared("part", "whole").await;
-    for said in ["<bdi>≥ $0.5000</bdi>", "<bdi>$1.15</bdi>", "differs"] {
-        shows(&row, said);
+    for text in ["<bdi>≥ $0.5000</bdi>", "<bdi>$1.15</bdi>", "differs"] {
+        shows(&row, text);
     }
     assert!(!row.contains("<b>"), "{row}");
     shows(&compared("zero", "whole").await, "<b>+$1.15</b>");

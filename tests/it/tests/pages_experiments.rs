@@ -157,9 +157,9 @@ async fn the_page_of_a_run_has_the_numbers_of_the_api_and_its_worst_items_first(
     let mean = report["scores"][0]["values"]["mean"].as_f64().unwrap();
     assert!(page.contains(&format!(">{mean:.2}</td>")), "{mean} in {page}");
     assert!(page.contains("<b>incomplete</b>") && page.contains("wrong answer 12"), "{page}");
-    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} in {page}"));
-    assert!(place(">missing</span>") < place("wrong answer 12"));
-    assert!(place("wrong answer 12") < place("answer 0<"));
+    let position = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} in {page}"));
+    assert!(position(">missing</span>") < position("wrong answer 12"));
+    assert!(position("wrong answer 12") < position("answer 0<"));
     let missing = visitor.page(&format!("/experiments/{id}?show=missing")).await;
     assert!(missing.contains("1–2 of 2") && !missing.contains("wrong answer"), "{missing}");
     let odd = visitor.page(&format!("/experiments/{id}?show=odd&at=x")).await;

@@ -78,11 +78,11 @@ async fn a_form_that_no_page_of_the_session_sent_changes_nothing() {
             (vec![FORM, OURS], format!("form={forged}&{fields}")),
             (vec![FORM, OURS], format!("form={other_session}&{fields}")),
         ] {
-            let said = format!("{path} {headers:?} {body}");
+            let text = format!("{path} {headers:?} {body}");
             let answer = visitor.client.send(Method::POST, path, &headers, body);
             let answer = answer.await.unwrap();
-            assert_eq!(answer.status, 403, "{said}");
-            assert!(!answer.headers.contains_key("set-cookie"), "{said}");
+            assert_eq!(answer.status, 403, "{text}");
+            assert!(!answer.headers.contains_key("set-cookie"), "{text}");
         }
         let anybody = app.anonymous();
         let nobody = anybody.send(Method::POST, path, &[FORM, OURS], right);
@@ -237,7 +237,7 @@ async fn what_belongs_to_another_project_is_as_unknown_as_what_is_not_there() {
         perpend_it::wait_for(&other, "/api/v1/failed-executions", |answer| count(answer) == 1);
     let failed = failed.await.unwrap()["data"][0]["id"].as_str().unwrap().to_owned();
 
-    let answers = async |path: String, fields: String| {
+    let answer_to = async |path: String, fields: String| {
         let body = format!("form={token}&{fields}");
         let answer = visitor.send(&path, body).await;
         assert_eq!(answer.status, 404, "{path} {fields}");
@@ -245,17 +245,17 @@ async fn what_belongs_to_another_project_is_as_unknown_as_what_is_not_there() {
     };
     let own = &visitor.base;
     let bookmarks = format!("{own}/bookmarks");
-    let unknown = answers(bookmarks.clone(), "set=none".to_owned()).await;
-    assert_eq!(answers(bookmarks, format!("set={}", theirs.id)).await, unknown);
+    let unknown = answer_to(bookmarks.clone(), "set=none".to_owned()).await;
+    assert_eq!(answer_to(bookmarks, format!("set={}", theirs.id)).await, unknown);
     let tags = |id: &str| format!("{own}/traces/{id}");
     let add = || "add=x".to_owned();
-    assert_eq!(answers(tags(&theirs.id), add()).await, answers(tags("none"), add()).await);
+    assert_eq!(answer_to(tags(&theirs.id), add()).await, answer_to(tags("none"), add()).await);
     let requeue = |id: &str| format!("{own}/executions/{id}/requeue");
-    let none = answers(requeue("00000000-0000-0000-0000-000000000000"), String::new()).await;
-    assert_eq!(answers(requeue(&failed), String::new()).await, none);
+    let none = answer_to(requeue("00000000-0000-0000-0000-000000000000"), String::new()).await;
+    assert_eq!(answer_to(requeue(&failed), String::new()).await, none);
     // Neither does the address of the other project lead there.
     let foreign = format!("/project/other/executions/{failed}/requeue");
-    assert_eq!(answers(foreign, String::new()).await, none);
+    assert_eq!(answer_to(foreign, String::new()).await, none);
     let kept = other.get(&format!("/api/v1/executions/{failed}")).await.unwrap();
     assert_eq!(kept.json()["failedAttempts"].as_array().unwrap().len(), 1);
     app.stop().await.unwrap();
@@ -321,15 +321,15 @@ async fn the_project_of_a_key_is_told_that_its_secret_was_wrong_and_no_other_one
     assert!(!waits().await.contains("rejected"));
     let wrong = app.anonymous().with_keys("pk-test", "not <the> secret");
     assert_eq!(wrong.json(Method::POST, OTLP, &body).await.unwrap().status, 401);
-    let said = waits().await;
-    assert!(said.contains("last rejected request") && said.contains("401 wrong secret"), "{said}");
-    assert!(!said.contains("not"), "{said}");
+    let text = waits().await;
+    assert!(text.contains("last rejected request") && text.contains("401 wrong secret"), "{text}");
+    assert!(!text.contains("not"), "{text}");
     // What may be sent and is not taken is the last one then.
     let broken = json!("no spans");
     let broken = app.client.json(Method::POST, OTLP, &broken).await;
     assert_eq!(broken.unwrap().status, 400);
-    let said = waits().await;
-    assert!(said.contains("400 malformed request"), "{said}");
+    let text = waits().await;
+    assert!(text.contains("400 malformed request"), "{text}");
     app.stop().await.unwrap();
 }
 
@@ -409,12 +409,12 @@ async fn a_session_of_many_turns_opens_in_its_budget_and_jumps_by_number_and_by_
     const N: u64 = 20_000;
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    let begun = 1_770_000_000_u64;
+    let started = 1_770_000_000_u64;
     for first in (0..N).step_by(2_000) {
         let spans = (first..first + 2_000).map(|n| {
             json!({
                 "traceId": perpend_it::trace_id(n), "spanId": Trace::span_id(1), "name": format!("turn {}", n + 1),
-                "startTimeUnixNano": format!("{}000000000", begun + n), "endTimeUnixNano": format!("{}500000000", begun + n),
+                "startTimeUnixNano": format!("{}000000000", started + n), "endTimeUnixNano": format!("{}500000000", started + n),
                 "attributes": [{ "key": "session.id", "value": { "stringValue": "long" } },
                     { "key": "input.value", "value": { "stringValue": "And then?" } }],
             })
@@ -432,20 +432,20 @@ async fn a_session_of_many_turns_opens_in_its_budget_and_jumps_by_number_and_by_
     assert_eq!(turns(&first), (1..=20).collect::<Vec<_>>());
     assert!(first.len() < 200 << 10 && first.contains("of 20,000"), "{}", first.len());
     // 2026-02-02 07:56:39 UTC is 18,999 seconds after the beginning.
-    for asked in [
+    for query in [
         "turn=19000",
         "turn=19%2C000",
         "turn=2026-02-02+07%3A56%3A39",
         "turn=1&at=2026-02-02+07%3A56%3A39",
     ] {
-        let there = visitor.page(&format!("/sessions/long?{asked}")).await;
-        assert_eq!(turns(&there), (19_000..19_020).collect::<Vec<_>>(), "{asked}");
+        let there = visitor.page(&format!("/sessions/long?{query}")).await;
+        assert_eq!(turns(&there), (19_000..19_020).collect::<Vec<_>>(), "{query}");
         let (_, wanted) = there.split_once("id=\"turn-19000\"").unwrap();
         let wanted = wanted.split('>').next().unwrap();
         assert!(wanted.contains("autofocus"), "{wanted}");
         assert!(
             there.contains("rel=\"next\" href=\"") && there.contains("turn=19020\""),
-            "{asked}"
+            "{query}"
         );
     }
     let last = visitor.page("/sessions/long?turn=99999").await;

@@ -41,7 +41,7 @@ fn filtered(list: &str, q: &str) -> String {
 }
 
 /// Where none fits, what each condition leaves alone.
-async fn assert_each_condition_is_told(visitor: &Visitor) {
+async fn assert_each_condition_is_shown(visitor: &Visitor) {
     let none = visitor.page(&filtered("users", "traceCount:>9")).await;
     assert!(none.contains("No users match"), "{none}");
     let none = format!("{}&env=default&from=-1h", filtered("users", "traceCount:>9"));
@@ -100,11 +100,11 @@ async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked
     assert!(page.contains("class=\"chip bad\""), "{page}");
     assert!(page.contains("<code>traceCount</code>? The other conditions apply."), "{page}");
     assert!(page.contains("/sessions?q=userId%3Abob\" aria-label=\"Remove"), "{page}");
-    assert_each_condition_is_told(&visitor).await;
+    assert_each_condition_is_shown(&visitor).await;
     let elsewhere = format!("{}&from=-1h", filtered("sessions", "traceCount:>1"));
     let elsewhere = visitor.page(&elsewhere).await;
-    let (_, said) = elsewhere.split_once("Matches at other times, from ").unwrap();
-    let href = said.split("href=\"").nth(1).unwrap();
+    let (_, text) = elsewhere.split_once("Matches at other times, from ").unwrap();
+    let href = text.split("href=\"").nth(1).unwrap();
     let href = href.split('"').next().unwrap().replace("&#38;", "&");
     let there = visitor.client.get(&href).await.unwrap().text();
     assert_eq!(rows(&there), [escaped, "chat"], "{href}");
@@ -151,8 +151,8 @@ async fn a_search_for_sessions_stops_says_so_and_goes_on() {
     spans.push(span(3_000, 1, "s1", "ada"));
     send(&app, &spans).await;
     let first = visitor.page(&filtered("sessions", "traceCount:>1")).await;
-    let said = "The search stopped: 2,050 sessions searched, 0 found.";
-    assert!(first.contains(said), "{first}");
+    let text = "The search stopped: 2,050 sessions searched, 0 found.";
+    assert!(first.contains(text), "{first}");
     assert!(!first.contains("No sessions match"), "{first}");
     let on = way(&first, "next").unwrap();
     let second = visitor.client.get(&on).await.unwrap().text();
@@ -160,7 +160,7 @@ async fn a_search_for_sessions_stops_says_so_and_goes_on() {
     assert!(!second.contains("The search stopped"), "{second}");
     let back = way(&second, "prev").unwrap();
     let back = visitor.client.get(&back).await.unwrap().text();
-    assert!(back.contains(said), "{back}");
+    assert!(back.contains(text), "{back}");
     let on = way(&back, "prev").unwrap();
     let end = visitor.client.get(&on).await.unwrap().text();
     assert!(end.contains("No more results"), "{end}");
@@ -186,13 +186,13 @@ async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_one
     let sessions = visitor.page("/sessions").await;
     let chips = |page: &str| {
         let chips = page.split("<a class=\"chip\"").skip(1);
-        let said = chips.filter_map(|chip| {
-            let (tag, said) = chip.split_once('>')?;
-            let (name, rest) = said.split_once("<bdi>")?.1.split_once("</bdi>")?;
+        let chip_texts = chips.filter_map(|chip| {
+            let (tag, text) = chip.split_once('>')?;
+            let (name, rest) = text.split_once("<bdi>")?.1.split_once("</bdi>")?;
             let value = rest.split_once("<bdi>")?.1.split_once("</bdi>")?.0;
             tag.contains(" title=").then(|| format!("{name} {value}"))
         });
-        said.collect::<Vec<_>>()
+        chip_texts.collect::<Vec<_>>()
     };
     let of_traces = ["safe false", "is &#34;good&#34; 0.625 (n = 2)", "length 120"];
     assert_eq!(chips(&sessions), [&["whole 0.5"][..], &of_traces].concat());
@@ -203,8 +203,8 @@ async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_one
     let user = visitor.page("/users/ada").await;
     let (_, low) = user.split_once("id=\"low\"").unwrap();
     assert_eq!(low.matches("<td class=\"what\"").count(), 2, "{low}");
-    let place = |n: u64| low.find(&format!("/traces/{}", trace_id(n)));
-    assert!(place(3) < place(1) && place(2).is_none(), "{low}");
+    let position = |n: u64| low.find(&format!("/traces/{}", trace_id(n)));
+    assert!(position(3) < position(1) && position(2).is_none(), "{low}");
     let (_, more) = low.split_once("All traces with a low score by name: ").unwrap();
     let href = more.split_once("is &#34;good&#34;").unwrap().0;
     let href = href.rsplit_once("href=\"").unwrap().1.split('"').next().unwrap();
@@ -271,8 +271,8 @@ async fn lists_of_sessions_users_and_scores_and_a_session_say_what_came_since() 
     let visitor = Visitor::of(&app).await;
     send(&app, &[span(1, 0, "chat", "ada")]).await;
     score(&app, json!({ "traceId": trace_id(1), "name": "tone", "value": 1 })).await;
-    let mut asked = Vec::new();
-    for (path, said) in [
+    let mut addresses = Vec::new();
+    for (path, text) in [
         ("/sessions", "2 sessions with new traces · show"),
         ("/users?q=traceCount%3A%3E0", "1 user with new traces (may not match the filter)"),
         ("/sessions/chat", "1 new trace · show"),
@@ -289,16 +289,16 @@ async fn lists_of_sessions_users_and_scores_and_a_session_say_what_came_since() 
         let first = visitor.client.get(&address).await.unwrap();
         assert_eq!((first.status.as_u16(), first.text().trim()), (200, ""));
         let now = first.headers["perpend-now"].to_str().unwrap();
-        asked.push((format!("{address}&received={}", encode(now)), path, said));
+        addresses.push((format!("{address}&received={}", encode(now)), path, text));
     }
     send(&app, &[span(2, 5, "chat", "ada"), span(3, 6, "other", "ada")]).await;
     score(&app, json!({ "traceId": trace_id(2), "name": "tone", "value": 0 })).await;
-    for (address, path, said) in asked {
+    for (address, path, text) in addresses {
         let news = visitor.client.get(&address).await.unwrap().text();
-        assert!(news.contains(said), "{path}: {news}");
-        assert_eq!(news.trim().is_empty(), said.is_empty(), "{path}: {news}");
+        assert!(news.contains(text), "{path}: {news}");
+        assert_eq!(news.trim().is_empty(), text.is_empty(), "{path}: {news}");
         let href = format!("href=\"{}{path}\"", visitor.base);
-        assert!(said.is_empty() || news.contains(&href), "{path}: {news}");
+        assert!(text.is_empty() || news.contains(&href), "{path}: {news}");
     }
     app.stop().await.unwrap();
 }
@@ -343,8 +343,8 @@ async fn links_of_users_and_sessions_show_the_traces_that_these_count() {
         ("/traces", "all except evaluations"),
     ] {
         let page = visitor.page(path).await;
-        let said = format!("placeholder=\"{usual}\"");
-        assert!(page.contains(&said), "{path}: {page}");
+        let text = format!("placeholder=\"{usual}\"");
+        assert!(page.contains(&text), "{path}: {page}");
     }
     app.stop().await.unwrap();
 }
@@ -421,12 +421,12 @@ async fn a_session_or_a_trace_that_has_nothing_but_scores_opens_with_them() {
     ] {
         score(&app, given(about)).await;
     }
-    for (path, said) in [
+    for (path, text) in [
         ("/sessions/only%20scored", "No turns recorded"),
         ("/traces/own", "No observations recorded"),
     ] {
         let page = visitor.page(path).await;
-        assert!(page.contains(said) && page.contains("as heard"), "{page}");
+        assert!(page.contains(text) && page.contains("as heard"), "{page}");
         assert!(page.contains("/api/public/v2/scores"), "{page}");
     }
     let of_step = visitor.page("/traces/of-step").await;
@@ -456,12 +456,12 @@ async fn lists_of_sessions_users_and_scores_have_the_rows_that_are_asked_for_or_
     }
     for list in ["sessions", "users", "scores"] {
         let odd = visitor.page(&format!("/{list}?n=abc&sort=foo&cols=luck")).await;
-        for said in [
+        for text in [
             "`cols` has unknown columns: luck",
             "`n` must be one of 25, 50, 100; got `abc`",
             "`sort` is not supported by this list, got `foo`",
         ] {
-            assert!(odd.contains(said), "{list}: {odd}");
+            assert!(odd.contains(text), "{list}: {odd}");
         }
     }
     app.stop().await.unwrap();

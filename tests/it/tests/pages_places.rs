@@ -136,8 +136,8 @@ async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named()
     }
     let turned = visitor.page("?from=2026-04-02&to=2026-04-01").await;
     assert!(turned.contains("must be after"), "{turned}");
-    for said in ["Needs attention", "No paused rules", "No traces with errors in this time range"] {
-        assert!(!turned.contains(said), "nothing was read: {turned}");
+    for text in ["Needs attention", "No paused rules", "No traces with errors in this time range"] {
+        assert!(!turned.contains(text), "nothing was read: {turned}");
     }
     // However long a time is asked for, a chart has a bar for each of so many months.
     let ages = visitor.page("?from=0001-01-01&to=2999-01-01").await;
@@ -172,8 +172,8 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     assert_eq!(fingerprint.len(), 64, "{page}");
     let max = "<bdi class=\"muted\">max</bdi> <bdi>";
     for bound in [10, 20] {
-        let told = format!("{max}{bound}");
-        assert!(page.contains(&told), "what the score was held against: {page}");
+        let bound_text = format!("{max}{bound}");
+        assert!(page.contains(&bound_text), "what the score was held against: {page}");
     }
     let evaluators = visitor.page("/evaluators").await;
     let its = format!("/scores?fingerprint={fingerprint}\">2</a>");
@@ -279,14 +279,14 @@ async fn a_list_has_a_chip_for_each_name_those_of_the_trace_first() {
     for path in ["/traces", "/sessions/chat"] {
         let page = visitor.page(path).await;
         let chips = page.split("<a class=\"chip ").skip(1);
-        let told: Vec<String> = chips
+        let shown_scores: Vec<String> = chips
             .map(|chip| {
                 let texts = chip.split("<bdi>").skip(1).take(2);
                 let texts = texts.filter_map(|text| text.split("</bdi>").next());
                 texts.collect::<Vec<_>>().join(" ")
             })
             .collect();
-        assert_eq!(told, ["quality 1", "tone 0.1"], "{page}");
+        assert_eq!(shown_scores, ["quality 1", "tone 0.1"], "{page}");
         assert!(page.contains(">+1</a>"), "{page}");
         assert!(page.contains("aria-label=\"API\""), "{page}");
         assert!(page.contains("Score of the trace; 1 of observations not included"));

@@ -39,15 +39,15 @@ async fn give(app: &TestApp, scores: &[Value]) {
 }
 
 /// What each condition leaves, and when what fits at other times was.
-async fn assert_an_empty_list_says_why(visitor: &Visitor) {
+async fn assert_an_empty_list_explains_itself(visitor: &Visitor) {
     let q = encode("name:tone value:>0.5 dataType:CATEGORICAL");
     let none = visitor.page(&format!("/scores?q={q}&env=staging")).await;
-    for said in [
+    for text in [
         "name:tone</bdi></code>: 1 score ",
         "value:&#62;0.5</bdi></code>: 1 score ",
         "Environments <bdi>staging</bdi>: 1 score ",
     ] {
-        assert!(none.contains(said), "{said}: {none}");
+        assert!(none.contains(text), "{text}: {none}");
     }
     let none = visitor.page("/scores?q=value%3A%3E0&from=2020-01-01&to=2020-01-02").await;
     assert!(none.contains("to 2020-01-02T00:00:00Z</bdi>: no score "), "{none}");
@@ -107,7 +107,7 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
         assert_eq!(page.contains("unknown column"), is_faulty, "{q}");
         assert_eq!(page.contains("No scores match"), expected.is_empty(), "{q}");
     }
-    assert_an_empty_list_says_why(&visitor).await;
+    assert_an_empty_list_explains_itself(&visitor).await;
     // Older addresses narrow beside the filter, and stay when it changes.
     let both = visitor.page("/scores?name=tone&trace=t1&q=value%3A%3C0.5").await;
     assert_eq!(names(&both), ["tone"], "{both}");
@@ -128,13 +128,13 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
     let long = visitor.page(&long).await;
     assert!(long.contains("at most 100") && names(&long).len() == 3);
     // What a filter may go on with.
-    let begun = visitor.page("/_/scores/suggest?q=sour").await;
-    assert!(begun.contains("source"), "{begun}");
+    let suggested = visitor.page("/_/scores/suggest?q=sour").await;
+    assert!(suggested.contains("source"), "{suggested}");
     // Scores have environments that no trace has.
-    let begun = visitor.page("/_/scores/suggest?q=environment%3A").await;
+    let suggested = visitor.page("/_/scores/suggest?q=environment%3A").await;
     let offered = "data-whole=\"environment:staging \"";
-    assert!(begun.contains(offered), "{begun}");
-    assert!(begun.contains("1 of 3"), "{begun}");
+    assert!(suggested.contains(offered), "{suggested}");
+    assert!(suggested.contains("1 of 3"), "{suggested}");
     app.stop().await.unwrap();
 }
 

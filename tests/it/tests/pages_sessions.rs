@@ -99,11 +99,11 @@ async fn a_turn_folds_its_tool_calls_with_what_went_in_and_came_out() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let session = ("session.id", "books");
-    let tool = |(trace, id): (u64, u64), name: &str, said: [&str; 2]| {
+    let tool = |(trace, id): (u64, u64), name: &str, contents: [&str; 2]| {
         let attributes = [
             ("perpend.observation.type", "tool"),
-            ("perpend.observation.input", said[0]),
-            ("perpend.observation.output", said[1]),
+            ("perpend.observation.input", contents[0]),
+            ("perpend.observation.output", contents[1]),
         ];
         span((trace, id, Some(1)), name, 1_000 * trace + id, &attributes)
     };
@@ -165,12 +165,12 @@ async fn turns_are_found_by_a_text_in_any_case_and_jumped_to() {
     let visitor = Visitor::of(&app).await;
     let mut spans = Vec::new();
     for n in 1..=60 {
-        let said = match n {
+        let message = match n {
             7 | 58 => format!("Where is my Refund {n}?"),
             _ => "And then?".to_owned(),
         };
         let attributes =
-            [("session.id", "a \"long\" one"), ("perpend.observation.input", said.as_str())];
+            [("session.id", "a \"long\" one"), ("perpend.observation.input", message.as_str())];
         spans.push(span((n, 1, None), "turn", 1_000 * n, &attributes));
     }
     let note = [("perpend.observation.output", "a refund of $5")];
@@ -208,27 +208,27 @@ async fn turns_are_found_by_a_text_in_any_case_and_jumped_to() {
 async fn the_thread_has_tool_calls_and_other_agents_of_a_trace_that_was_instrumented_by_hand() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    let step = |(id, parent): (u64, u64), kind: &str, name: &str, said: [&str; 2]| {
+    let step = |(id, parent): (u64, u64), kind: &str, name: &str, contents: [&str; 2]| {
         let attributes = [
             ("perpend.observation.type", kind),
-            ("perpend.observation.input", said[0]),
-            ("perpend.observation.output", said[1]),
+            ("perpend.observation.input", contents[0]),
+            ("perpend.observation.output", contents[1]),
         ];
         span((1, id, Some(parent)), name, id, &attributes)
     };
     let agent = [("perpend.observation.type", "agent")];
     let question = json!({ "role": "user", "content": "Is there a room?" });
-    let asks = json!({ "role": "assistant", "content": null, "tool_calls": [
+    let tool_request = json!({ "role": "assistant", "content": null, "tool_calls": [
         { "id": "c1", "type": "function", "function": { "name": "search", "arguments": "{\"q\":\"room\"}" } },
     ] });
     let result = json!({ "role": "tool", "tool_call_id": "c1", "content": "two rooms" });
     let first = json!([question]).to_string();
-    let second = json!([question, asks, result]).to_string();
+    let second = json!([question, tool_request, result]).to_string();
     let mut failed = step((7, 6), "tool", "book", ["{\"room\":7}", ""]);
     failed["status"] = json!({ "code": 2, "message": "no room is left" });
     let spans = vec![
         span((1, 1, None), "desk", 1, &agent),
-        step((2, 1), "generation", "answer", [&first, &asks.to_string()]),
+        step((2, 1), "generation", "answer", [&first, &tool_request.to_string()]),
         step((3, 2), "tool", "search", ["{\"q\":\"room\"}", "two rooms"]),
         step((4, 1), "generation", "answer", [&second, "There are two."]),
         span((1, 5, Some(1)), "booker", 5, &agent),
@@ -260,39 +260,39 @@ async fn the_windows_of_a_thread_show_each_message_once_however_far_back_it_was_
     const SUBS: u64 = 22;
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    let said = |role: &str, text: &str| json!({ "role": role, "content": text });
-    let call = |id: u64, name: &str, asked: &[Value], answer: &str| {
-        let asked = Value::from(asked.to_vec()).to_string();
+    let message = |role: &str, text: &str| json!({ "role": role, "content": text });
+    let call = |id: u64, name: &str, input: &[Value], answer: &str| {
+        let input = Value::from(input.to_vec()).to_string();
         let attributes = [
             ("perpend.observation.type", "generation"),
-            ("perpend.observation.input", asked.as_str()),
+            ("perpend.observation.input", input.as_str()),
             ("perpend.observation.output", answer),
         ];
         span((1, id, Some(1)), name, id, &attributes)
     };
-    let mut history = vec![said("system", "the rules"), said("user", "the task")];
+    let mut history = vec![message("system", "the rules"), message("user", "the task")];
     let mut spans =
         vec![span((1, 1, None), "team", 1, &[]), call(2, "supervise", &history, "the plan")];
-    history.push(said("assistant", "the plan"));
+    history.push(message("assistant", "the plan"));
     let mut all: Vec<String> =
         ["the rules", "the task", "the plan", "work well", "go on"].map(ToOwned::to_owned).into();
     all.push("the end".to_owned());
     for n in 1..=SUBS {
         let (job, done) = (format!("job {n}"), format!("done {n}"));
-        let asked = [said("system", "work well"), said("user", &job)];
-        spans.push(call(n + 2, "work", &asked, &done));
-        history.push(said("assistant", &done));
+        let input = [message("system", "work well"), message("user", &job)];
+        spans.push(call(n + 2, "work", &input, &done));
+        history.push(message("assistant", &done));
         all.extend([job, done]);
     }
-    history.push(said("user", "go on"));
+    history.push(message("user", "go on"));
     spans.push(call(SUBS + 3, "supervise", &history, "the end"));
     send(&app, spans).await;
     let path = format!("/traces/{}?v=thread", trace_id(1));
     let windows = [visitor.page(&path).await, visitor.page(&format!("{path}&at=20")).await];
     assert!(windows[1].contains("Calls 21–24 of 24"), "{}", windows[1]);
     for text in &all {
-        let place = format!(">{text}</pre>");
-        let n: usize = windows.iter().map(|page| page.matches(&place).count()).sum();
+        let element = format!(">{text}</pre>");
+        let n: usize = windows.iter().map(|page| page.matches(&element).count()).sum();
         assert_eq!(n, 1, "{text}");
     }
     // All messages of all inputs and outputs are shown or counted.

@@ -66,8 +66,8 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
     ] {
         let href = format!("{base}{href}");
         for prefix in ["", "#", "  "] {
-            let asked = encode(&format!("{prefix}{wanted}"));
-            let there = format!("{base}/search?q={asked}&go=1");
+            let query = encode(&format!("{prefix}{wanted}"));
+            let there = format!("{base}/search?q={query}&go=1");
             assert_eq!(visitor.leads_to(&there).await, href);
         }
         let shown = visitor.page(&format!("/search?q={}", encode(wanted))).await;
@@ -83,16 +83,16 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
     let foreign = other.json(Method::POST, "/api/public/v2/datasets", &body);
     let foreign = id(&foreign.await.unwrap().json());
     let none = visitor.page(&format!("/search?q={foreign}")).await;
-    let said =
+    let text =
         format!("No session, user, evaluator, rule, dataset or prompt starts with “{foreign}”");
-    assert!(none.contains(&said), "{none}");
+    assert!(none.contains(&text), "{none}");
     let part = format!("/_/search/contents?q={foreign}");
     let part = visitor.page(&part).await;
     assert!(part.contains(&format!("No trace contains “{foreign}”")), "{part}");
     // Where nothing is called so, traces may say it.
-    let said = format!("{base}/search?q=refund+%22policy%22&go=1");
+    let link = format!("{base}/search?q=refund+%22policy%22&go=1");
     let there = format!("{base}/traces?q=%22refund%20%5C%22policy%5C%22%22");
-    assert_eq!(visitor.leads_to(&said).await, there);
+    assert_eq!(visitor.leads_to(&link).await, there);
     app.stop().await.unwrap();
 }
 
@@ -102,9 +102,9 @@ async fn what_reads_as_a_term_of_a_filter_is_searched_as_text_and_ids_may_be_in_
     let visitor = Visitor::of(&app).await;
     let base = visitor.base.clone();
     for text in ["http://example.com", "foo:bar", "-dash", "level:ERROR"] {
-        let said = format!("{base}/search?q={}&go=1", encode(text));
+        let link = format!("{base}/search?q={}&go=1", encode(text));
         let there = format!("{base}/traces?q={}", encode(&format!("\"{text}\"")));
-        assert_eq!(visitor.leads_to(&said).await, there);
+        assert_eq!(visitor.leads_to(&link).await, there);
         let q = encode(text);
         let page = visitor.page(&format!("/search?q={q}")).await;
         let part = format!("/_/search/contents?q={q}");
@@ -127,7 +127,7 @@ async fn what_reads_as_a_term_of_a_filter_is_searched_as_text_and_ids_may_be_in_
 async fn assert_contents_are_counted(visitor: &Visitor) {
     let long = "x".repeat(300);
     let page_of_long = visitor.page(&format!("/search?q={long}")).await;
-    let cut = |said: &str| format!("{said} “{}…”", "x".repeat(60));
+    let cut = |start: &str| format!("{start} “{}…”", "x".repeat(60));
     assert!(page_of_long.contains(&cut("Traces that contain")), "{page_of_long}");
     let counted = visitor.page(&format!("/_/search/contents?q={long}")).await;
     assert!(counted.contains(&cut("No trace contains")), "{counted}");
@@ -204,7 +204,7 @@ fn header<'a>(answer: &'a Answer, name: &str) -> &'a str {
     value.map_or("", |value| value.to_str().unwrap())
 }
 
-async fn asked(visitor: &Visitor, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn get_with(visitor: &Visitor, path: &str, headers: &[(&str, &str)]) -> Answer {
     let address = format!("{}{path}", visitor.base);
     let answer = visitor.client.send(Method::GET, &address, headers, "");
     answer.await.unwrap()
@@ -216,22 +216,22 @@ async fn a_page_is_sent_again_only_when_it_changed_and_a_secret_is_never_kept() 
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "ticket").generation("answer", "Thank you.");
     app.ingest(&trace).await.unwrap();
-    let first = asked(&visitor, "/traces", &[]).await;
+    let first = get_with(&visitor, "/traces", &[]).await;
     assert_eq!(header(&first, "cache-control"), "private, no-cache");
     let tag = header(&first, "etag").to_owned();
     assert!(tag.starts_with('"') && tag.len() == 34, "{tag}");
     let gzip = ("accept-encoding", "gzip");
-    let small = asked(&visitor, "/traces", &[gzip]).await;
+    let small = get_with(&visitor, "/traces", &[gzip]).await;
     assert_eq!(header(&small, "etag"), format!("W/{tag}"), "other bytes");
     for known in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}")] {
-        let again = asked(&visitor, "/traces", &[gzip, ("if-none-match", &known)]).await;
+        let again = get_with(&visitor, "/traces", &[gzip, ("if-none-match", &known)]).await;
         assert_eq!((again.status.as_u16(), again.body.len()), (304, 0), "{known}");
         assert!(header(&again, "etag").ends_with(&tag), "{known}");
         assert_eq!(header(&again, "cache-control"), "private, no-cache");
         assert!(header(&again, "content-security-policy").contains("media-src 'self'"));
     }
     app.ingest(&Trace::new(2, "another")).await.unwrap();
-    let changed = asked(&visitor, "/traces", &[("if-none-match", &tag)]).await;
+    let changed = get_with(&visitor, "/traces", &[("if-none-match", &tag)]).await;
     assert_eq!(changed.status, 200);
     assert!(header(&changed, "etag") != tag && changed.text().contains("another"));
 
@@ -241,10 +241,10 @@ async fn a_page_is_sent_again_only_when_it_changed_and_a_secret_is_never_kept() 
         assert_eq!(header(&answer, "etag"), "", "{path}");
     }
     for path in ["/traces/none", "/search?q=x&below=y"] {
-        let answer = asked(&visitor, path, &[]).await;
+        let answer = get_with(&visitor, path, &[]).await;
         assert_eq!(header(&answer, "cache-control"), "private, no-store", "{path}");
     }
-    let raw = asked(&visitor, &format!("/traces/{}/raw/metadata", trace.id), &[]).await;
+    let raw = get_with(&visitor, &format!("/traces/{}/raw/metadata", trace.id), &[]).await;
     assert_eq!(raw.status, 200);
     assert_eq!(header(&raw, "cache-control"), "private, no-store");
     let policy = header(&first, "permissions-policy");
@@ -346,10 +346,10 @@ async fn whoever_opens_a_part_of_a_page_is_led_to_the_page() {
         (format!("/_/traces/{}/detail?trace", trace.id), format!("/traces/{}?trace", trace.id)),
         ("/_/search?q=x".to_owned(), "/search?q=x".to_owned()),
     ] {
-        let opened = asked(&visitor, &part, &[("sec-fetch-dest", "document")]).await;
+        let opened = get_with(&visitor, &part, &[("sec-fetch-dest", "document")]).await;
         assert_eq!(opened.status, 303, "{part}");
         assert_eq!(header(&opened, "location"), format!("{}{page}", visitor.base));
-        let fetched = asked(&visitor, &part, &[("sec-fetch-dest", "empty")]).await;
+        let fetched = get_with(&visitor, &part, &[("sec-fetch-dest", "empty")]).await;
         assert_eq!(fetched.status, 200, "{part}");
         assert!(!fetched.text().contains("<html"), "{part}");
     }
@@ -473,27 +473,27 @@ async fn what_came_since_is_counted_and_evaluations_do_not_count() {
     let (list, overview) = (visitor.page("/traces").await, visitor.page("").await);
     let since = address(&list);
     assert_eq!(address(&overview), since, "both show the newest trace");
-    assert_eq!(asked(&visitor, &since, &[]).await.text().trim(), "");
+    assert_eq!(get_with(&visitor, &since, &[]).await.text().trim(), "");
     for (n, environment) in [(2, "production"), (3, "sdk-experiment"), (4, "staging")] {
         let later = Trace::new(n, "later").attribute("deployment.environment", environment);
         send_later(&app, &later, n).await;
     }
-    let news = asked(&visitor, &since, &[]).await.text();
+    let news = get_with(&visitor, &since, &[]).await.text();
     assert!(news.contains("2 new traces") && news.contains("<a href="), "{news}");
     // A list with a time or environments counts within them.
     let narrowed = |within: &str| format!("{since}&{within}");
-    for (within, said) in [
+    for (within, text) in [
         ("env=staging", "1 new trace ·"),
         ("env=production,sdk-experiment", "2 new traces"),
         ("from=2020-01-01", "2 new traces"),
         ("to=2020-01-01", ""),
     ] {
-        let news = asked(&visitor, &narrowed(within), &[]).await.text();
+        let news = get_with(&visitor, &narrowed(within), &[]).await.text();
         assert!(
-            news.contains(said) && (!said.is_empty() || news.trim().is_empty()),
+            news.contains(text) && (!text.is_empty() || news.trim().is_empty()),
             "{within}: {news}"
         );
-        assert_eq!(news.contains("href=\""), !said.is_empty(), "{within}: {news}");
+        assert_eq!(news.contains("href=\""), !text.is_empty(), "{within}: {news}");
     }
     let own = visitor.page("/traces?env=staging&from=2020-01-01").await;
     let own = address(&own);
@@ -505,14 +505,14 @@ async fn what_came_since_is_counted_and_evaluations_do_not_count() {
     let slowest = slowest.replace("&#38;", "&");
     assert!(slowest.contains("since=9999") && slowest.contains("&sort=-latency"), "{slowest}");
     let sorted = format!("{since}&sort=-latency");
-    let news = asked(&visitor, &sorted, &[]).await.text();
+    let news = get_with(&visitor, &sorted, &[]).await.text();
     assert!(news.contains("/traces\">2 new traces · show the newest first"), "{news}");
     for (wrong, named) in [
         ("/_/news", "since"),
         ("/_/news?since=yesterday", "since"),
         ("/_/news?since=2026-03-01T00:00:00Z&received=now", "received"),
     ] {
-        let answer = asked(&visitor, wrong, &[]).await;
+        let answer = get_with(&visitor, wrong, &[]).await;
         assert_eq!(answer.status, 400, "{wrong}");
         assert!(answer.text().contains(named), "{}", answer.text());
     }
@@ -531,11 +531,11 @@ async fn a_filtered_list_says_what_arrives_though_it_began_before_all_that_is_sh
     let (_, rest) = rest.split_once("data-from=\"").unwrap();
     let address = rest.split('"').next().unwrap().replace("&#38;", "&");
     let address = address.strip_prefix(&visitor.base).unwrap().to_owned();
-    let first = asked(&visitor, &address, &[]).await;
+    let first = get_with(&visitor, &address, &[]).await;
     let now = header(&first, "perpend-now").to_owned();
     assert_eq!(first.text().trim(), "");
     app.ingest(&Trace::new(2, "late")).await.unwrap();
-    let news = asked(&visitor, &format!("{address}&received={now}"), &[]).await;
+    let news = get_with(&visitor, &format!("{address}&received={now}"), &[]).await;
     let news = news.text();
     assert!(
         news.contains("1 new trace (may not match the filter)") && news.contains("q=name"),
@@ -626,8 +626,8 @@ async fn a_project_that_is_not_logged_in_to_is_like_none_until_it_is() {
     assert!(one.text().contains("href=\"/login?more=1\""));
     // The form that this leads to leads back, after a wrong secret too.
     let from = format!("{}{closed}", app.origin);
-    let asks = own.client.clone().with_header("referer", &from);
-    let form = asks.get("/login?more=1").await.unwrap().text();
+    let from_sign_in = own.client.clone().with_header("referer", &from);
+    let form = from_sign_in.get("/login?more=1").await.unwrap().text();
     assert!(form.contains(&format!("name=\"next\" value=\"{closed}\"")), "{form}");
     let wrong = format!("public_key=pk-other&secret_key=wrong&more=1&next={closed}");
     let wrong = own.send("/login", wrong).await;

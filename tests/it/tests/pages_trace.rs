@@ -40,14 +40,14 @@ async fn the_head_says_how_far_a_trace_has_come_and_shows_its_tokens_and_scores(
     send(&app, &[("score-create", score)]).await;
     for view in ["tree", "time", "thread", "log"] {
         let page = visitor.page(&format!("/traces/run?v={view}")).await;
-        for said in [
+        for text in [
             "1 observation not ended",
             "<dt>First token</dt><dd>120 ms",
             "900 input · 50 cached · 100 output",
             "#score-s1\" title=\"Score of the trace\">",
             "<bdi>helpful</bdi> <b><bdi>0.5</bdi></b></a>",
         ] {
-            assert!(page.contains(said), "{view}: {said}: {page}");
+            assert!(page.contains(text), "{view}: {text}: {page}");
         }
     }
     let end = json!({ "id": "root", "traceId": "run", "endTime": "2026-03-01T10:00:03.000Z" });
@@ -161,11 +161,11 @@ async fn a_part_of_the_time_is_kept_by_other_views_and_one_that_cannot_be_read_i
     let tree = visitor.page("/traces/run?t0=100&t1=900").await;
     assert_eq!(tree.matches(" width=\"0\"").count(), 0, "{tree}");
     let odd = visitor.page("/traces/run?v=time&t0=foo&t1=60").await;
-    for said in [
+    for text in [
         "value=\"foo\" aria-invalid=\"true\" aria-describedby=\"problem-t0\"",
         "<span id=\"problem-t0\" class=\"problem\">Must be a duration",
     ] {
-        assert!(odd.contains(said), "{said}: {odd}");
+        assert!(odd.contains(text), "{text}: {odd}");
     }
     assert!(!odd.contains("problem-t1"), "{odd}");
     app.stop().await.unwrap();
@@ -182,8 +182,8 @@ async fn a_link_to_a_step_that_is_not_there_opens_the_trace_and_says_so() {
             visitor.page(&path).await
         };
         let page = of("%3Cb%3Egone").await;
-        let said = "This trace has no observation &#60;b&#62;gone, or it has not arrived yet.";
-        assert!(page.contains(said), "{view}: {page}");
+        let text = "This trace has no observation &#60;b&#62;gone, or it has not arrived yet.";
+        assert!(page.contains(text), "{view}: {page}");
         assert!(!page.contains("?observation=%3Cb"), "{view}: {page}");
         assert!(!of("answer").await.contains("This trace has no observation"));
     }
@@ -210,12 +210,12 @@ async fn events_and_links_of_a_step_have_a_place_of_their_own() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let path = format!("/traces/{trace}?observation=00000000000000aa");
     let page = visitor.page(&path).await;
-    for said in [
+    for text in [
         "<b><bdi>retried</bdi></b> <span class=\"muted num\">+250 ms</span>",
         "1 attribute</summary>",
         &format!("/traces/{other}?observation=00000000000000bb\">Trace <code>{other}</code>"),
     ] {
-        assert!(page.contains(said), "{said}: {page}");
+        assert!(page.contains(text), "{text}: {page}");
     }
     // In the metadata they are not told again.
     assert_eq!(page.matches("retried").count(), 1, "{page}");
@@ -253,7 +253,7 @@ async fn an_exception_stands_before_the_content_and_the_scores_of_its_step() {
         "agent.py",
         "<h3>Input",
     ];
-    let places = places.map(|said| head.find(said));
+    let places = places.map(|text| head.find(text));
     assert!(places.iter().all(Option::is_some), "{places:?} {head}");
     assert!(places.is_sorted(), "{places:?} {head}");
     app.stop().await.unwrap();

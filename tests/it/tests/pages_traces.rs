@@ -70,9 +70,9 @@ async fn bars_count_what_the_metrics_count_and_each_lists_exactly_its_traces() {
     let question = json!({ "view": "traces", "metrics": [{ "measure": "count", "aggregation": "count" }],
         "timeDimension": { "granularity": "day" }, "orderBy": null,
         "fromTimestamp": "2026-03-01T00:00:00Z", "toTimestamp": "2026-03-08T00:00:00Z" });
-    let asked = format!("/api/public/metrics?query={}", encode(&question.to_string()));
-    let asked = app.client.get(&asked).await.unwrap().json();
-    for day in asked["data"].as_array().unwrap() {
+    let metrics = format!("/api/public/metrics?query={}", encode(&question.to_string()));
+    let metrics = app.client.get(&metrics).await.unwrap().json();
+    for day in metrics["data"].as_array().unwrap() {
         let at = &day["time_dimension"].as_str().unwrap()[..10];
         let found = all.iter().find(|(own, ..)| own == at).unwrap();
         assert_eq!(Value::from(found.2[0]), day["count_count"], "{at}");
@@ -210,7 +210,7 @@ async fn an_empty_list_names_its_time_and_its_environments_and_drops_each() {
     let visitor = Visitor::of(&app).await;
     let page = visitor.page("/traces?q=level%3AERROR&from=2026-03-05&env=staging").await;
     let list = format!("{}/traces", visitor.base);
-    for said in [
+    for text in [
         "level:ERROR</bdi></code>: 2 traces".to_owned(),
         format!(
             "Time <bdi>From 2026-03-05T00:00:00Z</bdi>: 1 trace · \
@@ -222,7 +222,7 @@ async fn an_empty_list_names_its_time_and_its_environments_and_drops_each() {
         ),
         format!("<a href=\"{list}\">show all traces"),
     ] {
-        assert!(page.contains(&said), "{said} is missing: {page}");
+        assert!(page.contains(&text), "{text} is missing: {page}");
     }
     app.stop().await.unwrap();
 }

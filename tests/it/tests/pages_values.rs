@@ -185,8 +185,8 @@ async fn hostile_and_deep_values_are_inert_and_bounded() {
     let html = visitor.page(&value(&trace, "&as=text")).await;
     assert!(!html.contains("src=\"http") && !html.contains("href=\"javascript"), "{html}");
     assert!(html.contains("<td>b</td>") && html.contains(">image: x</a>"), "{html}");
-    let said = json!([{ "role": "user", "content": markdown }]).to_string();
-    let trace = recorded(&app, 9, &said).await;
+    let message = json!([{ "role": "user", "content": markdown }]).to_string();
+    let trace = recorded(&app, 9, &message).await;
     let html = visitor.page(&value(&trace, "&as=conversation")).await;
     assert!(html.contains("<td>b</td>") && !html.contains("src=\"http"), "{html}");
     app.stop().await.unwrap();

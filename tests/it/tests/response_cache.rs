@@ -32,16 +32,16 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A provider that speaks like OpenAI, and how often it was asked.
 struct Provider {
     url: String,
-    n_asked: Arc<AtomicU32>,
+    n_requests: Arc<AtomicU32>,
 }
 
 fn replied(n: u32, request: &Value) -> Response {
-    let said = request["messages"].to_string();
-    if said.contains("busy") {
+    let prompt = request["messages"].to_string();
+    if prompt.contains("busy") {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
-    let refusal = said.contains("secret").then_some("I would rather not.");
-    let score = if said.contains("unclear") { "7" } else { "0.5" };
+    let refusal = prompt.contains("secret").then_some("I would rather not.");
+    let score = if prompt.contains("unclear") { "7" } else { "0.5" };
     let content = format!(r#"{{"reasoning":"Reply {n}.","score":{score}}}"#);
     let message = json!({ "role": "assistant", "content": content, "refusal": refusal });
     Json(json!({
@@ -54,22 +54,22 @@ fn replied(n: u32, request: &Value) -> Response {
 
 impl Provider {
     async fn start() -> Self {
-        let n_asked = Arc::new(AtomicU32::new(0));
-        let (counted, n_said) = (Arc::clone(&n_asked), Arc::new(AtomicU32::new(0)));
+        let n_requests = Arc::new(AtomicU32::new(0));
+        let (counted, n_replies) = (Arc::clone(&n_requests), Arc::new(AtomicU32::new(0)));
         let answer = async move |Json(request): Json<Value>| {
             counted.fetch_add(1, Ordering::SeqCst);
-            replied(n_said.fetch_add(1, Ordering::SeqCst), &request)
+            replied(n_replies.fetch_add(1, Ordering::SeqCst), &request)
         };
         let router = Router::new().route("/v1/chat/completions", post(answer));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, n_asked }
+        Self { url, n_requests }
     }
 
     /// How often it was asked since this was said last.
-    fn asked(&self) -> u32 {
-        self.n_asked.swap(0, Ordering::SeqCst)
+    fn take_count(&self) -> u32 {
+        self.n_requests.swap(0, Ordering::SeqCst)
     }
 
     fn connection(&self) -> Value {
@@ -84,9 +84,9 @@ impl Provider {
 }
 
 async fn put_connection(app: &TestApp, connection: Value) -> String {
-    let (status, said) = call(app, Method::PUT, CONNECTIONS, connection).await;
-    assert!(status == 200 || status == 201, "{said}");
-    said["id"].as_str().unwrap().to_owned()
+    let (status, response) = call(app, Method::PUT, CONNECTIONS, connection).await;
+    assert!(status == 200 || status == 201, "{response}");
+    response["id"].as_str().unwrap().to_owned()
 }
 
 /// A server with a connection to a provider.
@@ -174,14 +174,14 @@ async fn trial_story(settings: &[(&'static str, &str)]) {
     }
     let trial = json!({ "evaluator": judge(Some(MODEL)), "targets": targets });
     let first = tried(&app, trial.clone()).await;
-    assert_eq!(provider.asked(), 2);
+    assert_eq!(provider.take_count(), 2);
     assert!(is_near(&first["data"][0]["costUsd"], COST), "{first}");
     let exchange = &first["data"][0]["modelCalls"][0];
-    let said = (&exchange["fromCache"], &exchange["savedUsd"]);
-    assert_eq!(said, (&json!(false), &Value::Null));
+    let cost_fields = (&exchange["fromCache"], &exchange["savedUsd"]);
+    assert_eq!(cost_fields, (&json!(false), &Value::Null));
 
     let second = tried(&app, trial.clone()).await;
-    assert_eq!((provider.asked(), scores(&second)), (0, scores(&first)));
+    assert_eq!((provider.take_count(), scores(&second)), (0, scores(&first)));
     assert!(is_near(&second["data"][0]["costUsd"], 0.0), "{second}");
     let exchange = &second["data"][0]["modelCalls"][0];
     assert_eq!(exchange["fromCache"], true, "{second}");
@@ -193,19 +193,19 @@ async fn trial_story(settings: &[(&'static str, &str)]) {
     let mut fresh = trial.clone();
     fresh["fresh"] = json!(true);
     let third = tried(&app, fresh).await;
-    assert_eq!(provider.asked(), 2);
+    assert_eq!(provider.take_count(), 2);
     assert_ne!(scores(&third), scores(&first));
     let fourth = tried(&app, trial.clone()).await;
-    assert_eq!((provider.asked(), scores(&fourth)), (0, scores(&third)));
+    assert_eq!((provider.take_count(), scores(&fourth)), (0, scores(&third)));
 
     // Replies are believed for 30 days, and gone then.
     app.clock.advance(29 * DAY);
     app.app.jobs.run_once().await;
     tried(&app, trial.clone()).await;
-    assert_eq!(provider.asked(), 0);
+    assert_eq!(provider.take_count(), 0);
     app.clock.advance(DAY + Duration::from_secs(1));
     tried(&app, trial.clone()).await;
-    assert_eq!(provider.asked(), 2, "expired");
+    assert_eq!(provider.take_count(), 2, "expired");
     app.clock.advance(31 * DAY);
     app.app.jobs.run_once().await;
     let swept = app.app.store.ledger.sweep_replies(app.clock.now(), 1);
@@ -231,11 +231,11 @@ async fn live_story(settings: &[(&'static str, &str)]) {
     // Room for one call and not for two: what a stored reply answers needs none.
     more["budget"] = json!([{ "window": "total", "usd": 1.5 * COST, "onReached": "skip" }]);
     app.rule(&evaluator, more).await.unwrap();
-    provider.asked();
+    provider.take_count();
     let paid = scored(&app, &ingest(&app, 1, "Thank you.").await).await;
     assert!(is_near(&paid["costUsd"], COST), "{paid}");
     let saved = scored(&app, &ingest(&app, 2, "Thank you.").await).await;
-    assert_eq!(provider.asked(), 1);
+    assert_eq!(provider.take_count(), 1);
     let exchange = &saved["modelCalls"][0];
     assert!(is_near(&saved["costUsd"], 0.0), "{saved}");
     assert_eq!(exchange["fromCache"], true, "{saved}");
@@ -279,15 +279,15 @@ async fn live_a_judge_at_temperature_1_is_asked_about_each_target_and_a_trial_re
     let (app, provider) = start(&[]).await;
     let evaluator = saved(&app, configured(json!({ "temperature": 1, "fence": false }))).await;
     app.rule(&evaluator, generations()).await.unwrap();
-    provider.asked();
+    provider.take_count();
     for n in [1, 2] {
         let shown = scored(&app, &ingest(&app, n, "Thank you.").await).await;
         assert_eq!(shown["modelCalls"][0]["fromCache"], false, "{shown}");
     }
-    assert_eq!(provider.asked(), 2);
+    assert_eq!(provider.take_count(), 2);
     let target = json!({ "traceId": perpend_it::trace_id(2), "observationId": Trace::span_id(2) });
     tried(&app, json!({ "evaluatorId": evaluator, "targets": [target] })).await;
-    assert_eq!(provider.asked(), 0);
+    assert_eq!(provider.take_count(), 0);
     app.stop().await.unwrap();
 }
 
@@ -297,14 +297,14 @@ async fn repeats_of_a_panel_are_asked_one_by_one_and_each_is_answered_by_its_own
     let panel = json!({ "panel": { "repeats": 3, "reducer": "mean" }, "temperature": 0 });
     let trial = json!({ "evaluator": configured(panel), "item": { "output": "Thank you." } });
     let first = tried(&app, trial.clone()).await;
-    assert_eq!(provider.asked(), 3);
+    assert_eq!(provider.take_count(), 3);
     let votes = |trial: &Value| trial["data"][0]["scores"][0]["metadata"]["votes"].to_string();
     for n in 0..3 {
         let vote = format!("Reply {n}.");
         assert!(first.to_string().contains(&vote), "{vote} {first}");
     }
     let second = tried(&app, trial).await;
-    assert_eq!((provider.asked(), votes(&second)), (0, votes(&first)));
+    assert_eq!((provider.take_count(), votes(&second)), (0, votes(&first)));
     assert_eq!(scores(&second), scores(&first));
     app.stop().await.unwrap();
 }
@@ -313,16 +313,16 @@ async fn repeats_of_a_panel_are_asked_one_by_one_and_each_is_answered_by_its_own
 async fn another_project_with_the_same_connection_is_answered_by_the_provider() {
     let (app, provider) = start(&[]).await;
     tried(&app, on_item("Thank you.")).await;
-    assert_eq!(provider.asked(), 1);
+    assert_eq!(provider.take_count(), 1);
     let other = app.other_project().await.unwrap();
     let connection = provider.connection();
     let put = other.json(Method::PUT, CONNECTIONS, &connection).await;
     assert!(put.unwrap().status.is_success());
     let trial = on_item("Thank you.");
-    for n_asked in [1, 0] {
+    for n_requests in [1, 0] {
         let answer = other.json(Method::POST, TRIAL, &trial).await;
         assert_eq!(answer.unwrap().status, StatusCode::OK);
-        assert_eq!(provider.asked(), n_asked);
+        assert_eq!(provider.take_count(), n_requests);
     }
     app.stop().await.unwrap();
 }
@@ -330,7 +330,7 @@ async fn another_project_with_the_same_connection_is_answered_by_the_provider() 
 #[tokio::test]
 async fn failures_refusals_and_malformed_replies_are_asked_for_again() {
     let (app, provider) = start(&[]).await;
-    for (text, class, n_asked) in [
+    for (text, class, n_requests) in [
         ("busy", "upstream_unavailable", 1),
         ("secret", "refused", 1),
         // Two re-asks.
@@ -339,7 +339,7 @@ async fn failures_refusals_and_malformed_replies_are_asked_for_again() {
         for _ in 0..2 {
             let answer = tried(&app, on_item(text)).await;
             assert_eq!(answer["data"][0]["errorClass"], class, "{answer}");
-            assert_eq!(provider.asked(), n_asked, "{text}");
+            assert_eq!(provider.take_count(), n_requests, "{text}");
         }
     }
     app.stop().await.unwrap();
@@ -349,29 +349,29 @@ async fn failures_refusals_and_malformed_replies_are_asked_for_again() {
 async fn another_address_or_other_headers_or_a_new_connection_are_asked_anew_and_another_key_is_not()
  {
     let (app, provider) = start(&[]).await;
-    let asks = async |n_asked: u32, why: &str| {
+    let expect_requests = async |n_requests: u32, why: &str| {
         tried(&app, on_item("Thank you.")).await;
-        assert_eq!(provider.asked(), n_asked, "{why}");
+        assert_eq!(provider.take_count(), n_requests, "{why}");
     };
-    asks(1, "the first time").await;
+    expect_requests(1, "the first time").await;
     let mut connection = provider.connection();
     connection["secretKey"] = json!("sk-another");
     put_connection(&app, connection.clone()).await;
-    asks(0, "another key").await;
+    expect_requests(0, "another key").await;
     for value in ["one", "two"] {
         connection["extraHeaders"] = json!({ "x-route": value });
         put_connection(&app, connection.clone()).await;
-        asks(1, "another header").await;
-        asks(0, "the same header").await;
+        expect_requests(1, "another header").await;
+        expect_requests(0, "the same header").await;
     }
     connection["baseURL"] = json!(format!("{}/", provider.url));
     put_connection(&app, connection.clone()).await;
-    asks(1, "another address").await;
+    expect_requests(1, "another address").await;
     let id = put_connection(&app, connection.clone()).await;
     let one = format!("{CONNECTIONS}/{id}");
     assert_eq!(call(&app, Method::DELETE, &one, Value::Null).await.0, 200);
     put_connection(&app, connection).await;
-    asks(1, "a new connection").await;
+    expect_requests(1, "a new connection").await;
     app.stop().await.unwrap();
 }
 
@@ -380,7 +380,7 @@ async fn with_a_lifetime_of_0_nothing_is_stored() {
     let (app, provider) = start(&[("evaluation.reply_cache_days", "0")]).await;
     for _ in 0..2 {
         tried(&app, on_item("Thank you.")).await;
-        assert_eq!(provider.asked(), 1);
+        assert_eq!(provider.take_count(), 1);
     }
     app.stop().await.unwrap();
 }
@@ -389,20 +389,20 @@ async fn with_a_lifetime_of_0_nothing_is_stored() {
 async fn a_check_is_free_the_second_time_and_its_runs_share_no_replies() {
     let (app, provider) = start(&[]).await;
     let evaluator = saved(&app, judge(Some(MODEL))).await;
-    provider.asked();
+    provider.take_count();
     let path = format!("/api/v1/evaluators/{evaluator}/check");
     let items =
         ["Thank you.", "Go away."].map(|text| json!({ "item": { "output": text }, "label": 0.5 }));
     let body = json!({ "items": items, "runs": 3, "plants": false });
     let mut fresh = body.clone();
     fresh["fresh"] = json!(true);
-    for (body, n_asked) in [(&body, 6), (&body, 0), (&fresh, 6)] {
+    for (body, n_requests) in [(&body, 6), (&body, 0), (&fresh, 6)] {
         let (status, check) = call(&app, Method::POST, &path, body.clone()).await;
-        assert_eq!((status, provider.asked()), (200, n_asked), "{check}");
-        let (paid, saved) = (f64::from(n_asked) * COST, f64::from(6 - n_asked) * COST);
+        assert_eq!((status, provider.take_count()), (200, n_requests), "{check}");
+        let (paid, saved) = (f64::from(n_requests) * COST, f64::from(6 - n_requests) * COST);
         assert!(is_near(&check["costUsd"], paid), "{check}");
         assert!(is_near(&check["savedUsd"], saved), "{check}");
-        assert_eq!(check["latencyMedianMs"].is_null(), n_asked == 0, "{check}");
+        assert_eq!(check["latencyMedianMs"].is_null(), n_requests == 0, "{check}");
     }
     app.stop().await.unwrap();
 }

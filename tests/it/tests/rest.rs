@@ -38,14 +38,14 @@ async fn health_needs_no_key_and_everything_else_does() {
             assert_eq!(answer.status, 401, "{method} {path}");
             let body = answer.json();
             // Identity providers and exporters know errors of their own form.
-            let is_told = if path.contains("/scim/") {
+            let is_named = if path.contains("/scim/") {
                 body["status"] == "401"
             } else if is_otlp(path) {
                 body["code"] == 16
             } else {
                 body["code"] == "authentication_failed"
             };
-            assert!(is_told, "{method} {path}: {body}");
+            assert!(is_named, "{method} {path}: {body}");
         }
     }
 }

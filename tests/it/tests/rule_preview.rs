@@ -151,7 +151,7 @@ async fn a_draft_for_whole_traces_asks_no_model_and_is_free() {
     assert_eq!(seen["costPerDayUsd"], 0.0, "{seen}");
     let mut wrong = draft;
     wrong["evaluatorAssignments"] = json!([{ "evaluatorId": "nobody" }]);
-    let (status, said) = call(&app, Method::POST, PREVIEW, wrong).await;
-    assert_eq!(status, 404, "{said}");
+    let (status, response) = call(&app, Method::POST, PREVIEW, wrong).await;
+    assert_eq!(status, 404, "{response}");
     app.stop().await.unwrap();
 }

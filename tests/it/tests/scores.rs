@@ -219,8 +219,8 @@ async fn a_public_key_alone_changes_the_scores_that_it_wrote_and_no_others() {
     assert_eq!((stored("of-half").await, stored("of-pair").await), (json!(2.0), json!(1.0)));
 
     // In a list and in a batch, each is answered on its own.
-    let (status, told) = write(&half, json!([score("of-pair", 9), score("new", 3)])).await;
-    assert_eq!((status, &told["accepted"], &told["rejected"]), (207, &json!(1), &json!(1)));
+    let (status, response) = write(&half, json!([score("of-pair", 9), score("new", 3)])).await;
+    assert_eq!((status, &response["accepted"], &response["rejected"]), (207, &json!(1), &json!(1)));
     let event = |id: &str| {
         json!({
             "id": format!("event {id}"), "type": "score-create", "timestamp": "2026-01-01T00:00:00Z",
@@ -228,9 +228,9 @@ async fn a_public_key_alone_changes_the_scores_that_it_wrote_and_no_others() {
         })
     };
     let batch = json!({ "batch": [event("of-pair"), event("new")] });
-    let told = half.json(Method::POST, "/api/public/ingestion", &batch).await.unwrap().json();
-    assert_eq!(told["successes"][0]["id"], "event new", "{told}");
-    assert_eq!(told["errors"][0]["id"], "event of-pair", "{told}");
+    let response = half.json(Method::POST, "/api/public/ingestion", &batch).await.unwrap().json();
+    assert_eq!(response["successes"][0]["id"], "event new", "{response}");
+    assert_eq!(response["errors"][0]["id"], "event of-pair", "{response}");
     assert_eq!((stored("new").await, stored("of-pair").await), (json!(4.0), json!(1.0)));
 
     // What a pair has written over is no longer the half's.

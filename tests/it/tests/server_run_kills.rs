@@ -74,8 +74,8 @@ async fn process(order: &str) {
     let at = part().to_owned();
     let n_left = AtomicU32::new(part().parse().unwrap());
     let (run, url, data) = (part(), part(), part());
-    let stops = Breakpoints::new(move |place| {
-        if place == at && n_left.fetch_sub(1, Ordering::SeqCst) == 0 {
+    let stops = Breakpoints::new(move |point| {
+        if point == at && n_left.fetch_sub(1, Ordering::SeqCst) == 0 {
             std::process::abort();
         }
         false
@@ -124,7 +124,7 @@ async fn kill_and_check(database: TempDatabase) {
     let settings = settings(&url);
     let clock = TestClock::default();
     // The first process stops the run before its first answer is stored.
-    let stops = Breakpoints::new(|place| place == PLACES[0]);
+    let stops = Breakpoints::new(|point| point == PLACES[0]);
     let app = TestApp::in_dir(data.path(), &settings, clock, stops).await.unwrap();
     let run = prepare(&app, &provider).await;
     app.stop().await.unwrap();

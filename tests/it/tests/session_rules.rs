@@ -54,7 +54,7 @@ async fn story(app: TestApp) {
     tried_before_it_is_saved(&app, &judge, &rule).await;
     refused_by_its_field(&app, &judge, &rule).await;
     let id = scored_when_it_is_quiet(&app, &rule).await;
-    asked_for_by_session_alone(&app, &id).await;
+    assert_targeted_by_session_alone(&app, &id).await;
 
     // A rule of traces cannot wait for one of sessions.
     let mut early = rule;
@@ -81,9 +81,10 @@ async fn tried_before_it_is_saved(app: &TestApp, judge: &str, rule: &Value) {
     let tried = &tried["data"][0];
     assert_eq!(tried["sessionId"], "talk", "{tried}");
     assert_eq!(tried["scores"][0]["value"], 0.75, "{tried}");
-    let said = &tried["item"]["variables"]["talk"];
-    let said: Vec<&Value> = said.as_array().unwrap().iter().map(|one| &one["content"]).collect();
-    assert_eq!(said, ["question", "On its way.", "question", "Your order is here."]);
+    let messages = &tried["item"]["variables"]["talk"];
+    let messages: Vec<&Value> =
+        messages.as_array().unwrap().iter().map(|one| &one["content"]).collect();
+    assert_eq!(messages, ["question", "On its way.", "question", "Your order is here."]);
     let (status, preview) =
         call(app, Method::POST, "/api/v1/evaluation-rules/preview", rule.clone()).await;
     assert_eq!(status, 200, "{preview}");
@@ -138,7 +139,7 @@ async fn scored_when_it_is_quiet(app: &TestApp, rule: &Value) -> String {
     id.to_owned()
 }
 
-async fn asked_for_by_session_alone(app: &TestApp, id: &str) {
+async fn assert_targeted_by_session_alone(app: &TestApp, id: &str) {
     let path = format!("/api/v1/evaluation-rules/{id}/explain?sessionId=talk");
     let explained = app.client.get(&path).await.unwrap().json();
     assert_eq!(explained["step"], "taken", "{explained}");

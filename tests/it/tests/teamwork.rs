@@ -215,8 +215,8 @@ async fn models_of_a_project_price_what_arrives_after_them() {
     let list = get(&app, &format!("{path}?limit=2")).await;
     assert_eq!(list["data"][0]["id"], made["id"]);
     assert_eq!(list["data"][1]["isLangfuseManaged"], true);
-    let told = ["seller", "source", "isVendorPrice"].map(|name| list["data"][1][name].is_null());
-    assert_eq!(told, [false; 3], "{list}");
+    let is_null = ["seller", "source", "isVendorPrice"].map(|name| list["data"][1][name].is_null());
+    assert_eq!(is_null, [false; 3], "{list}");
     let n = list["meta"]["totalItems"].as_u64().unwrap();
     let last = get(&app, &format!("{path}?limit=2&page={}", n.div_ceil(2))).await;
     assert_eq!(last["data"].as_array().unwrap().len() as u64, 2 - n % 2);

@@ -5,15 +5,15 @@ use perpend_it::{TestApp, Trace, trace_id};
 use serde_json::{Value, json};
 
 /// So many answers below a root, of which the first 250 contain the text.
-fn answers(n: u32) -> Trace {
+fn trace_of_answers(n: u32) -> Trace {
     (0..n).fold(Trace::new(1, "ticket"), |trace, n| {
-        let said = if n < 250 { "Say \"ÄPFEL\"" } else { "No." };
-        trace.generation(&format!("answer {n}"), said)
+        let text = if n < 250 { "Say \"ÄPFEL\"" } else { "No." };
+        trace.generation(&format!("answer {n}"), text)
     })
 }
 
 async fn ingest(app: &TestApp) -> anyhow::Result<()> {
-    app.ingest(&answers(300)).await
+    app.ingest(&trace_of_answers(300)).await
 }
 
 fn path(rest: &str) -> String {
@@ -99,7 +99,7 @@ async fn the_outline_of_a_trace_is_read_in_windows_of_rows_in_reading_order() ->
         assert_eq!(app.client.get(&path(wrong)).await?.status, 400, "{wrong}");
     }
     // What is held of it serves its newest state alone.
-    app.ingest(&answers(301)).await?;
+    app.ingest(&trace_of_answers(301)).await?;
     let window = get(&app, "outline?at=301").await?;
     assert_eq!(window["meta"], json!({ "at": 301, "total": 302 }));
     assert_eq!(window["data"][0]["name"], json!("answer 300"));

@@ -216,9 +216,9 @@ async fn a_trial_that_does_not_say_what_is_tried_on_what_is_refused() {
         (json!({ "evaluatorId": "nobody", "item": item }), 404, "evaluator"),
         (json!({ "evaluatorId": exact, "item": item }), 200, "1 of 1"),
     ] {
-        let (answered, said) = call(&app, Method::POST, TRIAL, body.clone()).await;
-        let is_right = answered == status && said.to_string().contains(part);
-        assert!(is_right, "{body}: {answered} {said}");
+        let (answered, response) = call(&app, Method::POST, TRIAL, body.clone()).await;
+        let is_right = answered == status && response.to_string().contains(part);
+        assert!(is_right, "{body}: {answered} {response}");
     }
     left_nothing(&app).await;
     app.stop().await.unwrap();
@@ -229,18 +229,18 @@ async fn a_judge_whose_model_does_not_answer_is_neither_saved_nor_switched_on() 
     let app = TestApp::new().await.unwrap();
     let forbidden = json!([{ "error": { "status": 401 } }]);
     connect(&app, "main", forbidden.clone()).await;
-    let refused = |said: &Value| {
-        let details = &said["details"];
-        assert_eq!(details["reason"], "evaluator_preflight_failed", "{said}");
+    let refused = |response: &Value| {
+        let details = &response["details"];
+        assert_eq!(details["reason"], "evaluator_preflight_failed", "{response}");
         assert_eq!(
             (&details["provider"], &details["model"], &details["class"]),
             (&json!("main"), &json!("m"), &json!("auth_invalid")),
-            "{said}"
+            "{response}"
         );
     };
-    let (status, said) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
-    assert_eq!(status, 422, "{said}");
-    refused(&said);
+    let (status, response) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
+    assert_eq!(status, 422, "{response}");
+    refused(&response);
     let listed = app.client.get(EVALUATORS).await.unwrap().json();
     assert_eq!(count(&listed), 0, "{listed}");
 
@@ -254,26 +254,26 @@ async fn a_judge_whose_model_does_not_answer_is_neither_saved_nor_switched_on() 
     assert_eq!(status, 200, "{rule}");
     connect(&app, "main", forbidden).await;
     off["enabled"] = json!(true);
-    let (status, said) = call(&app, Method::POST, RULES, off).await;
-    assert_eq!(status, 422, "{said}");
-    refused(&said);
+    let (status, response) = call(&app, Method::POST, RULES, off).await;
+    assert_eq!(status, 422, "{response}");
+    refused(&response);
     let rule = format!("{RULES}/{}", rule["id"].as_str().unwrap());
     let on = json!({ "enabled": true });
-    let (status, said) = call(&app, Method::PATCH, &rule, on.clone()).await;
-    assert_eq!(status, 422, "{said}");
+    let (status, response) = call(&app, Method::PATCH, &rule, on.clone()).await;
+    assert_eq!(status, 422, "{response}");
     let shown = app.client.get(&rule).await.unwrap().json();
     assert_eq!(shown["enabled"], false, "{shown}");
     let mut changed = judge(Some("m"));
     changed["prompt"] = json!("Is this polite?\n{{output}}");
-    let (status, said) = call(&app, Method::PATCH, &one, changed).await;
-    assert_eq!(status, 422, "{said}");
+    let (status, response) = call(&app, Method::PATCH, &one, changed).await;
+    assert_eq!(status, 422, "{response}");
     // What asks no model is not held up, and what is asked of no model neither.
     let (status, renamed) = call(&app, Method::PATCH, &one, json!({ "name": "kind" })).await;
     assert_eq!(status, 200, "{renamed}");
 
     connect(&app, "main", replies()).await;
-    let (status, said) = call(&app, Method::PATCH, &rule, on).await;
-    assert_eq!(status, 200, "{said}");
+    let (status, response) = call(&app, Method::PATCH, &rule, on).await;
+    assert_eq!(status, 200, "{response}");
     left_nothing(&app).await;
     app.stop().await.unwrap();
 }

@@ -173,7 +173,7 @@ async fn a_policy_that_names_no_version_of_the_evaluator_is_refused_with_its_fie
             "evaluatorAssignments": [{ "evaluatorId": evaluator, "versionPolicy": policy }],
         })
     };
-    for (policy, said) in [
+    for (policy, problem) in [
         (json!("pinned:2"), "must not exceed version 1"),
         (json!("shadow:1"), "must leave a version"),
         (json!("shadow:4294967296"), "`latest`, `pinned:N` or `shadow:N`"),
@@ -186,7 +186,7 @@ async fn a_policy_that_names_no_version_of_the_evaluator_is_refused_with_its_fie
         assert_eq!(status, 400, "{policy}: {answer}");
         let answer = answer.to_string();
         assert!(
-            answer.contains("evaluatorAssignments[0].versionPolicy") && answer.contains(said),
+            answer.contains("evaluatorAssignments[0].versionPolicy") && answer.contains(problem),
             "{policy}: {answer}"
         );
     }

@@ -130,9 +130,9 @@ async fn connect(app: &TestApp, url: &str, key: &str) -> String {
     assert!(status == 200 || status == 201, "{made}");
     let id = made["id"].as_str().unwrap().to_owned();
     let options = format!("/api/v1/llm-connections/{id}");
-    let (status, said) =
+    let (status, response) =
         call(app, Method::PATCH, &options, json!({ "maxInFlight": N_PLACES })).await;
-    assert_eq!(status, 200, "{said}");
+    assert_eq!(status, 200, "{response}");
     id
 }
 
@@ -149,15 +149,15 @@ impl<'a> Judging<'a> {
 
     async fn apply(&self, change: Change) {
         let delete = async |path: String| {
-            let (status, said) = call(self.app, Method::DELETE, &path, Value::Null).await;
-            assert!(status == 200 || status == 204, "{said}");
+            let (status, response) = call(self.app, Method::DELETE, &path, Value::Null).await;
+            assert!(status == 200 || status == 204, "{response}");
         };
         match change {
             Change::DisableRule => {
                 let path = format!("{RULES}/{}", self.rule);
                 let body = json!({ "enabled": false });
-                let (status, said) = call(self.app, Method::PATCH, &path, body).await;
-                assert_eq!(status, 200, "{said}");
+                let (status, response) = call(self.app, Method::PATCH, &path, body).await;
+                assert_eq!(status, 200, "{response}");
             }
             Change::DeleteRule => delete(format!("{RULES}/{}", self.rule)).await,
             Change::DeleteEvaluator => delete(format!("{EVALUATORS}/{}", self.evaluator)).await,
@@ -203,8 +203,8 @@ async fn story(change: Change, settings: &[(&'static str, &str)]) {
     if let Some(end) = change.end() {
         // While both places are taken.
         for execution in judging.executions(end, n_waiting).await {
-            let is_told = execution["errorMessage"].as_str().is_some_and(|why| !why.is_empty());
-            assert!(is_told || execution["state"] == "running", "{change:?}: {execution}");
+            let has_reason = execution["errorMessage"].as_str().is_some_and(|why| !why.is_empty());
+            assert!(has_reason || execution["state"] == "running", "{change:?}: {execution}");
         }
     }
     provider.answers.add_permits(N_TARGETS);

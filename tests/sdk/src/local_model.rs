@@ -79,8 +79,8 @@ fn assembled(client: &Path) -> anyhow::Result<PathBuf> {
             .arg(&file)
             .stdin(Stdio::null())
             .output()?;
-        let said = String::from_utf8_lossy(&made.stderr);
-        anyhow::ensure!(made.status.success(), "{said}");
+        let output = String::from_utf8_lossy(&made.stderr);
+        anyhow::ensure!(made.status.success(), "{output}");
     }
     Ok(file)
 }
@@ -113,10 +113,10 @@ impl LocalModel {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let said = process.stdout.take().context("it says nothing")?;
-        let mut said = BufReader::new(said).lines();
+        let output = process.stdout.take().context("it says nothing")?;
+        let mut output = BufReader::new(output).lines();
         let base_url = loop {
-            let line = said.next_line().await?;
+            let line = output.next_line().await?;
             let line = line.context("the model is not served")?;
             if let Some((_, url)) = line.split_once(" is served at ") {
                 break url.trim().to_owned();

@@ -34,17 +34,17 @@ impl S3 {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let said = process.stderr.take().context("it says nothing")?;
-        let mut said = BufReader::new(said).lines();
+        let output = process.stderr.take().context("it says nothing")?;
+        let mut output = BufReader::new(output).lines();
         let origin = loop {
-            let line = said.next_line().await?;
+            let line = output.next_line().await?;
             let line = line.context("the S3 server did not start")?;
             if let Some((_, origin)) = line.split_once("Running on ") {
                 break origin.trim().to_owned();
             }
         };
         // What it says is read to its end, or it would stop when nobody listens.
-        tokio::spawn(async move { while let Ok(Some(_)) = said.next_line().await {} });
+        tokio::spawn(async move { while let Ok(Some(_)) = output.next_line().await {} });
         // Who asks is not checked, that somebody does is.
         let http = Client::new(&origin).with_authorization(
             "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0",

@@ -189,10 +189,10 @@ async fn a_window_that_was_cut_off_goes_on(
     if claimed.is_some() {
         let project = ProjectId::new(&ground.project)?;
         let lease = ExportLease { project, fence };
-        let place = ExportPlace { n_tables: 1, n_files: 1, after: None };
+        let position = ExportPlace { n_tables: 1, n_files: 1, after: None };
         let end = now.plus_millis(-30 * 60_000);
         let until = now.plus_millis(1_000);
-        assert!(store.catalog.advance_blob_export(&lease, until, end, &place).await?);
+        assert!(store.catalog.advance_blob_export(&lease, until, end, &position).await?);
         app.clock.advance(Duration::from_secs(2));
         ground.sync(&id).await?;
         let end = end.to_string().replace([':', '.'], "-");
@@ -227,8 +227,8 @@ async fn a_failure_is_shown_until_a_retry_succeeds(
     app.clock.advance(HOUR);
     let status = ground.sync(&id).await?;
     assert_eq!(status["syncStatus"], "error", "{status}");
-    let said = status["lastError"].as_str().unwrap_or_default();
-    assert!(said.contains("NoSuchBucket"), "{said}");
+    let error = status["lastError"].as_str().unwrap_or_default();
+    assert!(error.contains("NoSuchBucket"), "{error}");
     assert!(status["lastErrorAt"].is_string() && status["nextSyncAt"].is_string());
 
     ground.s3.make_bucket("bucket").await?;

@@ -31,12 +31,12 @@ pub(crate) async fn measure(n_spans: u64) -> anyhow::Result<Vec<Figure>> {
     score_generations(&server).await?;
     let mut reader = reader(&server).await?;
 
-    let begun = Instant::now();
+    let started = Instant::now();
     let plan = Plan { n_connections: 4, n_batches, pace: None, first_serial: 0 };
     let load = run(&server, plan).await?;
     let n_scores = n_generations(n_batches);
     wait_for_scores(&mut reader, n_scores).await?;
-    let all_scored = begun.elapsed().as_secs_f64();
+    let all_scored = started.elapsed().as_secs_f64();
     eprintln!("end to end: {n_scores} scores after {all_scored:.1} s");
 
     let n_quiet = (PACE * 20.0) as u64 / SPANS_PER_BATCH as u64;

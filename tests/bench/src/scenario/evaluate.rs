@@ -172,7 +172,7 @@ fn natively(n_calls: u64) -> anyhow::Result<Way> {
     let (output, expected) = texts();
     let config = call(Digest::of(b"")).config;
     let mut latencies = Vec::with_capacity(usize::try_from(n_calls)?);
-    let begun = Instant::now();
+    let started = Instant::now();
     for _ in 0..n_calls {
         let sent = Instant::now();
         let item = perpend_plugin::Item::with_output(output.clone()).expecting(expected.clone());
@@ -180,7 +180,7 @@ fn natively(n_calls: u64) -> anyhow::Result<Way> {
         std::hint::black_box(scores);
         latencies.push(sent.elapsed());
     }
-    Ok(way(n_calls, begun.elapsed(), latencies))
+    Ok(way(n_calls, started.elapsed(), latencies))
 }
 
 /// The floor of a lone call: as many bytes to a thread that waits for them, and a few back. It is what two
@@ -193,14 +193,14 @@ fn over_a_bare_socket(n_calls: u64) -> anyhow::Result<Way> {
         while far.read_exact(&mut item).is_ok() && far.write_all(&[0; ANSWER_BYTES]).is_ok() {}
     });
     let mut latencies = Vec::with_capacity(usize::try_from(n_calls)?);
-    let begun = Instant::now();
+    let started = Instant::now();
     for _ in 0..n_calls {
         let sent = Instant::now();
         near.write_all(&[0; ITEM_BYTES])?;
         near.read_exact(&mut [0; ANSWER_BYTES])?;
         latencies.push(sent.elapsed());
     }
-    let way = way(n_calls, begun.elapsed(), latencies);
+    let way = way(n_calls, started.elapsed(), latencies);
     drop(near);
     answering.join().map_err(|_| anyhow::anyhow!("the thread that answers ended early"))?;
     Ok(way)
@@ -210,7 +210,7 @@ fn over_a_bare_socket(n_calls: u64) -> anyhow::Result<Way> {
 async fn in_host(host: &Arc<Host>, digest: Digest, n_calls: u64) -> anyhow::Result<Way> {
     let plugin = Arc::new(host.load(digest)?);
     let next = Arc::new(AtomicU64::new(0));
-    let begun = Instant::now();
+    let started = Instant::now();
     let tasks: Vec<_> = (0..2)
         .map(|_| {
             let (host, plugin, next) = (Arc::clone(host), Arc::clone(&plugin), Arc::clone(&next));
@@ -230,7 +230,7 @@ async fn in_host(host: &Arc<Host>, digest: Digest, n_calls: u64) -> anyhow::Resu
     for task in tasks {
         latencies.extend(task.await??);
     }
-    Ok(way(n_calls, begun.elapsed(), latencies))
+    Ok(way(n_calls, started.elapsed(), latencies))
 }
 
 /// One call, and the next when it is answered.
@@ -240,14 +240,14 @@ async fn alone_in_worker(
     n_calls: u64,
 ) -> anyhow::Result<Way> {
     let mut latencies = Vec::with_capacity(usize::try_from(n_calls)?);
-    let begun = Instant::now();
+    let started = Instant::now();
     for _ in 0..n_calls {
         let sent = Instant::now();
         let results = workers.evaluate(vec![call(digest)]).await;
         latencies.push(sent.elapsed());
         results.iter().try_for_each(check)?;
     }
-    Ok(way(n_calls, begun.elapsed(), latencies))
+    Ok(way(n_calls, started.elapsed(), latencies))
 }
 
 /// Groups of calls, a few under way at a time; the latency is that of a group.
@@ -257,7 +257,7 @@ async fn in_worker(workers: &Arc<Workers>, digest: Digest, n_calls: u64) -> anyh
     workers.evaluate(group.clone()).await.iter().try_for_each(check)?;
     let n_groups = n_calls.div_ceil(CALLS_PER_GROUP as u64);
     let next = Arc::new(AtomicU64::new(0));
-    let begun = Instant::now();
+    let started = Instant::now();
     let tasks: Vec<_> = (0..GROUPS_UNDER_WAY)
         .map(|_| {
             let (workers, next, group) = (Arc::clone(workers), Arc::clone(&next), group.clone());
@@ -278,5 +278,5 @@ async fn in_worker(workers: &Arc<Workers>, digest: Digest, n_calls: u64) -> anyh
         latencies.extend(task.await??);
     }
     let n_done = n_groups * CALLS_PER_GROUP as u64;
-    Ok(way(n_done, begun.elapsed(), latencies))
+    Ok(way(n_done, started.elapsed(), latencies))
 }

@@ -184,9 +184,9 @@ impl Guest {
     }
 
     fn load(&self) -> anyhow::Result<Duration> {
-        let begun = Instant::now();
+        let started = Instant::now();
         drop(self.host.load(self.call.plugin)?);
-        Ok(begun.elapsed())
+        Ok(started.elapsed())
     }
 
     fn median_load(&self) -> anyhow::Result<Duration> {
@@ -212,7 +212,7 @@ impl Guest {
 
     async fn run(&self, plugin: &Arc<Plugin>, n_tasks: u64, n_calls: u64) -> anyhow::Result<Run> {
         let next = Arc::new(AtomicU64::new(0));
-        let (begun, cpu) = (Instant::now(), cpu_time()?);
+        let (started, cpu) = (Instant::now(), cpu_time()?);
         let tasks: Vec<_> = (0..n_tasks)
             .map(|_| {
                 let (host, plugin) = (Arc::clone(&self.host), Arc::clone(plugin));
@@ -236,7 +236,7 @@ impl Guest {
         for task in tasks {
             latencies.extend(task.await??);
         }
-        let took = begun.elapsed();
+        let took = started.elapsed();
         let cpu = cpu_time()?.saturating_sub(cpu);
         latencies.sort_unstable();
         Ok(Run {

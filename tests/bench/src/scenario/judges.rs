@@ -38,7 +38,7 @@ async fn judged(
     let n_before = n_generations(1);
     wait_for_scores(&mut reader, n_before).await?;
 
-    let begun = Instant::now();
+    let started = Instant::now();
     let n_judges = n_generations(n_batches);
     let load = run(&server, plan(n_batches, 1)).await?;
     let mut peak = load.peak_resident;
@@ -50,7 +50,7 @@ async fn judged(
             () = tokio::time::sleep(LOOK) => peak = peak.max(server.resident_bytes()),
         }
     }
-    let took = begun.elapsed().as_secs_f64();
+    let took = started.elapsed().as_secs_f64();
     server.stop().await?;
     let what = |of: &str| {
         format!("{n_judges} judges, {n_at_a_time} at a time, {LATENCY_MS} ms each: {of}")

@@ -71,10 +71,10 @@ pub(crate) async fn measure() -> anyhow::Result<Vec<Figure>> {
     };
     let millis = |took: &[Duration], share| quantile(took, share).as_secs_f64() * 1e3;
     if let Some(judge) = judge {
-        let waits = beside_waiting_models(&judge).await?;
+        let waits = with_waiting_models(&judge).await?;
         let what = format!("{N_WAITING} calls of another project wait for a model: p99 of code");
         note(what, millis(&waits, 0.99), 1_000.0);
-        let waits = beside_a_slow_neighbour(&judge).await?;
+        let waits = with_a_slow_project(&judge).await?;
         let what = "a call of the batch waits for a model: the others are seen after, worst";
         note(what.to_owned(), millis(&waits, 1.0), 100.0);
     }
@@ -122,7 +122,7 @@ async fn per_execution() -> anyhow::Result<(Duration, Duration)> {
 }
 
 /// From ingest to score of code evaluations, while another project has a thousand calls that wait.
-async fn beside_waiting_models(judge: &[u8]) -> anyhow::Result<Vec<Duration>> {
+async fn with_waiting_models(judge: &[u8]) -> anyhow::Result<Vec<Duration>> {
     let world = World::new(&[judge]).await?;
     let (slow, quick) = (ProjectId::new("slow")?, ProjectId::new("quick")?);
     world.rule(&slow, judge, "answers", &json!({})).await?;
@@ -140,7 +140,7 @@ async fn beside_waiting_models(judge: &[u8]) -> anyhow::Result<Vec<Duration>> {
 }
 
 /// From the last quick reply of a batch to the last of its scores, while one call of it waits.
-async fn beside_a_slow_neighbour(judge: &[u8]) -> anyhow::Result<Vec<Duration>> {
+async fn with_a_slow_project(judge: &[u8]) -> anyhow::Result<Vec<Duration>> {
     let world = World::new(&[judge]).await?;
     let project = ProjectId::new("slow")?;
     world.rule(&project, judge, "answers", &json!({})).await?;

@@ -84,9 +84,9 @@ impl Opening {
     }
 
     async fn open(&mut self, path: &str) -> anyhow::Result<(Duration, usize)> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let (status, body) = self.connection.page(path, &self.cookie).await?;
-        let took = begun.elapsed();
+        let took = started.elapsed();
         anyhow::ensure!(status == 200, "{path}: {status}");
         Ok((took, body.len()))
     }
@@ -151,8 +151,8 @@ impl Opening {
         })
         .await?;
         self.page("what a filter may go on with", SUGGESTIONS, |at| {
-            let begun = ["level%3A", "name%3Ach", "score.", "user"];
-            format!("{base}/_/traces/suggest?q={}", begun[at as usize % begun.len()])
+            let prefixes = ["level%3A", "name%3Ach", "score.", "user"];
+            format!("{base}/_/traces/suggest?q={}", prefixes[at as usize % prefixes.len()])
         })
         .await?;
         self.page("palette", SUGGESTIONS, |at| format!("{base}/_/search?q=user-{}", at % 10))

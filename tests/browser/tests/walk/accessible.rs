@@ -5,14 +5,14 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use perpend_browser::axe::Rules;
-use perpend_browser::{Browser, Place, Shared, Visitor, axe};
+use perpend_browser::{Browser, Shared, TestServer, Visitor, axe};
 
 use crate::pages::{self, Page};
 
 /// The sizes of windows that pages are looked at in.
 const SIZES: [(u32, u32); 3] = [(1440, 1000), (768, 1024), (360, 780)];
 /// Violations in one message.
-const MAX_TOLD: usize = 40;
+const MAX_REPORTED: usize = 40;
 /// Colour schemes, and the rules to check in them: the dark one changes only colours.
 const COLOURS: [(&str, Rules); 2] = [("light", Rules::All), ("dark", Rules::Colours)];
 /// The window that WCAG asks for, and that one zoomed to 200 %. A telephone is among the sizes above.
@@ -21,7 +21,7 @@ const NARROW: [u32; 2] = [320, 160];
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "axe_finds_no_violation_and_each_target_is_24_px_wide_and_high_on_lists",
             async |visitor: &Visitor| {
                 visitor.log_in().await?;
@@ -30,7 +30,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             },
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "axe_finds_no_violation_and_each_target_is_24_px_wide_and_high_on_a_trace",
             async |visitor: &Visitor| {
                 visitor.log_in().await?;
@@ -39,7 +39,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             },
         ),
         shared.test(
-            Place::Fresh,
+            TestServer::Fresh,
             "axe_finds_no_violation_where_nothing_is_recorded",
             async |visitor: &Visitor| {
                 check(visitor, [("login", "/login".to_owned())]).await?;
@@ -57,7 +57,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
                 check(visitor, pages::of_dataset(visitor).await?).await
             },
         ),
-        shared.test(Place::Demo, "no_page_scrolls_sideways_in_a_narrow_window", narrow),
+        shared.test(TestServer::Demo, "no_page_scrolls_sideways_in_a_narrow_window", narrow),
     ]
 }
 
@@ -81,10 +81,10 @@ async fn check(visitor: &Visitor, pages: impl IntoIterator<Item = Page>) -> Resu
             browser.resize(width, height).await?;
             // What a script laid out, it lays out for this size.
             pages::open(visitor, &page).await?;
-            let place = format!("{name}, {width} px");
-            found.extend(small_targets(browser, &place).await?);
+            let page = format!("{name}, {width} px");
+            found.extend(small_targets(browser, &page).await?);
             if width < 400 {
-                found.extend(overflow(browser, &place).await?);
+                found.extend(overflow(browser, &page).await?);
             }
             let Some(script) = script else {
                 continue;
@@ -95,12 +95,12 @@ async fn check(visitor: &Visitor, pages: impl IntoIterator<Item = Page>) -> Resu
                 browser.prefer(colours).await?;
                 browser.picture(&format!("{name}-{width}-{colours}")).await?;
                 let lines = axe::violations(browser, script, rules).await?;
-                found.extend(lines.into_iter().map(|line| format!("{place}, {colours}: {line}")));
+                found.extend(lines.into_iter().map(|line| format!("{page}, {colours}: {line}")));
             }
         }
     }
     let n_found = found.len();
-    found.truncate(MAX_TOLD);
+    found.truncate(MAX_REPORTED);
     ensure!(n_found == 0, "{n_found} violations:\n{}", found.join("\n"));
     Ok(())
 }
@@ -135,13 +135,13 @@ async fn narrow(visitor: &Visitor) -> Result<()> {
 }
 
 /// How much wider than the window the page is, if it is.
-async fn overflow(browser: &Browser, place: &str) -> Result<Option<String>> {
+async fn overflow(browser: &Browser, page: &str) -> Result<Option<String>> {
     let over = browser.eval("document.documentElement.scrollWidth - innerWidth").await?;
     if over.as_i64() == Some(0) {
         return Ok(None);
     }
     let wide = browser.eval(WIDE).await?;
-    Ok(Some(format!("{place}: {over} px too wide: {wide}")))
+    Ok(Some(format!("{page}: {over} px too wide: {wide}")))
 }
 
 /// What can be pointed at and is smaller than 24 px, one line each. The target of a checkbox is its label, that of a linked card
@@ -162,8 +162,8 @@ const SMALL: &str = r"(() => {
         });
 })()";
 
-async fn small_targets(browser: &Browser, place: &str) -> Result<Vec<String>> {
+async fn small_targets(browser: &Browser, page: &str) -> Result<Vec<String>> {
     let small = browser.eval(SMALL).await?;
     let small = small.as_array().context("a list of targets")?;
-    Ok(small.iter().map(|one| format!("{place}: {one}")).collect())
+    Ok(small.iter().map(|one| format!("{page}: {one}")).collect())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Shared, Visitor};
+use perpend_browser::{Shared, TestServer, Visitor};
 
 use crate::data;
 
@@ -13,17 +13,17 @@ const ENTER: &str = "\u{e007}";
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_bar_above_the_list_leads_to_the_traces_of_its_time_and_nothing_moves_when_bars_come",
             brushes_a_bar,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "values_to_filter_by_stand_at_the_left_where_there_is_room_and_folded_above_where_there_is_not",
             places_facets,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_tag_is_given_to_the_trace_beside_the_list_and_taken_back",
             tags_beside_the_list,
         ),

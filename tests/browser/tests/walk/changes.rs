@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use fantoccini::actions::{InputSource, MOUSE_BUTTON_LEFT, MouseActions, PointerAction};
 use libtest_mimic::Trial;
-use perpend_browser::{Browser, Place, Server, Shared, Visitor};
+use perpend_browser::{Browser, Server, Shared, TestServer, Visitor};
 use serde_json::json;
 
 use crate::data;
@@ -17,37 +17,37 @@ const TOAST: &str = "document.getElementById('toast').innerText";
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Fresh,
+            TestServer::Fresh,
             "the_printed_command_says_why_it_was_refused_then_turns_the_page_and_back_after_logging_out_shows_nothing",
             waits_for_the_first_trace,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_bookmark_and_a_tag_are_set_in_place_and_undone_by_a_key_and_without_script",
             marks,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_failed_execution_is_requeued_and_its_score_appears_by_itself",
             requeues,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_part_of_the_time_axis_is_drawn_over_and_stays_after_a_reload",
             zooms,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "labels_of_any_part_of_the_time_axis_differ_and_never_touch_however_narrow_it_is",
             labels_the_axis,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_session_of_twenty_thousand_turns_opens_small_and_is_walked_with_one_key",
             walks_a_long_session,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "turns_are_played_over_the_end_of_a_page_and_with_keys_off_none_does_anything",
             plays,
         ),
@@ -79,8 +79,8 @@ async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
     let command = command.as_str().context("a command")?;
     ensure!(command.contains(Server::KEYS.0) && command.contains(&server.origin));
     run(command)?;
-    let said = "document.getElementById('waits').textContent.includes('last rejected request: 401 wrong secret')";
-    browser.wait_for(said).await?;
+    let shows_refusal = "document.getElementById('waits').textContent.includes('last rejected request: 401 wrong secret')";
+    browser.wait_for(shows_refusal).await?;
     browser.eval("void (window.stays = true)").await?;
     run(&command.replace("secret key", Server::KEYS.1))?;
     browser.wait_for(&format!("!({is_waiting})")).await?;
@@ -118,9 +118,9 @@ async fn marks(visitor: &Visitor) -> Result<()> {
     server.send(&spans).await?;
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22worth+keeping%22").await?;
-    let pressed = |place: &str, is: bool| {
+    let pressed = |parent: &str, is: bool| {
         format!(
-            "document.querySelector('{place} [data-mark]').getAttribute('aria-pressed') === '{is}'"
+            "document.querySelector('{parent} [data-mark]').getAttribute('aria-pressed') === '{is}'"
         )
     };
     browser.eval("void (window.stays = true)").await?;
@@ -205,7 +205,7 @@ async fn requeues(visitor: &Visitor) -> Result<()> {
         "{pane}"
     );
     // Meanwhile the output came.
-    let whole = data::span(&trace, 1, None, "without output", &data::said("a", "b"));
+    let whole = data::span(&trace, 1, None, "without output", &data::input_and_output("a", "b"));
     server.send(&[whole]).await?;
     browser.eval("void (window.stays = true)").await?;
     browser.click("#pane-scores form button").await?;
@@ -255,12 +255,12 @@ async fn zooms(visitor: &Visitor) -> Result<()> {
     for n in 2..6 {
         spans.push(data::span(&trace, n, Some(1), &format!("second {n}"), &[]));
     }
-    let begun: u64 = spans[0]["startTimeUnixNano"].as_str().context("a time")?.parse()?;
+    let started: u64 = spans[0]["startTimeUnixNano"].as_str().context("a time")?.parse()?;
     let second = 1_000_000_000;
-    spans[0]["endTimeUnixNano"] = (begun + 4 * second).to_string().into();
+    spans[0]["endTimeUnixNano"] = (started + 4 * second).to_string().into();
     for (n, span) in (0..).zip(&mut spans[1..]) {
-        span["startTimeUnixNano"] = (begun + n * second).to_string().into();
-        span["endTimeUnixNano"] = (begun + (n + 1) * second - 1_000_000).to_string().into();
+        span["startTimeUnixNano"] = (started + n * second).to_string().into();
+        span["endTimeUnixNano"] = (started + (n + 1) * second - 1_000_000).to_string().into();
     }
     server.send(&spans).await?;
     visitor.log_in().await?;
@@ -304,8 +304,8 @@ async fn labels_the_axis(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let trace = data::new_trace();
     let mut span = data::span(&trace, 1, None, "three hours", &[]);
-    let begun: u64 = span["startTimeUnixNano"].as_str().context("a time")?.parse()?;
-    span["endTimeUnixNano"] = (begun + 3 * 3_600 * 1_000_000_000).to_string().into();
+    let started: u64 = span["startTimeUnixNano"].as_str().context("a time")?.parse()?;
+    span["endTimeUnixNano"] = (started + 3 * 3_600 * 1_000_000_000).to_string().into();
     server.send(&[span]).await?;
     visitor.log_in().await?;
     let is_right = "(() => {
@@ -402,10 +402,10 @@ async fn walks_a_long_session(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let mut spans = data::many(TURNS, "turn", "ada");
     for (number, span) in (1..).zip(&mut spans) {
-        let said = format!("what was asked in turn {number}");
+        let text = format!("what was asked in turn {number}");
         span["attributes"] = json!([
             { "key": "session.id", "value": { "stringValue": "long walk" } },
-            { "key": "perpend.observation.input", "value": { "stringValue": said } },
+            { "key": "perpend.observation.input", "value": { "stringValue": text } },
         ]);
     }
     for part in spans.chunks(5_000) {

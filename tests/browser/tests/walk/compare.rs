@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Shared, Visitor};
+use perpend_browser::{Shared, TestServer, Visitor};
 
 use crate::data;
 
@@ -13,12 +13,12 @@ const ENTER: &str = "\u{e007}";
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "two_rows_chosen_by_keys_are_compared_and_a_trace_leads_to_the_next_of_its_list",
             compares,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "without_script_two_rows_of_a_list_are_chosen_and_compared",
             chooses_two,
         ),
@@ -31,8 +31,8 @@ async fn compares(visitor: &Visitor) -> Result<()> {
         let trace = data::new_trace();
         let mut spans = vec![
             data::span(&trace, 1, None, "one of two", &[]),
-            data::span(&trace, 2, Some(1), "answer", &data::said("When?", answer)),
-            data::span(&trace, 3, Some(1), "check", &data::said("Is it?", "yes")),
+            data::span(&trace, 2, Some(1), "answer", &data::input_and_output("When?", answer)),
+            data::span(&trace, 3, Some(1), "check", &data::input_and_output("Is it?", "yes")),
         ];
         spans.extend((n == 2).then(|| data::span(&trace, 4, Some(1), "again", &[])));
         server.send(&spans).await?;

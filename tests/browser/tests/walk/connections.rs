@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
 use perpend_browser::axe::Rules;
-use perpend_browser::{Place, Shared, Visitor, axe};
+use perpend_browser::{Shared, TestServer, Visitor, axe};
 
 use crate::pages;
 
@@ -14,12 +14,12 @@ const KEY: &str = "sk-typed-in-a-browser";
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_connection_is_created_and_tested_and_its_key_is_not_shown_again",
             creates_a_connection,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_refused_component_gives_the_report_of_its_check",
             uploads_a_component,
         ),

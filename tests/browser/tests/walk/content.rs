@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Server, Shared, Visitor};
+use perpend_browser::{Server, Shared, TestServer, Visitor};
 use serde_json::{Value, json};
 
 use crate::{data, pages};
@@ -18,32 +18,32 @@ const SOUND: &str = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAAC
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_conversation_with_unknown_keys_a_picture_and_a_sound_stays_one",
             shows_messages,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "what_others_wrote_is_inert_text_and_no_request_leaves",
             stays_inert,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_value_of_three_megabytes_opens_node_by_node_is_searched_and_whole_when_downloaded",
             begins_large_values,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_thread_repeats_no_message_and_opens_those_that_were_said_before",
             opens_the_same,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_session_repeats_no_message_folds_its_tool_calls_and_leads_to_a_turn_by_its_text",
             replays,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_trace_of_another_project_is_as_unknown_as_one_that_is_not_there",
             keeps_projects_apart,
         ),
@@ -63,7 +63,7 @@ async fn shows_messages(visitor: &Visitor) -> Result<()> {
         { "role": "assistant", "content": "A dot, and silence." },
     ]);
     let messages = messages.to_string();
-    let attributes = data::said(&messages, "done");
+    let attributes = data::input_and_output(&messages, "done");
     server.send(&[data::span(&trace, 1, None, "messages", &attributes)]).await?;
     visitor.log_in().await?;
     visitor.open(&format!("/traces/{trace}?observation={}", data::span_id(1))).await?;
@@ -121,7 +121,7 @@ async fn stays_inert(visitor: &Visitor) -> Result<()> {
         { "role": "user", "content": picture },
     ]);
     let messages = messages.to_string();
-    let mut attributes = data::said(&messages, HOSTILE).to_vec();
+    let mut attributes = data::input_and_output(&messages, HOSTILE).to_vec();
     attributes.extend([
         ("user.id", HOSTILE),
         ("session.id", HOSTILE),
@@ -167,7 +167,7 @@ async fn begins_large_values(visitor: &Visitor) -> Result<()> {
         .collect();
     let whole = Value::from(items).to_string();
     ensure!(whole.len() > 3_000_000);
-    let attributes = data::said(&whole, "read");
+    let attributes = data::input_and_output(&whole, "read");
     server.send(&[data::span(&trace, 1, None, "large value", &attributes)]).await?;
     visitor.log_in().await?;
     visitor.open(&format!("/traces/{trace}?observation={}", data::span_id(1))).await?;
@@ -228,7 +228,7 @@ fn talk(trace: &str) -> Result<Vec<Value>> {
     let (again, later) = (Value::from(again), Value::from(later));
     let kind = ("perpend.observation.type", "generation");
     let mut spans = vec![data::span(trace, 1, None, "talk", &[])];
-    let [arguments, result] = data::said("{}", "It is noon.");
+    let [arguments, result] = data::input_and_output("{}", "It is noon.");
     let kind_of_tool = ("perpend.observation.type", "tool");
     let ran = [kind_of_tool, arguments, result];
     spans.push(data::span(trace, 3, Some(1), "clock", &ran));
@@ -238,7 +238,7 @@ fn talk(trace: &str) -> Result<Vec<Value>> {
         (5, &later, "Later.".to_owned()),
     ] {
         let input = input.to_string();
-        let [asked, answered] = data::said(&input, &output);
+        let [asked, answered] = data::input_and_output(&input, &output);
         spans.push(data::span(trace, n, Some(1), "answer", &[kind, asked, answered]));
     }
     Ok(spans)
@@ -289,14 +289,14 @@ fn turns(n: u64) -> Vec<Value> {
         let input = Value::from(history.clone()).to_string();
         let answer = format!("answer {number}");
         history.push(json!({ "role": "assistant", "content": answer }));
-        let [asked, answered] = data::said(&input, &answer);
+        let [asked, answered] = data::input_and_output(&input, &answer);
         let attributes = [("session.id", "replayed"), asked, answered];
         spans.push(data::span(&trace, 1, None, "turn", &attributes));
         if number + 1 != n {
             continue;
         }
         for (id, name, result) in [(2, "search", "two rooms"), (3, "book", "booked")] {
-            let [arguments, result] = data::said("{}", result);
+            let [arguments, result] = data::input_and_output("{}", result);
             let kind = ("perpend.observation.type", "tool");
             let attributes = [kind, arguments, result];
             spans.push(data::span(&trace, id, Some(1), name, &attributes));

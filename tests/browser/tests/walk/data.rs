@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 /// When the traces of tests began, in nanoseconds.
-const BEGUN: u64 = 1_770_000_000_000_000_000;
+const START_NS: u64 = 1_770_000_000_000_000_000;
 
 /// Tests run beside each other on one server: each trace that one of them makes has a number of its own.
 static N_TRACES: AtomicU64 = AtomicU64::new(0);
@@ -37,14 +37,14 @@ pub(crate) fn span(
         "spanId": span_id(n),
         "parentSpanId": parent.map(span_id).unwrap_or_default(),
         "name": name,
-        "startTimeUnixNano": (BEGUN + n * 1_000_000).to_string(),
-        "endTimeUnixNano": (BEGUN + n * 1_000_000 + 900_000).to_string(),
+        "startTimeUnixNano": (START_NS + n * 1_000_000).to_string(),
+        "endTimeUnixNano": (START_NS + n * 1_000_000 + 900_000).to_string(),
         "attributes": attributes,
     })
 }
 
 /// Attributes of an observation with this input and output.
-pub(crate) fn said<'a>(input: &'a str, output: &'a str) -> [(&'a str, &'a str); 2] {
+pub(crate) fn input_and_output<'a>(input: &'a str, output: &'a str) -> [(&'a str, &'a str); 2] {
     [("perpend.observation.input", input), ("perpend.observation.output", output)]
 }
 
@@ -54,9 +54,9 @@ pub(crate) fn many(n: u64, name: &str, user: &str) -> Vec<Value> {
     let one = |number: u64| {
         let id = perpend_it::trace_id(number);
         let mut span = span(&id, 1, None, name, &[("user.id", user)]);
-        let begun = BEGUN + number * 1_000_000_000;
-        span["startTimeUnixNano"] = begun.to_string().into();
-        span["endTimeUnixNano"] = (begun + 1_000_000 * (1 + number % 7)).to_string().into();
+        let started = START_NS + number * 1_000_000_000;
+        span["startTimeUnixNano"] = started.to_string().into();
+        span["endTimeUnixNano"] = (started + 1_000_000 * (1 + number % 7)).to_string().into();
         span
     };
     (first..first + n).map(one).collect()

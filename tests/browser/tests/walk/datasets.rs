@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Shared, Visitor};
+use perpend_browser::{Shared, TestServer, Visitor};
 use serde_json::{Value, json};
 
 use crate::{data, pages};
@@ -15,27 +15,27 @@ const ROWS: &str = "document.querySelectorAll('main [data-rows] tr').length";
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "an_observation_that_breaks_the_schema_is_added_to_a_dataset_after_a_correction",
             adds_an_observation,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_problem_is_at_its_place_while_an_item_is_typed_and_it_is_not_saved",
             checks_while_typing,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "new_schemas_name_the_items_that_they_break_and_an_earlier_state_is_restored",
             restores,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "of_a_thousand_pasted_rows_the_broken_ones_are_shown_and_the_others_imported",
             imports,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "items_are_selected_by_keys_and_moved_to_a_chosen_dataset",
             moves_selected_items,
         ),
@@ -65,8 +65,8 @@ async fn adds_an_observation(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let id = dataset(visitor, "from a trace").await?;
     let trace = data::new_trace();
-    let said = data::said("{\"q\": 1}", "\"two days\"");
-    server.send(&[data::span(&trace, 1, None, "question", &said)]).await?;
+    let attributes = data::input_and_output("{\"q\": 1}", "\"two days\"");
+    server.send(&[data::span(&trace, 1, None, "question", &attributes)]).await?;
     visitor.log_in().await?;
     visitor.open(&format!("/traces/{trace}?observation={}", data::span_id(1))).await?;
     browser.press("d").await?;

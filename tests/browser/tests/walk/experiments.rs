@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Shared, Visitor};
+use perpend_browser::{Shared, TestServer, Visitor};
 
 /// The signs of the differences of the scores in the table of verdicts.
 const SIGNS: &str = "Array.from(document.querySelectorAll('.verdicts [data-label=Difference] b'), (b) => b.textContent[0]).join('')";
@@ -14,22 +14,22 @@ const VERDICTS: &str =
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "two_selected_runs_are_compared_and_a_key_walks_through_the_regressions",
             walks_through_regressions,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_run_with_few_items_is_inconclusive_with_the_number_of_items_needed",
             shows_what_could_have_been_seen,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "another_baseline_turns_the_signs_and_the_report_has_the_same_metrics",
             swaps_the_baseline,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "without_script_runs_are_compared_and_an_item_leads_to_the_next_one",
             opens_items_without_script,
         ),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Shared, Visitor};
+use perpend_browser::{Shared, TestServer, Visitor};
 use serde_json::Value;
 
 use crate::pages;
@@ -14,7 +14,7 @@ const TAB: &str = "\u{e004}";
 /// Stops on one page. A page with more is walked as far.
 const MAX_STOPS: usize = 600;
 /// Stops in one message.
-const MAX_TOLD: usize = 40;
+const MAX_REPORTED: usize = 40;
 
 /// What has the focus, and what is wrong with how it is seen; null at the end of the page.
 const STOP: &str = "(() => {
@@ -48,45 +48,57 @@ const REACHABLE: &str = "(() => {
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
-        shared.test(Place::Demo, "tab_goes_through_every_page_and_the_focus_is_always_seen", tabs),
-        shared.test(Place::Demo, "the_list_of_keys_opens_takes_the_focus_and_closes", lists_keys),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
+            "tab_goes_through_every_page_and_the_focus_is_always_seen",
+            tabs,
+        ),
+        shared.test(
+            TestServer::Demo,
+            "the_list_of_keys_opens_takes_the_focus_and_closes",
+            lists_keys,
+        ),
+        shared.test(
+            TestServer::Demo,
             "each_key_that_is_listed_does_something_and_no_other_does",
             lists_what_works,
         ),
-        shared.test(Place::Demo, "ctrl_enter_sends_the_form_that_has_the_focus", sends_by_keys),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
+            "ctrl_enter_sends_the_form_that_has_the_focus",
+            sends_by_keys,
+        ),
+        shared.test(
+            TestServer::Demo,
             "the_palette_has_commands_alone_after_a_sign_and_the_last_twenty_things_looked_at",
             recalls,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "single_keys_lead_to_time_environments_order_columns_values_and_scores",
             leads_by_keys,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "keys_fold_the_sections_stop_what_is_live_turn_times_to_utc_and_widen_the_pane",
             looks_by_keys,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_key_shows_what_can_be_done_on_the_page_and_a_calendar_fills_in_a_time",
             acts_by_keys,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "escape_closes_the_innermost_panel_and_leaves_a_field",
             leaves_by_keys,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "enter_in_the_palette_takes_the_only_hit_and_a_page_that_is_called_so",
             takes_what_is_certain,
         ),
-        shared.test(Place::Demo, "going_back_fields_say_what_the_address_does", goes_back),
+        shared.test(TestServer::Demo, "going_back_fields_say_what_the_address_does", goes_back),
     ]
 }
 
@@ -111,7 +123,7 @@ async fn tabs(visitor: &Visitor) -> Result<()> {
         }
     }
     let n_found = found.len();
-    found.truncate(MAX_TOLD);
+    found.truncate(MAX_REPORTED);
     ensure!(n_found == 0, "{n_found} stops:\n{}", found.join("\n"));
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Server, Shared, Visitor};
+use perpend_browser::{Server, Shared, TestServer, Visitor};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -34,22 +34,30 @@ const IN_VIEW: &str = "(() => {
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_trace_of_fifty_thousand_observations_opens_with_few_rows_and_bytes",
             opens_small,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "its_end_and_its_middle_are_reached_and_the_page_stays_small_on_the_way",
             walks,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_link_to_its_last_observation_opens_with_it_selected_and_in_view",
             opens_at_the_end,
         ),
-        shared.test(Place::Own, "its_log_goes_on_at_its_end_and_opens_steps_in_place", goes_on),
-        shared.test(Place::Own, "equal_neighbours_are_one_row_that_opens_in_place", opens_a_run),
+        shared.test(
+            TestServer::Shared,
+            "its_log_goes_on_at_its_end_and_opens_steps_in_place",
+            goes_on,
+        ),
+        shared.test(
+            TestServer::Shared,
+            "equal_neighbours_are_one_row_that_opens_in_place",
+            opens_a_run,
+        ),
     ]
 }
 
@@ -103,7 +111,13 @@ async fn send(server: &Server) -> Result<()> {
         spans.extend(steps.map(|n| data::span(trace, n, Some(first), "embed chunk", &kind)));
         let last = first + STEPS + 1;
         let words = format!("what round {round} gave");
-        spans.push(data::span(trace, last, Some(first), "summary", &data::said("", &words)));
+        spans.push(data::span(
+            trace,
+            last,
+            Some(first),
+            "summary",
+            &data::input_and_output("", &words),
+        ));
     }
     ensure!(spans.len() as u64 == N);
     // From its end: a trace is shown whole whatever came first.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use fantoccini::Locator;
 use fantoccini::actions::{InputSource, MOUSE_BUTTON_LEFT, MouseActions, PointerAction};
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Shared, Visitor};
+use perpend_browser::{Shared, TestServer, Visitor};
 use serde_json::Value;
 
 use crate::data;
@@ -21,9 +21,9 @@ const SEEN: &str = "JSON.stringify([
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     let by_keys = [
-        shared.test(Place::Demo, "keys_alone_lead_to_the_traces_with_errors", filters_by_keys),
+        shared.test(TestServer::Demo, "keys_alone_lead_to_the_traces_with_errors", filters_by_keys),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "keys_alone_lead_to_an_observation_in_its_trace",
             opens_an_observation_by_keys,
         ),
@@ -34,72 +34,72 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
 fn others(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "the_printed_address_logs_in_and_leaves_no_token_behind",
             enters,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_list_is_the_same_when_reloaded_and_in_a_second_window",
             keeps_its_state,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_filter_is_written_with_what_is_suggested_and_asked_again_from_the_recent_ones",
             takes_suggestions,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "latency_cost_and_scores_of_the_overview_come_when_they_are_seen_and_without_script_by_a_link",
             sees_trends,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "an_unknown_column_is_marked_and_the_other_conditions_hold",
             marks_what_is_wrong,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "the_request_shown_as_api_gives_the_same_ids_in_the_same_order",
             as_api,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "back_from_a_trace_leads_to_the_same_row_and_place",
             comes_back,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "pages_forth_and_back_lose_and_repeat_nothing_while_traces_arrive",
             goes_on,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "chosen_columns_and_the_order_of_a_heading_stand_in_the_address",
             chooses_columns,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_column_keeps_the_width_that_it_was_given_by_keys_or_by_the_pointer",
             keeps_widths,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_sentence_in_the_search_leads_to_the_trace_that_says_it_with_the_words_marked",
             finds_a_sentence,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "text_of_a_row_can_be_marked_and_a_user_opens_with_a_click",
             marks_text,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "words_of_any_script_find_the_trace_that_holds_them",
             finds_any_script,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_long_input_is_cut_in_the_list_which_stays_small",
             cuts_long_inputs,
         ),
@@ -230,9 +230,9 @@ async fn sees_trends(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
     visitor.open("").await?;
     for nth in 0..5 {
-        let place = format!("document.querySelectorAll('[data-later]')[{nth}]");
-        browser.eval(&format!("{place}.scrollIntoView()")).await?;
-        browser.wait_for(&format!("{place}.dataset.later === ''")).await?;
+        let element = format!("document.querySelectorAll('[data-later]')[{nth}]");
+        browser.eval(&format!("{element}.scrollIntoView()")).await?;
+        browser.wait_for(&format!("{element}.dataset.later === ''")).await?;
     }
     browser.expect("document.querySelectorAll('.trend .ranked').length === 2").await?;
     let seen = "document.querySelector('main').innerText";
@@ -287,8 +287,8 @@ async fn marks_what_is_wrong(visitor: &Visitor) -> Result<()> {
     let n_rows = browser.eval(rows).await?;
     browser.fill(".filter [name=q]", &format!("latncy:>2 level:ERROR{ENTER}")).await?;
     browser.wait_for("location.search.includes('latncy')").await?;
-    let said = browser.text("[role=alert]").await?;
-    ensure!(said.contains("latncy:>2") && said.contains("latency"), "{said}");
+    let attributes = browser.text("[role=alert]").await?;
+    ensure!(attributes.contains("latncy:>2") && attributes.contains("latency"), "{attributes}");
     browser.expect(&format!("{rows} === {n_rows}")).await?;
     browser
         .expect("getComputedStyle(document.querySelector('.terms .bad bdi').parentElement).textDecorationStyle === 'wavy'")
@@ -339,18 +339,18 @@ async fn comes_back(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22way+back%22").await?;
     browser.press(&"j".repeat(40)).await?;
-    let place = "JSON.stringify([scrollY, document.activeElement.href])";
+    let element = "JSON.stringify([scrollY, document.activeElement.href])";
     browser.wait_for("scrollY > 200 && document.activeElement.matches('.name')").await?;
-    let was = browser.eval(place).await?;
+    let was = browser.eval(element).await?;
     browser.press(ENTER).await?;
     browser.wait_for("document.querySelector('[role=treegrid]') !== null").await?;
     browser.client.back().await?;
     browser.wait_for("document.querySelector('.traces') !== null && scrollY > 0").await?;
-    browser.wait_for(&format!("{place} === {}", Value::from(was.as_str()))).await?;
+    browser.wait_for(&format!("{element} === {}", Value::from(was.as_str()))).await?;
     browser.press("j").await?;
     browser
         .expect(&format!(
-            "{place} !== {} && document.activeElement.matches('.name')",
+            "{element} !== {} && document.activeElement.matches('.name')",
             Value::from(was.as_str())
         ))
         .await
@@ -469,8 +469,8 @@ async fn marks_text(visitor: &Visitor) -> Result<()> {
 async fn finds_any_script(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let trace = data::new_trace();
-    let said = data::said("他说你好，她说 مرحبا بك", "two greetings");
-    server.send(&[data::span(&trace, 1, None, "greetings", &said)]).await?;
+    let attributes = data::input_and_output("他说你好，她说 مرحبا بك", "two greetings");
+    server.send(&[data::span(&trace, 1, None, "greetings", &attributes)]).await?;
     visitor.log_in().await?;
     for word in ["你好", "مرحبا"] {
         visitor.open("/traces").await?;
@@ -500,8 +500,8 @@ async fn cuts_long_inputs(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let trace = data::new_trace();
     let long = format!("It begins here. {}", "a long story ".repeat(375_000 / 13));
-    let said = data::said(&long, "short");
-    server.send(&[data::span(&trace, 1, None, "long input", &said)]).await?;
+    let attributes = data::input_and_output(&long, "short");
+    server.send(&[data::span(&trace, 1, None, "long input", &attributes)]).await?;
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22long+input%22").await?;
     let shown = browser.text(".beginning").await?;
@@ -549,9 +549,9 @@ async fn keeps_widths(visitor: &Visitor) -> Result<()> {
     let wider = browser.eval(&width("Latency")).await?.as_f64().context("a width")?;
     ensure!(usual + 24.0 < wider, "{usual} px, then {wider} px");
     // By the pointer, and in the next page.
-    let place = of("Trace", ".getBoundingClientRect().toJSON()");
-    let place = browser.eval(&place).await?;
-    let [x, y] = ["x", "y"].map(|side| place[side].as_f64().unwrap_or_default() + 3.0);
+    let element = of("Trace", ".getBoundingClientRect().toJSON()");
+    let element = browser.eval(&element).await?;
+    let [x, y] = ["x", "y"].map(|side| element[side].as_f64().unwrap_or_default() + 3.0);
     let to = |x: f64| PointerAction::MoveTo { duration: None, x, y };
     let drag = MouseActions::new("mouse".to_owned())
         .then(to(x))

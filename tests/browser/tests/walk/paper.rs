@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Shared, Visitor};
+use perpend_browser::{Shared, TestServer, Visitor};
 
 use crate::pages;
 
@@ -15,7 +15,7 @@ const PRINTED: [&str; 5] = ["trace", "step", "large-trace", "timeline", "compare
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![shared.test(
-        Place::Demo,
+        TestServer::Demo,
         "a_trace_and_a_comparison_are_printed_black_on_white_without_the_frame_and_with_each_row",
         prints,
     )]

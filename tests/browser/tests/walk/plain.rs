@@ -4,25 +4,29 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Shared, Visitor};
+use perpend_browser::{Shared, TestServer, Visitor};
 
 use crate::data;
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
-        shared.test(Place::Demo, "without_script_a_token_pasted_into_the_form_logs_in", logs_in),
         shared.test(
-            Place::Own,
+            TestServer::Demo,
+            "without_script_a_token_pasted_into_the_form_logs_in",
+            logs_in,
+        ),
+        shared.test(
+            TestServer::Shared,
             "without_script_a_list_is_filtered_walked_and_opened",
             walks_a_list,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "without_script_rows_of_a_trace_come_in_pages_and_fold_and_open",
             reads_a_trace,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "without_script_a_text_is_found_in_a_trace_and_turns_are_walked",
             finds_and_walks,
         ),
@@ -78,7 +82,7 @@ async fn send_wide(visitor: &Visitor) -> Result<String> {
     let mut spans = vec![data::span(&trace, 1, None, "wide", &[])];
     spans.extend((2..452).map(|n| {
         let name = format!("step {n}");
-        data::span(&trace, n, Some(1), &name, &data::said("asked", &name))
+        data::span(&trace, n, Some(1), &name, &data::input_and_output("asked", &name))
     }));
     visitor.server.send(&spans).await?;
     Ok(format!("/traces/{trace}"))

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use perpend_browser::axe::{self, Rules};
-use perpend_browser::{Place, Shared, Visitor};
+use perpend_browser::{Shared, TestServer, Visitor};
 use serde_json::json;
 
 use crate::data;
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![shared.test(
-        Place::Own,
+        TestServer::Shared,
         "a_rule_begins_with_the_filter_of_a_list_scores_and_is_switched_off_and_on_again",
         makes_a_rule,
     )]
@@ -37,7 +37,7 @@ async fn makes_a_rule(visitor: &Visitor) -> Result<()> {
     });
     let evaluator = server.post("/api/public/v2/evaluators", &evaluator).await?;
     let evaluator = evaluator["id"].as_str().context("an id")?;
-    let content = data::said("a", "b");
+    let content = data::input_and_output("a", "b");
     let before = data::span(&data::new_trace(), 1, None, "answer for a rule", &content);
     server.send(&[before]).await?;
     visitor.log_in().await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
-use perpend_browser::{Place, Shared, Visitor};
+use perpend_browser::{Shared, TestServer, Visitor};
 use serde_json::{Value, json};
 
 use crate::data;
@@ -17,67 +17,67 @@ const SHOWN: &str = "document.querySelector('#detail .id').textContent";
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_word_of_one_output_is_found_from_the_keyboard_and_marked_in_its_step",
             finds_a_word,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "after_twenty_quick_keys_on_a_slow_network_the_pane_shows_the_marked_row",
             passes_by_quickly,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_step_without_a_score_names_each_rule_with_the_reason_that_the_api_gives",
             explains,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_score_shows_the_fingerprint_that_the_api_knows_it_by",
             shows_fingerprints,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "the_tree_tells_roles_levels_and_counts_and_a_selection_is_said_in_short",
             tells_its_structure,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "names_of_generations_are_shown_whole_and_their_models_beside_them",
             shows_models,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_running_trace_shows_what_arrives_and_the_selection_stays",
             follows_a_running_trace,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "log_and_thread_of_a_running_trace_show_what_arrives_and_the_head_its_scores",
             follows_in_views_without_rows,
         ),
         shared.test(
-            Place::Demo,
+            TestServer::Demo,
             "a_row_far_down_that_is_folded_keeps_the_keyboard_and_stays_in_view",
             folds_far_down,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "another_view_level_kind_or_part_of_the_time_keeps_the_selected_step_and_the_folds",
             keeps_the_selection,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "keys_begin_at_the_selected_row_and_a_hit_on_a_hidden_step_says_so",
             begins_at_the_selected_row,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "a_deep_trace_opens_row_by_row_with_one_key_and_the_keyboard_stays_on_its_row",
             opens_a_deep_trace,
         ),
         shared.test(
-            Place::Own,
+            TestServer::Shared,
             "rows_fetched_after_earlier_steps_arrived_are_each_there_once_and_the_view_stays",
             scrolls_over_what_arrived,
         ),
@@ -117,8 +117,8 @@ async fn finds_a_word(visitor: &Visitor) -> Result<()> {
     let again = format!("!window.isOld && {is_there} && {marked}");
     browser.wait_for(&again).await?;
     browser.press("n").await?;
-    let said = "document.querySelector('#toast').textContent.includes('No later hit')";
-    browser.wait_for(said).await?;
+    let is_announced = "document.querySelector('#toast').textContent.includes('No later hit')";
+    browser.wait_for(is_announced).await?;
     browser.click("#sought > a").await?;
     browser.wait_for("document.querySelectorAll('.hits mark').length === 1").await?;
     ensure!(browser.text("main [role=status]").await? == "1 observation");
@@ -175,7 +175,7 @@ async fn explains(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let (trace, step) = open_bare(visitor).await?;
     visitor.open(&format!("/traces/{trace}?observation={step}")).await?;
-    let told = browser
+    let verdicts = browser
         .eval(
             "Array.from(document.querySelectorAll('#detail .verdict'), (one) => \
              [one.querySelector('h5 bdi').textContent, one.querySelector('p').textContent])",
@@ -191,11 +191,11 @@ async fn explains(visitor: &Visitor) -> Result<()> {
         let answer = server.get(&path).await?;
         explained.push(Value::from(vec![rule["name"].clone(), answer["explanation"].clone()]));
     }
-    let mut told = told.as_array().context("verdicts")?.clone();
+    let mut verdicts = verdicts.as_array().context("verdicts")?.clone();
     let sentence = |one: &Value| one.to_string();
-    told.sort_by_key(sentence);
+    verdicts.sort_by_key(sentence);
     explained.sort_by_key(sentence);
-    ensure!(!told.is_empty() && told == explained, "{told:#?} {explained:#?}");
+    ensure!(!verdicts.is_empty() && verdicts == explained, "{verdicts:#?} {explained:#?}");
     visitor.assert_quiet().await
 }
 

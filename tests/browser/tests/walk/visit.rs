@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
-use perpend_browser::{Browser, Place, Shared, Visitor};
+use perpend_browser::{Browser, Shared, TestServer, Visitor};
 use serde_json::Value;
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     let walk = |name: &str, look: &'static str| {
-        shared.test(Place::Demo, name, async move |visitor: &Visitor| walk(visitor, look).await)
+        shared
+            .test(TestServer::Demo, name, async move |visitor: &Visitor| walk(visitor, look).await)
     };
     vec![
         walk("a_visitor_finds_the_scores_and_what_made_them_in_light_colours", "light"),
@@ -106,8 +107,8 @@ impl Walk<'_> {
         browser.eval(&press("p")).await?;
         let marked = "document.querySelector('tr[aria-current] .name').textContent";
         let shown = "document.querySelector('#peek h2')?.textContent";
-        let place = "new URL(document.querySelector('tr[aria-current] [data-peek]').href).search";
-        let agrees = format!("{marked} === {shown} && location.search === {place}");
+        let search = "new URL(document.querySelector('tr[aria-current] [data-peek]').href).search";
+        let agrees = format!("{marked} === {shown} && location.search === {search}");
         browser.wait_for(&agrees).await?;
         let first = browser.eval("location.search").await?;
         // However quickly rows are passed by, the peek ends on the one that is marked.

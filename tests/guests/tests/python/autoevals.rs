@@ -143,14 +143,14 @@ fn a_judge_asks_for_one_choice_and_scores_it() -> Tested {
     let scores = guest.scores("factuality", &config, &subject);
     assert_eq!((scores[0].name.as_str(), numeric(&scores[0].value)), ("Factuality", 0.6));
     assert_eq!(scores[0].comment.as_deref(), Some("it adds a detail"));
-    let [asked] = &model.completions()[..] else { panic!("one question") };
-    assert_eq!(asked.temperature, Some(0.0));
-    let prompt = asked.messages[0].texts();
+    let [request] = &model.completions()[..] else { panic!("one question") };
+    assert_eq!(request.temperature, Some(0.0));
+    let prompt = request.messages[0].texts();
     assert!(
         prompt.contains("[Question]: Which city?") && prompt.contains("[Expert]: Bern\n"),
         "{prompt}"
     );
-    let schema: Value = serde_json::from_str(asked.response_schema.as_deref().unwrap()).unwrap();
+    let schema: Value = serde_json::from_str(request.response_schema.as_deref().unwrap()).unwrap();
     assert_eq!(schema["properties"]["choice"]["enum"], json!(["A", "B", "C", "D", "E"]));
     Ok(())
 }
@@ -277,7 +277,7 @@ fn questions_that_are_asked_again_are_not_answered_from_the_cache() -> Tested {
     );
     let config = json!({ "strictness": 3 });
     assert_eq!(with_model(guest()?, model.clone(), "answer-relevancy", &config), Ok(1.0));
-    let seeds: Vec<Option<u64>> = model.completions().iter().map(|asked| asked.seed).collect();
+    let seeds: Vec<Option<u64>> = model.completions().iter().map(|request| request.seed).collect();
     assert_eq!(seeds, [None, Some(8), Some(9)]);
     Ok(())
 }

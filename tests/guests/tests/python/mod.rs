@@ -56,9 +56,9 @@ fn pass_their_own_tests(folders: &[PathBuf]) -> Tested {
         let mut command = tools.command(&python);
         command.args(["-m", "unittest"]).current_dir(folder).env("PYTHONDONTWRITEBYTECODE", "1");
         let done = command.output().unwrap();
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{}: {said}", folder.display());
-        assert!(!said.contains("Ran 0 tests"), "{}: {said}", folder.display());
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{}: {stderr}", folder.display());
+        assert!(!stderr.contains("Ran 0 tests"), "{}: {stderr}", folder.display());
     }
     Ok(())
 }

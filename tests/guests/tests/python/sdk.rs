@@ -100,13 +100,13 @@ fn a_judge_asks_once_and_many_times() -> Tested {
     assert_eq!(scores[0].value, PluginScoreValue::Categorical("good".to_owned()));
     assert_eq!(scores[0].comment.as_deref(), Some("double, 10 tokens"));
     assert_eq!(scores[1].value, PluginScoreValue::Numeric(1.0));
-    let asked = model.completions();
-    assert_eq!(asked.len(), 4);
-    assert_eq!(asked[0].slot.as_deref(), Some("judge"));
-    assert_eq!(asked[0].temperature, Some(0.0));
-    assert_eq!(asked[0].messages[0].role, Role::System);
-    assert_eq!(asked[0].messages[1].texts(), "fine");
-    assert_eq!(model.asked().len(), 2, "one call for the panel");
+    let requests = model.completions();
+    assert_eq!(requests.len(), 4);
+    assert_eq!(requests[0].slot.as_deref(), Some("judge"));
+    assert_eq!(requests[0].temperature, Some(0.0));
+    assert_eq!(requests[0].messages[0].role, Role::System);
+    assert_eq!(requests[0].messages[1].texts(), "fine");
+    assert_eq!(model.requests().len(), 2, "one call for the panel");
     Ok(())
 }
 
@@ -120,10 +120,10 @@ fn probabilities_are_of_a_member_or_from_a_place_on_and_absent_without_tokens() 
     assert!((good - 0.75).abs() < 1e-6, "{good}");
     let comment = "True, None, {'é': 1, 'verdict': 'good'}";
     assert_eq!(scores[0].comment.as_deref(), Some(comment));
-    let asked = model.completions();
-    assert_eq!(asked[0].tool_choice, ToolChoice::None);
-    assert_eq!(asked[1].tool_choice, ToolChoice::Named("answer".to_owned()));
-    assert_eq!(asked[1].tools[0].name, "answer");
+    let requests = model.completions();
+    assert_eq!(requests[0].tool_choice, ToolChoice::None);
+    assert_eq!(requests[1].tool_choice, ToolChoice::Named("answer".to_owned()));
+    assert_eq!(requests[1].tools[0].name, "answer");
     Ok(())
 }
 
@@ -231,8 +231,8 @@ fn equal_calls_are_equal_to_the_byte_in_every_process_and_instance() -> Tested {
     let (one, other) = (&built.guest, &Guest::new(&built.component));
     let first = one.result("chance", &json!({}), &output("x"));
     assert_eq!(first.outcome.as_ref().unwrap().len(), 7);
-    let said: Vec<&str> = first.log.iter().map(|line| line.message.as_str()).collect();
-    assert!(said.contains(&"drawn") && said.contains(&"stdout: printed\n"), "{said:?}");
+    let messages: Vec<&str> = first.log.iter().map(|line| line.message.as_str()).collect();
+    assert!(messages.contains(&"drawn") && messages.contains(&"stdout: printed\n"), "{messages:?}");
     for guest in [one, other, one] {
         let again = guest.result("chance", &json!({}), &output("x"));
         assert_eq!(again.outcome, first.outcome);

@@ -30,7 +30,7 @@ fn filled(kind: &str, one: &str, n_values: usize) -> String {
 }
 
 /// A body with values in each place that takes a list, an object or anything.
-fn in_each_place(to: &Operation, one: &str) -> Option<String> {
+fn in_each_position(to: &Operation, one: &str) -> Option<String> {
     let members = to.members().into_iter();
     let places: Vec<(&str, &str)> = members
         .filter_map(|(name, schema, _)| match types(schema).as_slice() {
@@ -93,7 +93,7 @@ async fn bodies_of_the_smallest_values_take_little_memory_in_every_operation() -
             false => &server.client,
         };
         let address = to.address(&Known::new(), None);
-        let in_places = ["1", "{}"].iter().filter_map(|one| in_each_place(to, one));
+        let in_places = ["1", "{}"].iter().filter_map(|one| in_each_position(to, one));
         for body in large.iter().cloned().chain(in_places) {
             let sent = client.send(to.method.clone(), &address, &headers, body);
             n_sent += 1;

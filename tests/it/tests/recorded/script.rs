@@ -215,8 +215,8 @@ impl Run {
 
     fn answered(&self, step: &str, answer: &Answer, hidden: &[String]) -> Answered {
         let mut answered = Answered::new(step, answer, &self.mask);
-        for place in hidden.iter().filter(|_| answer.status.is_success()) {
-            if let Some(value) = answered.body.pointer_mut(place) {
+        for pointer in hidden.iter().filter(|_| answer.status.is_success()) {
+            if let Some(value) = answered.body.pointer_mut(pointer) {
                 *value = Value::from("<hidden>");
             }
         }
@@ -267,12 +267,12 @@ impl Run {
     ) -> anyhow::Result<Answer> {
         let wanted: Result<Vec<(&str, Value)>, serde_json::Error> = until
             .iter()
-            .map(|(place, value)| Ok((place.as_str(), serde_json::to_value(value)?)))
+            .map(|(pointer, value)| Ok((pointer.as_str(), serde_json::to_value(value)?)))
             .collect();
         let wanted = wanted?;
         let is_there = |answer: &Answer| {
             let shown = answer.json();
-            wanted.iter().all(|(place, value)| shown.pointer(place) == Some(value))
+            wanted.iter().all(|(pointer, value)| shown.pointer(pointer) == Some(value))
         };
         perpend_it::until(&request.path, async || self.send(request).await, is_there).await
     }

@@ -14,7 +14,7 @@ use perpend_it::{Child, KEYS, ORGANIZATION_KEYS, OTLP, PATIENCE, wait_for};
 use perpend_it::{Trace, trace_id};
 use perpend_storage::testing::TempDatabase;
 
-use super::{ask, asks, kind, packed};
+use super::{ask, kind, list_scope, packed};
 use crate::recorded::script::{Run, Script};
 
 /// From here on the script deletes what there is.
@@ -124,7 +124,7 @@ pub(super) async fn make(database: &TempDatabase) -> anyhow::Result<()> {
     let mut paths: Vec<(String, bool)> = Vec::new();
     for step in &steps {
         let (method, path) = step.method_and_path()?;
-        if let (Method::GET, Some(of_organization)) = (method, asks(step.caller)) {
+        if let (Method::GET, Some(of_organization)) = (method, list_scope(step.caller)) {
             paths.push((run.filled(path)?, of_organization));
         }
     }

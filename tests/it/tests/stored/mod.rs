@@ -265,7 +265,7 @@ async fn what_0_1_stored_answers_as_before_after_a_migration_killed_at_every_sta
 }
 
 /// Whose lists are asked for.
-const fn asks(caller: Caller) -> Option<bool> {
+const fn list_scope(caller: Caller) -> Option<bool> {
     match caller {
         Caller::Project => Some(false),
         Caller::Organization => Some(true),

@@ -94,7 +94,7 @@ fn kept(note: &std::path::Path) -> Option<u64> {
 async fn fill(server: &Server, filled: Filled) -> anyhow::Result<()> {
     let per_batch = (SPANS_PER_BATCH / SPANS_PER_TRACE) as u64;
     let n_batches = filled.n_traces.div_ceil(per_batch);
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let mut senders = Vec::new();
     for sender in 0..4 {
         let mut connection = server.connect().await?;
@@ -111,7 +111,7 @@ async fn fill(server: &Server, filled: Filled) -> anyhow::Result<()> {
     for sender in senders {
         sender.await??;
     }
-    let took = begun.elapsed().as_secs_f64();
+    let took = started.elapsed().as_secs_f64();
     let rate = (filled.n_traces * SPANS_PER_TRACE as u64) as f64 / took;
     eprintln!("queries: filled in {took:.0} s, {rate:.0} spans/s");
     let mut connection = server.connect().await?;
@@ -203,29 +203,29 @@ fn spans_of(filled: Filled, trace: u64) -> Vec<Vec<u8>> {
     let start = filled.start_ns(trace);
     (0..SPANS_PER_TRACE as u64)
         .map(|step| {
-            let begun = start + step * 100_000_000;
+            let started = start + step * 100_000_000;
             let ended = match step {
                 0 => start + 900_000_000 + mix(trace) % 5_000_000_000,
-                _ => begun + 20_000_000 + mix(trace + step) % 300_000_000,
+                _ => started + 20_000_000 + mix(trace + step) % 300_000_000,
             };
             let (name, attributes) = match step {
                 0 => root(trace),
                 1 | 2 => generation(trace, step),
                 _ => tool(trace, step),
             };
-            span(trace, step, (begun, ended), name, attributes)
+            span(trace, step, (started, ended), name, attributes)
         })
         .collect()
 }
 
 fn step_of_large(filled: Filled, trace: u64, step: u64) -> Vec<u8> {
-    let begun = filled.until_ns - DAY_NS / 2 + step * 1_000_000;
+    let started = filled.until_ns - DAY_NS / 2 + step * 1_000_000;
     let (name, attributes) = match step % 3 {
         _ if step == 0 => root(1),
         0 | 1 => generation(step, 1),
         _ => tool(step, 3),
     };
-    let times = (begun, begun + 700_000);
+    let times = (started, started + 700_000);
     span(trace, step, times, name, attributes)
 }
 
@@ -234,7 +234,7 @@ fn step_of_large(filled: Filled, trace: u64, step: u64) -> Vec<u8> {
 fn span(
     trace: u64,
     step: u64,
-    (begun, ended): (u64, u64),
+    (started, ended): (u64, u64),
     name: &str,
     attributes: Vec<Vec<u8>>,
 ) -> Vec<u8> {
@@ -248,7 +248,7 @@ fn span(
     out.extend(delimited(5, name.as_bytes()));
     out.extend(varint(6 << 3));
     out.push(1);
-    for (field, at) in [(7, begun), (8, ended)] {
+    for (field, at) in [(7, started), (8, ended)] {
         out.extend(varint(field << 3 | 1));
         out.extend(at.to_le_bytes());
     }

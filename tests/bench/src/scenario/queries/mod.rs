@@ -112,10 +112,10 @@ impl Asking {
         let mut took = Vec::new();
         for at in 0..=n {
             let path = path(at);
-            let begun = Instant::now();
+            let started = Instant::now();
             let (status, body) =
                 self.connection.send("GET", &path, "application/json", Default::default()).await?;
-            let elapsed = begun.elapsed();
+            let elapsed = started.elapsed();
             let shown = String::from_utf8_lossy(&body);
             // A search in contents is given up where it would take too long: that is an answer, too.
             let is_given_up = status == 400 && shown.contains("are tested per observation");
@@ -316,14 +316,14 @@ impl Asking {
 /// Prompts at a pace that does not wait for answers: a request that had to wait for its connection
 /// counts from when it was due.
 async fn prompts(server: &Server) -> anyhow::Result<Figure> {
-    let begun = Instant::now() + Duration::from_millis(100);
+    let started = Instant::now() + Duration::from_millis(100);
     let mut senders = Vec::new();
     for sender in 0..N_PROMPT_CONNECTIONS {
         let mut connection = server.connect().await?;
         senders.push(tokio::spawn(async move {
             let mut took = Vec::new();
             for at in (sender..N_PROMPT_REQUESTS).step_by(N_PROMPT_CONNECTIONS as usize) {
-                let due = begun + Duration::from_secs_f64(at as f64 / PROMPTS_PER_SECOND);
+                let due = started + Duration::from_secs_f64(at as f64 / PROMPTS_PER_SECOND);
                 let is_late = due < Instant::now();
                 tokio::time::sleep_until(due.into()).await;
                 let from = if is_late { due } else { Instant::now() };
