@@ -1,5 +1,7 @@
 //! Scores as statistics need them.
 
+use std::collections::BTreeMap;
+
 use crate::ids::{EvaluatorId, EvaluatorVersionId};
 use crate::score::{ScoreSource, ScoreValue, Subject};
 use crate::time::Timestamp;
@@ -23,6 +25,19 @@ pub struct AnalyzedScore {
     pub model: Option<String>,
     /// The name of the prompt of the observation, and its version.
     pub prompt: Option<(String, Option<i64>)>,
+}
+
+/// A score with the numbers that thresholds are compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredScore {
+    /// The value: numeric, boolean or categorical.
+    pub value: ScoreValue,
+    /// The subject.
+    pub subject: Subject,
+    /// The time.
+    pub timestamp: Timestamp,
+    /// The probability of each choice that a judge has stored; empty without one.
+    pub distribution: BTreeMap<String, f64>,
 }
 
 /// The scores with a name, from any source or from one.

@@ -231,6 +231,8 @@ fn score_routes(routes: &mut Routes<App>) {
     list_routes::<Scores>(routes, ScoreRead);
     let analytics = PageRoute::get("/project/{project}/scores/analytics", ScoreRead);
     routes.page(BySession, analytics, scores::analytics::analytics_page);
+    let thresholds = PageRoute::get("/project/{project}/scores/thresholds", ScoreRead);
+    routes.page(BySession, thresholds, scores::thresholds::thresholds_page);
 }
 
 /// Executions of rules.
@@ -501,6 +503,7 @@ fn redirect_routes(routes: &mut Routes<App>) {
         ("/executions/{execution}", EvaluatorRead),
         ("/scores", ScoreRead),
         ("/scores/analytics", ScoreRead),
+        ("/scores/thresholds", ScoreRead),
         ("/datasets", DatasetRead),
         ("/datasets/{dataset}", DatasetRead),
         ("/datasets/{dataset}/items/{item}", DatasetRead),

@@ -27,7 +27,7 @@ mod transactions;
 pub use compared_runs::{CompareRunsError, ComparedRuns};
 pub use comparisons::ComparisonQuery;
 pub use perpend_telemetry::Bounds;
-pub use score_analytics::ScoreAnalyticsQuery;
+pub use score_analytics::{ScoreAnalyticsQuery, ScoreThresholdQuery};
 pub use sweep::SweepReport;
 pub use transactions::{ItemsWrite, MatchOutcome};
 

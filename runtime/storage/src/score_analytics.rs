@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::Subject;
-use perpend_domain::score_analytics::{AnalyzedScore, ScoreSelection};
+use perpend_domain::score_analytics::{AnalyzedScore, MeasuredScore, ScoreSelection};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
 use perpend_experiments::score_analysis::{
-    CellPair, PairCell, PairedScores, ScoreAnalysis, ScoreCell, ScoreComparison, ScoreDistribution,
-    ScorePair, ScoreSample, SubjectScores, subject_number,
+    CellPair, PairCell, PairedScores, ReferenceVerdicts, ScoreAnalysis, ScoreCell, ScoreComparison,
+    ScoreDistribution, ScorePair, ScoreSample, ScoreThresholds, SubjectScores, ThresholdSample,
+    subject_number,
 };
 
 use crate::Store;
@@ -55,7 +56,56 @@ impl ScoreAnalyticsQuery {
     }
 }
 
+/// Thresholds over the scores of a selection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoreThresholdQuery {
+    /// The scores: `a`, and the reference `b`.
+    pub scores: ScoreAnalyticsQuery,
+    /// The choice whose stored probability is compared; absent for the values of numeric scores.
+    pub choice: Option<String>,
+    /// The category of the reference that is positive.
+    pub positive: Option<String>,
+    /// The thresholds; if empty, nine that divide the range.
+    pub thresholds: Vec<f64>,
+}
+
 impl Store {
+    /// The verdicts that thresholds over stored numbers or probabilities give, without a call.
+    ///
+    /// # Errors
+    /// When the database fails, or [`Error::Conflict`] for too many scores.
+    pub async fn score_thresholds(
+        &self,
+        project: &ProjectId,
+        query: &ScoreThresholdQuery,
+    ) -> Result<ScoreThresholds, Error> {
+        let mut sample = ThresholdSample::new(query.choice.clone());
+        let add = |score: MeasuredScore| {
+            if MAX_SCORES <= sample.len() {
+                return Err(Error::Conflict(TOO_MANY));
+            }
+            charge(sample.add(score))
+        };
+        let scores = query.scores.scores(&query.scores.a);
+        self.telemetry.each_measured_score(project, &scores, add).await?;
+        let mut reference = None;
+        if let Some(b) = &query.scores.b {
+            let mut verdicts = ReferenceVerdicts::new(query.positive.clone());
+            let mut n_scores = 0;
+            let add = |score: AnalyzedScore| {
+                n_scores += 1;
+                if MAX_SCORES < n_scores {
+                    return Err(Error::Conflict(TOO_MANY));
+                }
+                charge(verdicts.add(&score))
+            };
+            self.telemetry.each_analyzed_score(project, &query.scores.scores(b), add).await?;
+            reference = Some(verdicts);
+        }
+        let thresholds = query.thresholds.clone();
+        computed(move || sample.evaluate(thresholds, reference.as_ref())).await
+    }
+
     /// The distribution of a score, or the comparison of two scores on the same subjects.
     ///
     /// # Errors

@@ -196,6 +196,7 @@ pub use scores::score::{
     OriginView, ResourceLink, RuleOutcome, RuleRange, ScoreView, Tone, aggregate, anchor,
     score_value,
 };
+pub use scores::thresholds::{ScoreThresholdLine, ScoreThresholdsPage, ScoreThresholdsView};
 pub use session::page::{SessionPage, TURNS_PER_PAGE, Turn, TurnHits, TurnInput};
 pub use trace::annotations::{AnnotatedScore, AnnotationsInput, CommentLine};
 pub use trace::compare::{

@@ -119,6 +119,7 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
         "/search?q=x",
         "/scores?name=a",
         "/scores/analytics?a=a",
+        "/scores/thresholds?name=a",
         "/datasets",
         "/datasets/d1",
         "/datasets/d1/runs/r1",

@@ -189,7 +189,18 @@ async fn numbers_correlate_and_an_undefined_statistic_has_a_reason() {
         assert_eq!(answer.status, 400, "{query}: {}", answer.text());
         assert!(answer.text().contains(&format!("\"{field}\"")), "{query}: {}", answer.text());
     }
+    let path = "/api/v1/score-thresholds?name=length";
+    let found = app.client.get(&format!("{path}&threshold=5,10.5")).await.unwrap().json();
+    let passed: Vec<&Value> =
+        found["thresholds"].as_array().unwrap().iter().map(|each| &each["nPassed"]).collect();
+    assert_eq!((passed, &found["n"]), (vec![&json!(15), &json!(9)], &json!(20)), "{found}");
+    for (more, field) in [("&threshold=much", "threshold"), ("&positive=good", "positive")] {
+        let answer = app.client.get(&format!("{path}{more}")).await.unwrap();
+        assert!(answer.status == 400 && answer.text().contains(field), "{}", answer.text());
+    }
     let visitor = Visitor::of(&app).await;
+    let page = visitor.page("/scores/thresholds?name=length&threshold=10").await;
+    assert!(page.contains("50 % ("), "{page}");
     let page = visitor.page("/scores/analytics?a=length&b=constant").await;
     assert!(page.contains("undefined because"), "{page}");
     let page = visitor.page("/scores/analytics?a=length&b=length").await;

@@ -6,6 +6,7 @@ mod distribution;
 mod figures;
 mod pairs;
 mod sample;
+mod thresholds;
 
 use perpend_domain::score::{ScoreDataType, ScoreSource};
 use perpend_domain::time::Timestamp;
@@ -15,6 +16,9 @@ use crate::comparison::{ConfidenceInterval, MetricSummary};
 
 pub use pairs::{CellPair, PairCell, PairedScores, SubjectScores, subject_number};
 pub use sample::ScoreSample;
+pub use thresholds::{
+    ReferenceVerdicts, ScoreThreshold, ScoreThresholds, ThresholdAgreement, ThresholdSample,
+};
 
 /// The level of all intervals.
 pub(crate) const LEVEL: f64 = 0.95;

@@ -19,7 +19,7 @@ const MAX_LABELS: usize = 50;
 /// Listed pairs of a cell.
 const MAX_LISTED: usize = 100;
 /// The largest usable number.
-const LARGEST: f64 = 1e100;
+pub(super) const LARGEST: f64 = 1e100;
 
 /// A number that identifies a subject.
 #[must_use]

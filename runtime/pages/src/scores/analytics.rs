@@ -34,11 +34,11 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 
 /// Offered names of scores.
-const MAX_NAMES: u32 = 500;
+pub(super) const MAX_NAMES: u32 = 500;
 /// Shown evaluator versions.
 const MAX_VERSIONS: usize = 30;
 /// Sources with their labels.
-const SOURCES: [(&str, &str); 4] =
+pub(super) const SOURCES: [(&str, &str); 4] =
     [("", "all"), ("EVAL", "evaluators"), ("ANNOTATION", "people"), ("API", "API")];
 
 /// The parameters of the page.
@@ -392,9 +392,14 @@ fn links(params: &AnalyticsParams, a: &ScoreSelection) -> Vec<(&'static str, Str
     let q = print(&Filter { conditions: vec![without] });
     let pairs = [vec![("q".into(), q)], params.focus.parameters(), params.unknown.clone()];
     let unscored = with_query(&format!("{}/traces", params.base), &pairs.concat());
+    let source = a.source.map(|source| ("source".into(), source.as_str().to_owned()));
+    let named = [("name".into(), a.name.clone())].into_iter().chain(source).collect();
+    let pairs: [Vec<Parameter>; 2] = [named, params.focus.parameters()];
+    let thresholds = with_query(&format!("{}/scores/thresholds", params.base), &pairs.concat());
     vec![
         ("Compare people and evaluators", compared),
         ("Traces without a score of this name", unscored),
+        ("Other thresholds", thresholds),
     ]
 }
 

@@ -3,5 +3,6 @@
 pub(crate) mod analytics;
 pub(crate) mod filter;
 pub(crate) mod list;
+pub(crate) mod thresholds;
 pub(crate) mod trends;
 pub(crate) mod views;

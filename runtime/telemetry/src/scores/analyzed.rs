@@ -1,15 +1,18 @@
 //! Reading the scores of a name for statistics.
 
+use std::collections::BTreeMap;
+
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::ScoreDataType;
-use perpend_domain::score_analytics::AnalyzedScore;
+use perpend_domain::score_analytics::{AnalyzedScore, MeasuredScore};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
+use serde::Deserialize;
 
 use super::query::ScoreStatement;
 use super::read::{score_value, subject};
 use crate::{Error, Telemetry};
-use perpend_db::{Record as _, Row, Sql, checked, query};
+use perpend_db::{Record as _, Row, RowSink, Sql, checked, query};
 
 perpend_db::record! {
     struct AnalyzedRow {
@@ -32,6 +35,26 @@ perpend_db::record! {
 }
 
 perpend_db::record! {
+    struct MeasuredRow {
+        trace_id: Option<String>,
+        observation_id: Option<String>,
+        session_id: Option<String>,
+        experiment_id: Option<String>,
+        data_type: String,
+        number: Option<f64>,
+        text: Option<String>,
+        timestamp: i64,
+        metadata: String,
+    }
+}
+
+/// The part of the metadata that a judge with log-probabilities writes.
+#[derive(Deserialize)]
+struct MeasuredMetadata {
+    distribution: BTreeMap<String, f64>,
+}
+
+perpend_db::record! {
     struct NameRow {
         name: String,
     }
@@ -41,6 +64,8 @@ const COLUMNS: &str = "
     s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.data_type, s.number, s.text,
     s.timestamp, s.environment, s.evaluator_id, s.evaluator_version_id, s.inclusion_probability,
     o.model, o.prompt_name, o.prompt_version";
+const MEASURED_COLUMNS: &str = "
+    s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.data_type, s.number, s.text, s.timestamp, s.metadata";
 const OBSERVATION: &str = "
     LEFT JOIN traces t ON t.tenant = $2 AND t.trace_id = s.trace_id
     LEFT JOIN observations o ON o.trace = t.number AND o.id = s.observation_id";
@@ -76,6 +101,27 @@ impl TryFrom<AnalyzedRow> for AnalyzedScore {
     }
 }
 
+impl TryFrom<MeasuredRow> for MeasuredScore {
+    type Error = Error;
+
+    fn try_from(row: MeasuredRow) -> Result<Self, Error> {
+        // Clients may write another member of this name.
+        let metadata = match row.metadata.contains("\"distribution\"") {
+            true => serde_json::from_str::<MeasuredMetadata>(&row.metadata).ok(),
+            false => None,
+        };
+        Ok(Self {
+            value: score_value(row.number, row.text, &row.data_type)?,
+            subject: subject(
+                [row.trace_id.as_deref(), row.observation_id.as_deref()],
+                [row.session_id.as_deref(), row.experiment_id.as_deref()],
+            )?,
+            timestamp: Timestamp::from_micros(row.timestamp),
+            distribution: metadata.map(|metadata| metadata.distribution).unwrap_or_default(),
+        })
+    }
+}
+
 impl Telemetry {
     /// Passes the matching numeric, boolean and categorical scores on, in any order. The query has one name. `take` charges the data that it
     /// keeps to the request.
@@ -89,18 +135,47 @@ impl Telemetry {
         mut take: impl FnMut(AnalyzedScore) -> Result<(), Error> + Send,
     ) -> Result<(), Error> {
         let tenant = self.tenant(project).await?.unwrap_or(0);
-        // SQLite has no statistics: it might choose another index.
-        let index = match self.pool.is_postgres() {
-            true => "",
-            false => " INDEXED BY scores_by_name",
-        };
-        let table = format!("scores s{index}{OBSERVATION}");
+        let table = format!("{}{OBSERVATION}", self.scores_by_name());
         let mut statement = ScoreStatement::select_from(&table, COLUMNS, project);
         statement.args.push(tenant.into());
+        let put = &mut |row: Row| take(AnalyzedRow::read(&row)?.try_into()?);
+        self.each_of(statement, scores, put).await
+    }
+
+    /// Passes the matching numeric, boolean and categorical scores on with their distributions, in any order. The query has
+    /// one name. `take` charges the data that it keeps to the request.
+    ///
+    /// # Errors
+    /// When the database or `take` fails.
+    pub async fn each_measured_score(
+        &self,
+        project: &ProjectId,
+        scores: &ScoreQuery,
+        mut take: impl FnMut(MeasuredScore) -> Result<(), Error> + Send,
+    ) -> Result<(), Error> {
+        let table = self.scores_by_name();
+        let statement = ScoreStatement::select_from(table, MEASURED_COLUMNS, project);
+        let put = &mut |row: Row| take(MeasuredRow::read(&row)?.try_into()?);
+        self.each_of(statement, scores, put).await
+    }
+
+    /// The table of scores. SQLite has no statistics: it might choose another index.
+    const fn scores_by_name(&self) -> &'static str {
+        match self.pool.is_postgres() {
+            true => "scores s",
+            false => "scores s INDEXED BY scores_by_name",
+        }
+    }
+
+    async fn each_of(
+        &self,
+        mut statement: ScoreStatement,
+        scores: &ScoreQuery,
+        put: RowSink<'_>,
+    ) -> Result<(), Error> {
         let typed = ScoreQuery { data_types: TYPES.to_vec(), ..scores.clone() };
         statement.filter(&self.pool, &typed);
         let ScoreStatement { sql, args, .. } = statement;
-        let put = &mut |row: Row| take(AnalyzedRow::read(&row)?.try_into()?);
         query(sql).bind_all(&args).each(&self.pool, put).await
     }
 

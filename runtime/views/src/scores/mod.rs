@@ -3,3 +3,4 @@
 pub(crate) mod analytics;
 pub(crate) mod list;
 pub(crate) mod score;
+pub(crate) mod thresholds;

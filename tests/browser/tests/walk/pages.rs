@@ -169,6 +169,7 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("scores", "/scores"),
         ("score-analytics", "/scores/analytics"),
         ("score-distribution", "/scores/analytics?a=no+refusal"),
+        ("score-thresholds", "/scores/thresholds?name=no+refusal"),
         ("connections", "/settings/connections"),
         ("new-connection", "/settings/connections/new"),
         ("plugins", "/plugins"),

@@ -2,6 +2,7 @@
 
 mod analytics;
 mod query;
+mod thresholds;
 pub(super) mod write;
 
 use std::collections::{BTreeSet, HashMap};
@@ -80,6 +81,7 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     routes.add(get, get_v1);
     analytics::routes(routes);
+    thresholds::routes(routes);
 }
 
 fn parse_id(id: &str) -> Result<ScoreId, Problem> {
