@@ -67,7 +67,7 @@ pub use rule_changes::RuleChange;
 pub use rules::{MAX_ACTIVE_RULES, RulePatch};
 pub use secret_hash::{InvalidSecretHash, SecretHash};
 pub use sweep::DeletedProject;
-pub use users::{LAST_OWNER, MAX_USERS, NewUser, Role, User};
+pub use users::{LAST_OWNER, MAX_USERS, NewUser, User};
 
 use perpend_db::{Error, Pool};
 

@@ -10,8 +10,7 @@
 //! - **A role does not activate a user.** Roles are given to active users; only [`Catalog::create_user`] and
 //!   [`Catalog::update_user`] activate a user.
 
-use std::str::FromStr;
-
+use perpend_domain::access::Role;
 use perpend_domain::ids::{OrganizationId, ProjectId, UserId};
 use perpend_domain::time::Timestamp;
 
@@ -24,47 +23,6 @@ use perpend_domain::list::NumberedPage;
 pub const MAX_USERS: u32 = 10_000;
 /// The conflict of a change that would leave an organization without an active owner.
 pub const LAST_OWNER: &str = "the organization would have no active owner";
-
-/// Role of a user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// All operations, including those on the organization.
-    Owner,
-    /// All operations in projects and on members.
-    Admin,
-    /// Work in projects.
-    Member,
-    /// Read access to projects.
-    Viewer,
-}
-
-impl Role {
-    /// From most to fewest rights.
-    pub const ALL: &'static [Self] = &[Self::Owner, Self::Admin, Self::Member, Self::Viewer];
-
-    /// The name in the table and in the API.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "OWNER",
-            Self::Admin => "ADMIN",
-            Self::Member => "MEMBER",
-            Self::Viewer => "VIEWER",
-        }
-    }
-}
-
-impl FromStr for Role {
-    type Err = String;
-
-    fn from_str(raw: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|role| role.as_str() == raw);
-        found.copied().ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|role| role.as_str()).collect();
-            format!("must be one of {}; got {raw:?}", names.join(", "))
-        })
-    }
-}
 
 /// A new or changed user.
 #[derive(Clone, Debug, PartialEq, Eq)]

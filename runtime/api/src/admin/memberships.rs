@@ -4,9 +4,10 @@
 //! its projects; a project membership overrides the role there.
 
 use axum::extract::{Path, State};
-use perpend_catalog::{LAST_OWNER, Role, User};
+use perpend_catalog::{LAST_OWNER, User};
 use perpend_db::Error;
 use perpend_domain::access::Permission::{MemberRead, MemberWrite, OrgMemberRead, OrgMemberWrite};
+use perpend_domain::access::Role;
 use perpend_domain::ids::UserId;
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::OrganizationAct;
@@ -77,7 +78,7 @@ pub(super) fn routes(routes: &mut Routes) {
 #[serde(rename_all = "camelCase")]
 struct NewMember {
     user_id: String,
-    /// `OWNER`, `ADMIN`, `MEMBER` or `VIEWER`.
+    /// `OWNER`, `ADMIN`, `MEMBER`, `VIEWER` or `NONE`.
     role: String,
 }
 

@@ -4,7 +4,8 @@ use perpend_domain::ids::UserId;
 
 use super::*;
 use crate::testing::Store;
-use crate::{NewProject, NewUser, ProjectPatch, Role};
+use crate::{NewProject, NewUser, ProjectPatch};
+use perpend_domain::access::Role;
 
 fn org(id: &str) -> OrganizationId {
     OrganizationId::new(id).unwrap()

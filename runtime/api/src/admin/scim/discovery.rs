@@ -234,7 +234,7 @@ fn user_attributes() -> Vec<ScimAttribute> {
         text("type", "work"),
         primary(),
     ];
-    let roles = vec![text("value", "OWNER, ADMIN, MEMBER or VIEWER"), primary()];
+    let roles = vec![text("value", "OWNER, ADMIN, MEMBER, VIEWER or NONE"), primary()];
     vec![
         ScimAttribute {
             required: true,

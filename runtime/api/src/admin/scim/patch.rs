@@ -173,7 +173,7 @@ fn join(given: &str, family: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use perpend_catalog::Role;
+    use perpend_domain::access::Role;
     use serde_json::json;
 
     use super::*;

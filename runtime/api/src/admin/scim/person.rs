@@ -1,6 +1,7 @@
 //! Users in SCIM.
 
-use perpend_catalog::{NewUser, Role, User};
+use perpend_catalog::{NewUser, User};
+use perpend_domain::access::Role;
 use perpend_domain::ids::UserId;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
@@ -26,7 +27,7 @@ pub(super) struct PersonInput {
     emails: Option<Vec<EmailInput>>,
     /// True when absent.
     active: Option<bool>,
-    /// `OWNER`, `ADMIN`, `MEMBER` or `VIEWER`, as a string or as `{value}`; `VIEWER` when absent.
+    /// `OWNER`, `ADMIN`, `MEMBER`, `VIEWER` or `NONE`, as a string or as `{value}`; `VIEWER` when absent.
     #[schema(value_type = Option<Vec<Object>>)]
     roles: Option<Value>,
 }
@@ -197,7 +198,7 @@ struct ScimEmail {
 /// The role of a user.
 #[derive(Debug, Serialize, ToSchema)]
 struct ScimRole {
-    /// `OWNER`, `ADMIN`, `MEMBER` or `VIEWER`.
+    /// `OWNER`, `ADMIN`, `MEMBER`, `VIEWER` or `NONE`.
     value: &'static str,
     primary: bool,
 }
