@@ -90,12 +90,56 @@ pub struct ApiKey {
     pub owner: KeyOwner,
     /// Time of creation.
     pub created_at: Timestamp,
-    /// Time of the last use, accurate to about an hour.
+    /// Time of the last use with the secret in `made`, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
+    /// The last rotation.
+    pub rotation: Option<KeyRotation>,
+}
+
+/// A rotation: the secret of a key was replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRotation {
+    /// Time of the rotation.
+    pub at: Timestamp,
+    /// Hash of the previous secret.
+    pub previous_hash: SecretHash,
+    /// Shown in lists instead of the previous secret.
+    pub previous_hint: String,
+    /// The previous secret is refused from this time on.
+    pub previous_expires_at: Timestamp,
+    /// Time of the last use with the previous secret, accurate to about a minute.
+    pub previous_last_used_at: Option<Timestamp>,
+    /// End of the secret before the previous one.
+    sessions_since: Option<Timestamp>,
+}
+
+impl ApiKey {
+    /// Whether requests with the current secret are accepted.
+    #[must_use]
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.made.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// Browser sessions that began earlier have ended, because the secret they began with has.
+    #[must_use]
+    pub fn sessions_since(&self, now: Timestamp) -> Option<Timestamp> {
+        let rotation = self.rotation.as_ref()?;
+        match rotation.previous_expires_at <= now {
+            true => Some(rotation.previous_expires_at),
+            false => rotation.sessions_since,
+        }
+    }
+
+    /// Time of the last use with either secret.
+    #[must_use]
+    pub fn last_used_with_any_secret(&self) -> Option<Timestamp> {
+        let previous = self.rotation.as_ref().and_then(|rotation| rotation.previous_last_used_at);
+        self.last_used_at.max(previous)
+    }
 }
 
 perpend_db::record! {
-    struct KeyRow {
+    pub(super) struct KeyRow {
         id: String,
         public_key: String,
         project_id: Option<String>,
@@ -107,6 +151,30 @@ perpend_db::record! {
         created_at: i64,
         expires_at: Option<i64>,
         last_used_at: Option<i64>,
+        rotated_at: Option<i64>,
+        previous_secret_hash: Option<String>,
+        previous_secret_hint: Option<String>,
+        previous_expires_at: Option<i64>,
+        previous_last_used_at: Option<i64>,
+        sessions_since: Option<i64>,
+    }
+}
+
+impl KeyRow {
+    fn rotation(&self) -> Result<Option<KeyRotation>, Error> {
+        let (Some(at), Some(hash), Some(end)) =
+            (self.rotated_at, &self.previous_secret_hash, self.previous_expires_at)
+        else {
+            return Ok(None);
+        };
+        Ok(Some(KeyRotation {
+            at: Timestamp::from_micros(at),
+            previous_hash: checked("api key", hash)?,
+            previous_hint: self.previous_secret_hint.clone().unwrap_or_default(),
+            previous_expires_at: Timestamp::from_micros(end),
+            previous_last_used_at: self.previous_last_used_at.map(Timestamp::from_micros),
+            sessions_since: self.sessions_since.map(Timestamp::from_micros),
+        }))
     }
 }
 
@@ -123,6 +191,7 @@ impl TryFrom<KeyRow> for ApiKey {
         };
         Ok(Self {
             owner,
+            rotation: row.rotation()?,
             created_at: Timestamp::from_micros(row.created_at),
             last_used_at: row.last_used_at.map(Timestamp::from_micros),
             made: NewApiKey {
@@ -145,10 +214,15 @@ const LIST_OF_ORGANIZATION: &str =
 const DELETE: &str = "DELETE FROM api_keys WHERE project_id = $1 AND id = $2";
 const DELETE_OF_ORGANIZATION: &str =
     "DELETE FROM api_keys WHERE public_key = $1 AND organization_id IS NOT NULL";
-/// Two concurrent uses may both write; the later one wins.
+/// Two concurrent uses may both write; the later one wins. The hash tells the secrets of a key apart, also when a rotation
+/// happened between the use and this statement.
 const NOTE_USE: &str = "
-    UPDATE api_keys SET last_used_at = $2
-     WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
+    UPDATE api_keys SET last_used_at = $3
+     WHERE id = $1 AND secret_hash = $2 AND (last_used_at IS NULL OR last_used_at < $3)";
+const NOTE_USE_OF_PREVIOUS: &str = "
+    UPDATE api_keys SET previous_last_used_at = $3
+     WHERE id = $1 AND previous_secret_hash = $2
+       AND (previous_last_used_at IS NULL OR previous_last_used_at < $3)";
 /// Serialises the creation of keys of one owner, and prevents keys of a deleted owner.
 const LOCK_PROJECT: &str =
     "UPDATE projects SET updated_at = updated_at WHERE id = $1 AND deleted_at IS NULL";
@@ -326,13 +400,21 @@ impl Catalog {
         }
     }
 
-    /// Records the use of a key. Crosses tenants: the id of a key is unique in the installation.
+    /// Records the use of a key with one of its secrets. Crosses tenants: the id of a key is unique in the installation.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn record_key_use(&self, id: &str, now: Timestamp) -> Result<(), Error> {
-        let args: [Arg<'_>; 2] = [id.into(), now.as_micros().into()];
-        self.pool.change(NOTE_USE, &args).await?;
+    pub async fn record_key_use(
+        &self,
+        id: &str,
+        secret: &SecretHash,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let secret = secret.to_string();
+        let args: [Arg<'_>; 3] = [id.into(), secret.as_str().into(), now.as_micros().into()];
+        if self.pool.change(NOTE_USE, &args).await? == 0 {
+            self.pool.change(NOTE_USE_OF_PREVIOUS, &args).await?;
+        }
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 const SECRET_DOMAIN: &[u8] = b"api-key-secret/1\0";
 
 /// Salt and digest of a key's secret. As text: `sha256:SALT:DIGEST` in hexadecimal.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SecretHash {
     salt: [u8; 16],
     digest: [u8; 32],

@@ -78,6 +78,7 @@ pub const STEPS: &[Step] = &[
     step!("scores by version", "0063_scores_by_version.sql"),
     step!("runs by name", "0064_runs_by_name.sql"),
     step!("traces of comments", "0065_traces_of_comments.sql"),
+    step!("rotated keys", "0066_rotated_keys.sql"),
 ];
 
 /// The version of a database with all steps.

@@ -118,7 +118,7 @@ impl Reply {
 
     pub fn problem(&self, problem: &Problem) -> Response {
         let code = match problem.code() {
-            Code::AuthenticationFailed => respond::UNAUTHENTICATED,
+            Code::AuthenticationFailed | Code::KeyExpired => respond::UNAUTHENTICATED,
             Code::AccessDenied => respond::PERMISSION_DENIED,
             Code::TooLarge | Code::RateLimited | Code::TooManyAttempts => {
                 respond::RESOURCE_EXHAUSTED

@@ -80,6 +80,8 @@ codes! {
         "A variable is mapped twice", "Map each variable once.";
     AuthenticationFailed, "authentication_failed", UNAUTHORIZED, "authentication_failed", "UnauthorizedError",
         "No valid credentials", "Send `Authorization: Basic base64(public_key:secret_key)` with a key pair of this installation.";
+    KeyExpired, "key_expired", UNAUTHORIZED, "authentication_failed", "UnauthorizedError",
+        "The key pair or its secret has expired", "The message says whether the whole pair expired or a rotation replaced the secret. Send another pair or the new secret, or change `expiresAt` of the pair.";
     AccessDenied, "access_denied", FORBIDDEN, "access_denied", "ForbiddenError",
         "The credentials lack the permission", "A public key alone may write scores, a key pair of an organization manages that organization; everything else requires the key pair of the project.";
     NotFound, "resource_not_found", NOT_FOUND, "resource_not_found", "LangfuseNotFoundError",

@@ -1,6 +1,6 @@
 //! Initialization on the first start: an organization, a project, a key pair, and the configured key pair of the organization.
 
-use perpend_catalog::{Init, KeyOwner, Project};
+use perpend_catalog::{ApiKey, Init, KeyOwner, Project};
 use perpend_db::Error;
 use perpend_domain::ids::{IdSource, OrganizationId, ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
@@ -75,7 +75,7 @@ async fn project_and_key(
     }
     let project = store.catalog.create_first_project(&new, now).await?;
     match store.catalog.api_key(&new.key.public_key).await? {
-        Some(stored) if !stored.made.secret_hash.matches(&pair.secret_key) => Err(Error::Conflict(
+        Some(stored) if !is_secret_of(&stored, &pair, names) => Err(Error::Conflict(
             "init.public_key exists with another secret; choose another public key for the new secret",
         )),
         _ => Ok(project),
@@ -115,6 +115,22 @@ async fn configured_pair(
     Ok(Some(KeyPair { public_key, secret_key }))
 }
 
+/// Whether the configured secret is that of the stored key pair, or may have been before a rotation. A rotated pair does not
+/// prevent the start, because rotating it would then stop the server at its next restart.
+fn is_secret_of(stored: &ApiKey, configured: &KeyPair, names: &'static str) -> bool {
+    if stored.made.secret_hash.matches(&configured.secret_key) {
+        return true;
+    }
+    if stored.rotation.is_some() {
+        tracing::warn!(
+            public_key = configured.public_key.as_str(),
+            "the secret of {names} was rotated and the settings do not have the current one; set the new secret, or \
+             remove the two settings"
+        );
+    }
+    stored.rotation.is_some()
+}
+
 fn inconsistent(_: perpend_domain::ids::InvalidId) -> Error {
     Error::Inconsistent {
         what: "key pair",
@@ -134,12 +150,11 @@ async fn ensure_organization_key(
     let Some(pair) = configured_pair(store, settings, names).await? else {
         return Ok(());
     };
-    let secret = pair.secret_key.clone();
     let note = Some("created from the settings".to_owned());
     let key = pair.to_key(ids, note, None).map_err(inconsistent)?;
     let owner = KeyOwner::Organization(project.organization.id.clone());
     match store.catalog.api_key(&key.public_key).await? {
-        Some(stored) if stored.owner == owner && stored.made.secret_hash.matches(&secret) => Ok(()),
+        Some(stored) if stored.owner == owner && is_secret_of(&stored, &pair, names) => Ok(()),
         Some(stored) if stored.owner == owner => Err(Error::Conflict(
             "init.org_public_key exists with another secret; choose another public key for the new secret",
         )),

@@ -16,8 +16,8 @@ impl KeyUses {
         let mut n_items = 0;
         let mut failure = None;
         // A failure for one key must not lose the times of the others.
-        for (id, at) in self.0.keys.take_uses() {
-            match self.0.catalog.record_key_use(&id, at).await {
+        for one in self.0.keys.take_uses() {
+            match self.0.catalog.record_key_use(&one.key, &one.secret, one.at).await {
                 Ok(()) => n_items += 1,
                 Err(error) => failure = Some(error),
             }

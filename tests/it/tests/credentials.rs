@@ -8,7 +8,7 @@ use axum::http::Method;
 use perpend_db::DatabaseUrl;
 use perpend_it::{KEYS, ORGANIZATION_KEYS, OTLP, TestApp, Trace};
 use perpend_server::client::Client;
-use perpend_server::{RandomIds, first_start};
+use perpend_server::{KeyPair, RandomIds, first_start};
 use perpend_storage::testing::TempDatabase;
 use serde_json::json;
 
@@ -417,4 +417,99 @@ async fn a_key_that_asks_for_other_rights_than_there_are_is_refused_and_not_give
         let sent = client.json(Method::POST, OTLP, &trace).await.unwrap();
         assert_eq!(sent.status, sends, "{body}");
     }
+}
+
+#[tokio::test]
+async fn both_secrets_of_a_rotated_pair_are_accepted_until_the_old_one_ends() {
+    let app = TestApp::new().await.unwrap();
+    let project = app.app.home_project.to_string();
+    let own = format!("/api/v1/projects/{project}/api-keys");
+    let organizer = app.organizer();
+    let post = async |path: &str, body: serde_json::Value| {
+        let answer = organizer.json(Method::POST, path, &body).await.unwrap();
+        (answer.status.as_u16(), answer.json())
+    };
+    let (_, made) = post(&format!("/api/public/projects/{project}/apiKeys"), json!({})).await;
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let (id, public_key) = (text("id"), text("publicKey"));
+    let pair = |secret: &str| Client::new(&app.origin).with_keys(&public_key, secret);
+    let old = pair(&text("secretKey"));
+    let form = format!("public_key={public_key}&secret_key={}", text("secretKey"));
+    let session = app.anonymous().with_header("cookie", &log_in(&app, &form).await);
+    let traces = format!("/project/{project}/traces");
+    assert_eq!((status(&old, SCORES).await, status(&session, &traces).await), (200, 200));
+
+    let rotate = format!("{own}/{id}/rotate");
+    for wrong in [json!({}), json!({ "overlapHours": -1 }), json!({ "overlapHours": 721 })] {
+        let (status, refused) = post(&rotate, wrong).await;
+        assert_eq!(status, 400);
+        assert!(refused.to_string().contains("overlapHours"), "{refused}");
+    }
+    let (_, rotated) = post(&rotate, json!({ "overlapHours": 24 })).await;
+    let new = pair(rotated["secretKey"].as_str().unwrap());
+    assert_eq!((status(&old, SCORES).await, status(&new, SCORES).await), (200, 200));
+    assert_eq!(status(&session, &traces).await, 200);
+    app.app.jobs.run_once().await;
+    // A pair of the project lists its keys and changes none.
+    let listed = new.get(&format!("/api/public/projects/{project}/apiKeys")).await.unwrap();
+    let (listed, shown) = (listed.json(), listed.text());
+    let all = listed["apiKeys"].as_array().unwrap();
+    let rotation = &all.iter().find(|key| key["id"] == json!(id)).unwrap()["rotation"];
+    for used in ["newSecretLastUsedAt", "previousSecretLastUsedAt"] {
+        assert!(rotation[used].is_string(), "{used}: {rotation}");
+    }
+    assert!(!shown.contains(rotated["secretKey"].as_str().unwrap()), "{shown}");
+    let refused = new.json(Method::POST, &rotate, &json!({ "overlapHours": 0 })).await.unwrap();
+    assert_eq!(refused.status, 403);
+    assert_eq!(post(&rotate, json!({ "overlapHours": 0 })).await.0, 409);
+
+    assert_eq!(post(&format!("{own}/{id}/end-previous-secret"), json!({})).await.0, 200);
+    assert_eq!(status(&new, SCORES).await, 200);
+    assert_eq!(status(&session, &traces).await, 303, "it began with the old secret");
+    let ended = old.get(SCORES).await.unwrap();
+    assert_eq!(ended.status, 401);
+    assert!(ended.text().contains("key_expired"), "{}", ended.text());
+    let trace = Trace::new(1, "a").to_json();
+    assert_eq!(old.json(Method::POST, OTLP, &trace).await.unwrap().status, 401);
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_secret_that_another_node_made_is_accepted_and_an_expired_pair_has_a_code_of_its_own() {
+    let app = TestApp::new().await.unwrap();
+    app.clock.stop();
+    let project = app.app.home_project.to_string();
+    let organizer = app.organizer();
+    let path = format!("/api/public/projects/{project}/apiKeys");
+    let made = organizer.json(Method::POST, &path, &json!({})).await.unwrap().json();
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let (id, public_key) = (text("id"), text("publicKey"));
+    let pair = |secret: &str| Client::new(&app.origin).with_keys(&public_key, secret);
+    let old = pair(&text("secretKey"));
+    let key = perpend_domain::ids::PublicKey::new(&public_key).unwrap();
+    let owner = perpend_catalog::KeyOwner::Project(app.app.home_project.clone());
+    let secret_key = "sk-made-by-another-node".to_owned();
+    let elsewhere = KeyPair { public_key: public_key.clone(), secret_key: secret_key.clone() };
+    let (now, new) = (app.app.web.clock.now(), pair(&secret_key));
+    let (catalog, secret) = (&app.app.store.catalog, elsewhere.to_secret(&RandomIds));
+    assert_eq!(status(&old, SCORES).await, 200);
+    catalog.rotate_key((&owner, &id), &secret, now.plus_millis(60_000), now).await.unwrap();
+    app.clock.advance(Duration::from_secs(1));
+    assert_eq!((status(&new, SCORES).await, status(&old, SCORES).await), (200, 200));
+    app.clock.advance(Duration::from_secs(59));
+    assert_eq!((status(&new, SCORES).await, status(&old, SCORES).await), (200, 401));
+
+    let end = app.app.web.clock.now().plus_millis(1_000);
+    let change = json!({ "expiresAt": end, "name": "checkout" });
+    let place = format!("/api/v1/projects/{project}/api-keys/{id}");
+    let changed = organizer.json(Method::PATCH, &place, &change).await.unwrap();
+    assert_eq!((changed.status.as_u16(), &changed.json()["name"]), (200, &json!("checkout")));
+    app.clock.advance(Duration::from_secs(1));
+    for (client, has_expired) in [(&new, true), (&pair("sk-a-wrong-long-secret"), false)] {
+        let refused = client.get(SCORES).await.unwrap();
+        assert_eq!(refused.status, 401);
+        assert_eq!(refused.text().contains("key_expired"), has_expired, "{}", refused.text());
+    }
+    assert!(catalog.is_public_key_used(&key).await.unwrap());
+    app.stop().await.unwrap();
 }

@@ -180,3 +180,91 @@ async fn of_several_that_want_one_public_key_while_it_is_deleted_none_gets_it() 
     })
     .await;
 }
+
+fn new_secret(n: u8) -> NewSecret {
+    NewSecret { hash: SecretHash::new("new secret", [n; 16]), hint: format!("…{n}") }
+}
+
+#[tokio::test]
+async fn a_rotated_key_has_two_secrets_whose_uses_are_told_apart() {
+    on_each_database(|store| async move {
+        let catalog = &store.catalog;
+        let home = catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap();
+        let (owner, old) = (KeyOwner::Project(home.id.clone()), key_of(1, "pk-1").secret_hash);
+        let (which, new) = ((&owner, "key-1"), new_secret(2));
+        catalog.record_key_use("key-1", &old, at(5)).await.unwrap();
+        let rotated = catalog.rotate_key(which, &new, at(100), at(10)).await.unwrap();
+        assert_eq!((&rotated.made.secret_hash, &rotated.made.secret_hint), (&new.hash, &new.hint));
+        assert_eq!(
+            (rotated.last_used_at, rotated.last_used_with_any_secret()),
+            (None, Some(at(5)))
+        );
+        let rotation = rotated.rotation.as_ref().unwrap();
+        assert_eq!((&rotation.previous_hash, rotation.previous_expires_at), (&old, at(100)));
+        assert_eq!(
+            (rotated.sessions_since(at(99)), rotated.sessions_since(at(100))),
+            (None, Some(at(100)))
+        );
+        // A use before the rotation that is recorded after it belongs to the old secret.
+        catalog.record_key_use("key-1", &old, at(9)).await.unwrap();
+        catalog.record_key_use("key-1", &new.hash, at(11)).await.unwrap();
+        catalog.record_key_use("key-1", &new_secret(9).hash, at(12)).await.unwrap();
+        let public_key = PublicKey::new("pk-1").unwrap();
+        let stored = catalog.api_key(&public_key).await.unwrap().unwrap();
+        let previous = stored.rotation.as_ref().unwrap().previous_last_used_at;
+        assert_eq!((stored.last_used_at, previous), (Some(at(11)), Some(at(9))));
+
+        let early = catalog.rotate_key(which, &new_secret(3), at(200), at(99)).await;
+        assert!(matches!(early, Err(Error::Conflict(_))), "{early:?}");
+        let ended = catalog.end_previous_secret(which, at(50)).await.unwrap();
+        assert_eq!(ended.sessions_since(at(50)), Some(at(50)));
+        let again = catalog.end_previous_secret(which, at(51)).await;
+        assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
+        let third = catalog.rotate_key(which, &new_secret(3), at(300), at(60)).await.unwrap();
+        // While the second secret is accepted, sessions of the first stay ended.
+        assert_eq!(third.sessions_since(at(299)), Some(at(50)));
+        assert_eq!(third.rotation.unwrap().previous_hash, new.hash);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_is_changed_by_its_owner_alone() {
+    on_each_database(|store| async move {
+        let catalog = &store.catalog;
+        let home = catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap();
+        let owner = KeyOwner::Project(home.id.clone());
+        let organization = KeyOwner::Organization(home.organization.id.clone());
+        let patch =
+            KeyPatch { note: Some(Some("checkout".to_owned())), expires_at: Some(Some(at(9))) };
+        let changed = catalog.change_key((&owner, "key-1"), &patch).await.unwrap();
+        assert_eq!(
+            (changed.made.note.as_deref(), changed.made.expires_at),
+            (Some("checkout"), Some(at(9)))
+        );
+        assert!(changed.is_valid(at(8)) && !changed.is_valid(at(9)));
+        let patch = KeyPatch { note: None, expires_at: Some(None) };
+        let changed = catalog.change_key((&owner, "key-1"), &patch).await.unwrap();
+        assert_eq!(
+            (changed.made.note.as_deref(), changed.made.expires_at),
+            (Some("checkout"), None)
+        );
+        for stranger in [&organization, &KeyOwner::Project(project("none"))] {
+            let which = (stranger, "key-1");
+            let outcomes = [
+                catalog.change_key(which, &patch).await,
+                catalog.rotate_key(which, &new_secret(2), at(9), at(1)).await,
+                catalog.end_previous_secret(which, at(1)).await,
+            ];
+            for outcome in outcomes {
+                assert!(matches!(outcome, Err(Error::NotFound)), "{outcome:?}");
+            }
+        }
+        // Keys of organizations are rotated too.
+        catalog.create_key(&organization, &key_of(2, "pk-org"), at(1)).await.unwrap();
+        let rotated =
+            catalog.rotate_key((&organization, "key-2"), &new_secret(3), at(1), at(1)).await;
+        assert_eq!(rotated.unwrap().made.secret_hash, new_secret(3).hash);
+    })
+    .await;
+}

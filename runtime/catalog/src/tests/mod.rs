@@ -18,8 +18,8 @@ use perpend_domain::time::Timestamp;
 use serde_json::json;
 
 use super::{
-    Init, KeyOwner, MAX_ACTIVE_RULES, NewApiKey, NewEvaluator, NewVersion, Rights, RulePatch,
-    SecretHash, Successor,
+    Init, KeyOwner, KeyPatch, MAX_ACTIVE_RULES, NewApiKey, NewEvaluator, NewSecret, NewVersion,
+    Rights, RulePatch, SecretHash, Successor,
 };
 use crate::Error;
 use crate::testing::Store;

@@ -94,8 +94,8 @@ async fn keys_of_organizations_and_projects_share_their_public_halves_and_nothin
         catalog.create_key(&owner, &key, at(1)).await.unwrap();
         let stored = catalog.api_key(&key.public_key).await.unwrap().unwrap();
         assert_eq!((&stored.owner, &stored.made), (&owner, &key));
-        catalog.record_key_use("key-7", at(5)).await.unwrap();
-        catalog.record_key_use("key-7", at(4)).await.unwrap();
+        catalog.record_key_use("key-7", &key.secret_hash, at(5)).await.unwrap();
+        catalog.record_key_use("key-7", &key.secret_hash, at(4)).await.unwrap();
         let listed = catalog.organization_keys(&org("org-1")).await.unwrap();
         assert_eq!(listed.len(), 1);
         assert_eq!(listed[0].last_used_at, Some(at(5)));

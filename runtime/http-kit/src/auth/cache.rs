@@ -1,24 +1,43 @@
 //! Cache of API keys and of the times of their use.
 //!
 //! A key that another node deletes is accepted here for at most [`KEPT_MS`]; a key that is deleted
-//! here is removed at once. Unknown keys are cached too, for a shorter time, so that a misconfigured exporter
-//! does not query the database with each batch.
+//! here is removed at once. A secret that does not match is compared with the stored key again, at most once in
+//! [`REREAD_MS`], so that the new secret of a rotation on another node is accepted. Unknown keys are cached too, for a shorter
+//! time, so that a misconfigured exporter does not query the database with each batch.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use perpend_catalog::{ApiKey, SecretHash};
 use perpend_domain::time::Timestamp;
 
-use super::key::KnownKey;
+use super::key::MatchedSecret;
 
 /// Lifetime of a cached key.
 pub const KEPT_MS: i64 = 10_000;
 const UNKNOWN_KEPT_MS: i64 = 1_000;
+/// Least time between two look-ups of a cached key.
+const REREAD_MS: i64 = 1_000;
 const MAX_KEYS: usize = 4_096;
 /// Resolution of the time of last use.
-const USE_STEP_MS: i64 = 3_600_000;
+const USE_STEP_MS: i64 = 60_000;
 
-type Entry = (Option<Arc<KnownKey>>, Timestamp);
+#[derive(Debug)]
+struct CacheEntry {
+    key: Option<Arc<ApiKey>>,
+    read_at: Timestamp,
+    until: Timestamp,
+}
+
+/// The use of a secret of a key.
+#[derive(Debug)]
+pub struct KeyUse {
+    /// Id of the key.
+    pub key: String,
+    /// Tells the secrets of the key apart.
+    pub secret: SecretHash,
+    pub at: Timestamp,
+}
 
 /// Caches keys for a short time.
 #[derive(Debug, Default)]
@@ -26,17 +45,17 @@ pub struct KeyCache(Mutex<CacheEntries>);
 
 #[derive(Debug, Default)]
 struct CacheEntries {
-    entries: HashMap<String, Entry>,
+    entries: HashMap<String, CacheEntry>,
     /// Number of invalidations: a look-up that started before one may have read a deleted key.
     n_invalidations: u64,
-    /// Times of use by key id that are not stored yet.
-    uses: HashMap<String, Timestamp>,
+    /// Times of use that are not stored yet, with the id of the key.
+    uses: HashMap<SecretHash, (String, Timestamp)>,
 }
 
 /// Result of a look-up in the cache.
 pub(super) enum CacheLookup {
     /// The key; `None` for a key that does not exist.
-    Hit(Option<Arc<KnownKey>>),
+    Hit(Option<Arc<ApiKey>>),
     /// Not cached. The number of invalidations so far, to be passed to [`KeyCache::put`].
     Miss(u64),
 }
@@ -49,16 +68,29 @@ impl KeyCache {
     pub(super) fn get(&self, public_key: &str, now: Timestamp) -> CacheLookup {
         let cache = self.lock();
         match cache.entries.get(public_key) {
-            Some((key, until)) if now < *until => CacheLookup::Hit(key.clone()),
+            Some(entry) if now < entry.until => CacheLookup::Hit(entry.key.clone()),
             _ => CacheLookup::Miss(cache.n_invalidations),
         }
+    }
+
+    /// Permits another look-up of a cached key unless one happened within [`REREAD_MS`]. Returns the number of invalidations
+    /// so far, to be passed to [`KeyCache::put`].
+    pub(super) fn may_reread(&self, public_key: &str, now: Timestamp) -> Option<u64> {
+        let mut cache = self.lock();
+        let n_invalidations = cache.n_invalidations;
+        let entry = cache.entries.get_mut(public_key)?;
+        if now < entry.read_at.plus_millis(REREAD_MS) {
+            return None;
+        }
+        entry.read_at = now;
+        Some(n_invalidations)
     }
 
     /// Caches the result of a look-up that started after `since` invalidations.
     pub(super) fn put(
         &self,
         public_key: &str,
-        key: Option<Arc<KnownKey>>,
+        key: Option<Arc<ApiKey>>,
         since: u64,
         now: Timestamp,
     ) {
@@ -69,16 +101,17 @@ impl KeyCache {
         }
         let entries = &mut cache.entries;
         if entries.len() >= MAX_KEYS {
-            entries.retain(|_, (_, until)| now < *until);
+            entries.retain(|_, entry| now < entry.until);
         }
         if entries.len() >= MAX_KEYS {
             // Only a flood of invalid keys gets here; each valid one costs one look-up.
             entries.clear();
         }
-        entries.insert(public_key.to_owned(), (key, now.plus_millis(ttl)));
+        let entry = CacheEntry { key, read_at: now, until: now.plus_millis(ttl) };
+        entries.insert(public_key.to_owned(), entry);
     }
 
-    /// Removes every key. Called after a deletion, which is rare; each remaining key costs one
+    /// Removes every key. Called after a change of a key, which is rare; each remaining key costs one
     /// look-up.
     pub fn clear(&self) {
         let mut cache = self.lock();
@@ -87,19 +120,22 @@ impl KeyCache {
     }
 
     /// Records the use of a key, unless a recent one is stored.
-    pub(super) fn note_use(&self, key: &KnownKey, now: Timestamp) {
-        let is_known = |last: Timestamp| now < last.plus_millis(USE_STEP_MS);
-        if key.last_used_at.is_some_and(is_known) {
+    pub(super) fn note_use(&self, key: &ApiKey, secret: &MatchedSecret, now: Timestamp) {
+        let is_recent = |last: Timestamp| now < last.plus_millis(USE_STEP_MS);
+        if secret.last_used_at.is_some_and(is_recent) {
             return;
         }
         let mut cache = self.lock();
-        if !cache.uses.contains_key(&key.id) {
-            cache.uses.insert(key.id.clone(), now);
+        if let Some((_, last)) = cache.uses.get_mut(&secret.hash) {
+            *last = now.max(*last);
+        } else {
+            cache.uses.insert(secret.hash.clone(), (key.made.id.clone(), now));
         }
     }
 
     /// Removes and returns the recorded times of use.
-    pub fn take_uses(&self) -> HashMap<String, Timestamp> {
-        std::mem::take(&mut self.lock().uses)
+    pub fn take_uses(&self) -> Vec<KeyUse> {
+        let uses = std::mem::take(&mut self.lock().uses);
+        uses.into_iter().map(|(secret, (key, at))| KeyUse { key, secret, at }).collect()
     }
 }

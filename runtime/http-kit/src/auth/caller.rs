@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
-use perpend_catalog::{BrowserSession, KeyOwner, Project, Rights, SecretHash, SessionOrigin};
+use perpend_catalog::{
+    ApiKey, BrowserSession, KeyOwner, Project, Rights, SecretHash, SessionOrigin,
+};
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::{ProjectId, PublicKey};
 
 use super::Credentials;
 use super::act::{Act, Allowed, decide, unguarded};
 use super::cache::CacheLookup;
-use super::key::{Caller, KnownKey};
+use super::key::{Caller, MatchedSecret};
 use super::refusals::Refusal;
 use super::session::{self, FormToken, Sessions};
 use super::throttle::{AuthAttempt, AuthTarget, refused};
@@ -22,31 +24,29 @@ use crate::problem::{Code, Problem};
 use crate::request_id::REQUEST_ID;
 
 /// The key with this public half, while it is valid.
-pub(super) async fn known_key(
-    web: &Web,
-    public_key: &str,
-) -> Result<Option<Arc<KnownKey>>, Problem> {
+pub(super) async fn known_key(web: &Web, public_key: &str) -> Result<Option<Arc<ApiKey>>, Problem> {
+    let key = stored_key(web, public_key).await?;
     let now = web.clock.now();
-    let is_valid = |key: &Arc<KnownKey>| key.expires_at.is_none_or(|end| now < end);
-    let since = match web.keys.get(public_key, now) {
-        CacheLookup::Hit(found) => return Ok(found.filter(is_valid)),
-        CacheLookup::Miss(since) => since,
-    };
+    Ok(key.filter(|key| key.is_valid(now)))
+}
+
+/// The key with this public half, valid or expired.
+async fn stored_key(web: &Web, public_key: &str) -> Result<Option<Arc<ApiKey>>, Problem> {
+    match web.keys.get(public_key, web.clock.now()) {
+        CacheLookup::Hit(found) => Ok(found),
+        CacheLookup::Miss(since) => read_key(web, public_key, since).await,
+    }
+}
+
+/// Reads a key from the database and caches it, unless it was changed here after `since` invalidations.
+async fn read_key(web: &Web, public_key: &str, since: u64) -> Result<Option<Arc<ApiKey>>, Problem> {
+    let now = web.clock.now();
     let Ok(id) = PublicKey::new(public_key) else {
         return Ok(None);
     };
-    let key = web.catalog.api_key(&id).await?.map(|key| {
-        Arc::new(KnownKey {
-            id: key.made.id,
-            owner: key.owner,
-            secret_hash: key.made.secret_hash,
-            rights: key.made.rights,
-            expires_at: key.made.expires_at,
-            last_used_at: key.last_used_at,
-        })
-    });
+    let key = web.catalog.api_key(&id).await?.map(Arc::new);
     web.keys.put(public_key, key.clone(), since, now);
-    Ok(key.filter(is_valid))
+    Ok(key)
 }
 
 /// Why authentication failed.
@@ -55,6 +55,8 @@ pub(super) enum AuthFailure {
     Missing,
     /// Wrong credentials.
     Wrong(AuthTarget),
+    /// The right secret of a key after its end.
+    Expired(KeyOwner, Problem),
     /// Another problem.
     Problem(Problem),
 }
@@ -81,6 +83,11 @@ pub(super) async fn authenticate(
         Ok(caller) => return Ok(caller),
         Err(failure) => failure,
     };
+    if let AuthFailure::Expired(KeyOwner::Project(project), problem) = &failure {
+        let (at, status) = (web.clock.now(), problem.code().status());
+        let refusal = Refusal { at, status, reason: "expired key pair or secret" };
+        web.refusals.note(project, refusal);
+    }
     let is_of_key = matches!(failure, AuthFailure::Wrong(AuthTarget::Key(_)));
     let problem = failure_problem(web, client, headers, failure);
     let credentials = headers.get(AUTHORIZATION).and_then(Credentials::parse);
@@ -106,6 +113,10 @@ fn failure_problem(
     let now = web.clock.now();
     match failure {
         AuthFailure::Problem(problem) => problem,
+        AuthFailure::Expired(_, problem) => {
+            web.throttle.expired(attempt, now);
+            problem
+        }
         AuthFailure::Missing => {
             web.throttle.missing(attempt, now);
             refused()
@@ -152,31 +163,44 @@ async fn by_pair(
     public_key: &str,
     secret_key: &str,
 ) -> Result<Caller, AuthFailure> {
-    let Some(key) = known_key(web, public_key).await? else {
+    let Some(mut key) = stored_key(web, public_key).await? else {
         // As much work as for a known key: the response time does not reveal whether a key exists.
         let _ = SecretHash::new("", [0; 16]).matches(secret_key);
         return Err(AuthFailure::Wrong(AuthTarget::UnknownKey));
     };
-    let (target, now) = (AuthTarget::Key(key.id.clone()), web.clock.now());
-    let may_compare = web.throttle.may_compare(&target, client, secret_key, now);
-    if !may_compare || !key.secret_hash.matches(secret_key) {
+    let (target, now) = (AuthTarget::Key(key.made.id.clone()), web.clock.now());
+    if !web.throttle.may_compare(&target, client, secret_key, now) {
         return Err(AuthFailure::Wrong(target));
     }
+    let mut secret = MatchedSecret::find(&key, secret_key);
+    if secret.is_none()
+        && let Some(since) = web.keys.may_reread(public_key, now)
+        && let Some(newer) = read_key(web, public_key, since).await?
+    {
+        secret = MatchedSecret::find(&newer, secret_key);
+        key = newer;
+    }
+    let Some(secret) = secret else {
+        return Err(AuthFailure::Wrong(target));
+    };
+    if let Some(problem) = secret.expiry(now) {
+        return Err(AuthFailure::Expired(key.owner.clone(), problem));
+    }
     web.throttle.succeeded(target, client, secret_key, now);
-    web.keys.note_use(&key, now);
+    web.keys.note_use(&key, &secret, now);
     Ok(Caller::pair(&key))
 }
 
 async fn by_public_key(web: &Web, public_key: &str) -> Result<Caller, AuthFailure> {
     let key = known_key(web, public_key).await?;
     // The public half writes scores, which a pair for reading does not permit.
-    let Some(key) = key.filter(|key| key.rights != Rights::Read) else {
+    let Some(key) = key.filter(|key| key.made.rights != Rights::Read) else {
         return Err(AuthFailure::Wrong(AuthTarget::UnknownKey));
     };
     Ok(Caller {
         owner: key.owner.clone(),
         scope: Scope::PublicHalf,
-        public_half: Some(key.id.clone()),
+        public_half: Some(key.made.id.clone()),
     })
 }
 
@@ -270,12 +294,17 @@ async fn act_in(web: &Web, session: BrowserSession) -> Result<Option<Act>, Probl
     let scope = match &session.origin {
         SessionOrigin::LoginToken(start) if *start == web.start_id => Scope::Full,
         SessionOrigin::LoginToken(_) => return Ok(None),
-        SessionOrigin::KeyPair(public_key) => match known_key(web, public_key).await? {
-            Some(key) if key.owner == KeyOwner::Project(project.clone()) => {
-                Caller::pair(&key).scope
+        SessionOrigin::KeyPair(public_key) => {
+            let (now, owner) = (web.clock.now(), KeyOwner::Project(project.clone()));
+            let is_open = |key: &Arc<ApiKey>| {
+                let since = key.sessions_since(now);
+                key.owner == owner && since.is_none_or(|since| since <= session.created_at)
+            };
+            match known_key(web, public_key).await?.filter(is_open) {
+                Some(key) => Caller::pair(&key).scope,
+                None => return Ok(None),
             }
-            _ => return Ok(None),
-        },
+        }
     };
     Ok(Some(Act { project, scope, public_half: None, session: Some(session.origin) }))
 }

@@ -26,11 +26,11 @@ mod throttle;
 
 pub use act::{Act, ManagerAct, OrganizationAct};
 pub use basic::Credentials;
-pub use cache::{KEPT_MS, KeyCache};
+pub use cache::{KEPT_MS, KeyCache, KeyUse};
 pub use caller::{Session, act_of, session_of};
 pub(crate) use guard::Guarded;
 pub use guard::{Authenticator, KeyAuth, OtlpKeyAuth, Requirement, ViewerAct};
-pub use key::{KnownKey, MeteredKey};
+pub use key::MeteredKey;
 pub use login::log_in_with_token;
 pub use login_token::LoginToken;
 pub(crate) use metered_key::metered_key;

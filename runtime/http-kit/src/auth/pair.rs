@@ -1,6 +1,6 @@
 //! New key pairs, random or supplied by the caller.
 
-use perpend_catalog::{NewApiKey, Rights, SecretHash};
+use perpend_catalog::{NewApiKey, NewSecret, Rights, SecretHash};
 use perpend_domain::ids::{IdSource, InvalidId, PublicKey};
 use perpend_domain::time::Timestamp;
 
@@ -30,6 +30,15 @@ impl KeyPair {
         }
     }
 
+    /// The stored form of the secret half.
+    #[must_use]
+    pub fn to_secret(&self, ids: &dyn IdSource) -> NewSecret {
+        NewSecret {
+            hash: SecretHash::new(&self.secret_key, ids.uuid().into_bytes()),
+            hint: hint(&self.secret_key),
+        }
+    }
+
     /// The stored form of the pair, with full rights.
     ///
     /// # Errors
@@ -40,11 +49,13 @@ impl KeyPair {
         note: Option<String>,
         expires_at: Option<Timestamp>,
     ) -> Result<NewApiKey, InvalidId> {
+        let id = ids.uuid().to_string();
+        let secret = self.to_secret(ids);
         Ok(NewApiKey {
-            id: ids.uuid().to_string(),
+            id,
             public_key: PublicKey::to_store(&self.public_key)?,
-            secret_hash: SecretHash::new(&self.secret_key, ids.uuid().into_bytes()),
-            secret_hint: hint(&self.secret_key),
+            secret_hash: secret.hash,
+            secret_hint: secret.hint,
             rights: Rights::Full,
             note,
             expires_at,

@@ -5,8 +5,8 @@
 //!   gives no access to a page.
 //! - **A logout takes effect everywhere.** A session whose row is deleted is refused from the next request on, on any server.
 //! - **A browser has one session for each project** that it logged in to, all in one cookie, the last used first.
-//! - **A session ends with its origin**: when its key pair is deleted or expires, or when the server whose login
-//!   token was used restarts.
+//! - **A session ends with its origin**: when its key pair is deleted or expires, when the secret of a rotated pair ends, or
+//!   when the server whose login token was used restarts.
 //! - **A form is accepted only from a page of its session.** Its pages carry a token derived from the cookie, masked differently in each
 //!   response: responses are compressed, and a constant text could be guessed from their length.
 

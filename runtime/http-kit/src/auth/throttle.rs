@@ -37,7 +37,7 @@ const MAX_SHOWN: usize = 64;
 pub enum AuthTarget {
     /// A known key pair, by its id.
     Key(String),
-    /// A key that does not exist or has expired.
+    /// A key that does not exist, or a public key alone whose pair expired or only reads.
     UnknownKey,
     /// All projects, with the key of the administrator.
     Administrator,
@@ -56,6 +56,7 @@ enum RefusalReason {
     WrongAdminKey,
     WrongLoginToken,
     WrongMetricsToken,
+    Expired,
     Blocked,
     /// The failure that starts a block.
     Last,
@@ -70,6 +71,7 @@ impl RefusalReason {
             Self::WrongAdminKey => "wrong administrator key",
             Self::WrongLoginToken => "wrong login token",
             Self::WrongMetricsToken => "wrong metrics token",
+            Self::Expired => "expired key pair or secret",
             Self::Blocked | Self::Last => "too many wrong credentials",
         }
     }
@@ -146,6 +148,11 @@ impl Throttle {
     /// Logs a request without credentials. It does not count as an attempt.
     pub(super) fn missing(&self, attempt: AuthAttempt<'_>, now: Timestamp) {
         self.log(RefusalReason::Missing, attempt, now);
+    }
+
+    /// Logs a request with the right secret of a key after its end. It does not count as an attempt.
+    pub(super) fn expired(&self, attempt: AuthAttempt<'_>, now: Timestamp) {
+        self.log(RefusalReason::Expired, attempt, now);
     }
 
     /// Counts and logs wrong credentials, and returns the response.

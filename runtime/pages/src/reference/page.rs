@@ -68,6 +68,7 @@ pub(crate) fn faults() -> Vec<ErrorCode> {
             | Code::UnsupportedMediaType
             | Code::Unprocessable => ErrorScope::Body,
             Code::AuthenticationFailed
+            | Code::KeyExpired
             | Code::AccessDenied
             | Code::TooManyAttempts
             | Code::RateLimited => ErrorScope::Authenticated,

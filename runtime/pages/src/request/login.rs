@@ -33,6 +33,7 @@ const START: &str = "/";
 const MAX_FORM_BYTES: usize = 16 << 10;
 const WRONG_TOKEN: &str = "This login token is invalid, used or expired. A token can be used once, within an hour after the server started. Log in with a key pair, or restart the server to get a new token.";
 const WRONG_PAIR: &str = "Unknown key pair.";
+const EXPIRED_PAIR: &str = "This key pair or its secret has expired.";
 const TOO_MANY: &str = "Too many failed login attempts from this network.";
 const OTHER_PAIR: &str =
     "This key pair cannot read traces. Use a key pair of a project with read permission.";
@@ -168,6 +169,7 @@ pub(crate) async fn log_in(
         Err(problem) if problem.code() == Code::AuthenticationFailed => {
             refuse(&headers, WRONG_PAIR, form)
         }
+        Err(problem) if problem.code() == Code::KeyExpired => refuse(&headers, EXPIRED_PAIR, form),
         Err(problem) if problem.code().status() == StatusCode::FORBIDDEN => {
             refuse(&headers, OTHER_PAIR, form)
         }

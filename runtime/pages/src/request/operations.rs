@@ -81,7 +81,11 @@ pub(crate) fn is_about_input(problem: &Problem) -> bool {
     status.is_client_error()
         && !matches!(
             problem.code(),
-            Code::AuthenticationFailed | Code::AccessDenied | Code::NotFound | Code::RateLimited
+            Code::AuthenticationFailed
+                | Code::KeyExpired
+                | Code::AccessDenied
+                | Code::NotFound
+                | Code::RateLimited
         )
 }
 

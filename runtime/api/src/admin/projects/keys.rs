@@ -53,12 +53,12 @@ pub(crate) struct ApiKeys {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ApiKey)]
-struct KeyView {
+pub(super) struct KeyView {
     id: String,
     created_at: Timestamp,
     /// Time from which the key is refused.
     expires_at: Option<Timestamp>,
-    /// Time of the last use, accurate to about an hour.
+    /// Time of the last use with either secret, accurate to about a minute.
     last_used_at: Option<Timestamp>,
     /// Display name.
     name: Option<String>,
@@ -69,6 +69,25 @@ struct KeyView {
     display_secret_key: String,
     /// `full`, `read` or `ingest`.
     scope: &'static str,
+    /// The last rotation of the secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rotation: Option<RotationView>,
+}
+
+/// A rotation of a key.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = KeyRotation)]
+struct RotationView {
+    rotated_at: Timestamp,
+    /// Time of the last use with the new secret.
+    new_secret_last_used_at: Option<Timestamp>,
+    /// Time of the last use with the previous secret.
+    previous_secret_last_used_at: Option<Timestamp>,
+    /// Time from which the previous secret is refused.
+    previous_secret_expires_at: Timestamp,
+    /// The ends of the previous secret.
+    previous_display_secret_key: String,
 }
 
 /// A new key pair.
@@ -117,17 +136,24 @@ struct NewKey {
     expires_at: Option<Timestamp>,
 }
 
-fn view(key: &ApiKey) -> KeyView {
+pub(super) fn view(key: &ApiKey) -> KeyView {
     KeyView {
         id: key.made.id.clone(),
         created_at: key.created_at,
         expires_at: key.made.expires_at,
-        last_used_at: key.last_used_at,
+        last_used_at: key.last_used_with_any_secret(),
         name: key.made.note.clone(),
         note: key.made.note.clone(),
         public_key: key.made.public_key.to_string(),
         display_secret_key: key.made.secret_hint.clone(),
         scope: key.made.rights.as_str(),
+        rotation: key.rotation.as_ref().map(|rotation| RotationView {
+            rotated_at: rotation.at,
+            new_secret_last_used_at: key.last_used_at,
+            previous_secret_last_used_at: rotation.previous_last_used_at,
+            previous_secret_expires_at: rotation.previous_expires_at,
+            previous_display_secret_key: rotation.previous_hint.clone(),
+        }),
     }
 }
 
@@ -167,6 +193,33 @@ impl NewKey {
     }
 }
 
+pub(super) fn check_note(note: Option<&str>) -> Result<(), Problem> {
+    let is_wrong =
+        |note: &str| MAX_NOTE_CHARS < note.chars().count() || note.chars().any(char::is_control);
+    match note.is_some_and(is_wrong) {
+        true => {
+            let message = "must have at most 500 characters, without control characters";
+            Err(Problem::body("name", message))
+        }
+        false => Ok(()),
+    }
+}
+
+pub(super) fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Result<(), Problem> {
+    match expires_at.is_some_and(|end| end <= now) {
+        true => Err(Problem::body("expiresAt", "must be in the future")),
+        false => Ok(()),
+    }
+}
+
+/// The problem of a change of a key.
+pub(super) fn key_problem(error: perpend_db::Error) -> Problem {
+    match error {
+        perpend_db::Error::NotFound => Problem::new(Code::NotFound, "no such key in this project"),
+        error => error.into(),
+    }
+}
+
 async fn list_keys(
     State(app): State<App>,
     caller: ManagerAct,
@@ -185,15 +238,8 @@ async fn create_key(
     let now = app.web.clock.now();
     let (sent_pair, rights) = (input.pair()?, input.rights()?);
     let note = input.name.or(input.note);
-    let is_wrong =
-        |note: &String| MAX_NOTE_CHARS < note.chars().count() || note.chars().any(char::is_control);
-    if note.as_ref().is_some_and(is_wrong) {
-        let message = "must have at most 500 characters, without control characters";
-        return Err(Problem::body("name", message));
-    }
-    if input.expires_at.is_some_and(|end| end <= now) {
-        return Err(Problem::body("expiresAt", "must be in the future"));
-    }
+    check_note(note.as_deref())?;
+    check_expiry(input.expires_at, now)?;
     let project = find_managed(&app, &caller, &id).await?;
     let pair = sent_pair.unwrap_or_else(|| KeyPair::random(app.web.ids.as_ref()));
     let key = pair.to_key(app.web.ids.as_ref(), note, input.expires_at);
@@ -222,10 +268,7 @@ async fn delete_key(
 ) -> Result<Answer<DeletedKey>, Problem> {
     let project = find_managed(&app, &caller, &id).await?;
     let deleted = app.store.catalog.delete_api_key(&project, &key).await;
-    deleted.map_err(|error| match error {
-        perpend_db::Error::NotFound => Problem::new(Code::NotFound, "no such key in this project"),
-        error => error.into(),
-    })?;
+    deleted.map_err(key_problem)?;
     app.web.keys.clear();
     Ok(Answer(DeletedKey { success: true }))
 }

@@ -1,6 +1,7 @@
 //! `/api/public/projects`: the project of a key, and the management of projects by an organization.
 
 pub(super) mod find;
+mod key_changes;
 mod keys;
 
 use axum::extract::{Path, State};
@@ -58,6 +59,7 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     routes.add(delete, delete_project);
     keys::routes(routes);
+    key_changes::routes(routes);
 }
 
 #[derive(Serialize, ToSchema)]
