@@ -523,6 +523,54 @@ async fn the_administrator_opens_the_project_that_is_named_and_only_with_the_key
     }
 }
 
+/// A half of the key pair that a command printed.
+fn printed_half(output: &str, name: &str) -> String {
+    let line = output.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+    line.split_whitespace().last().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_operator_creates_rotates_and_revokes_a_pair_of_a_project_with_commands() {
+    let app = TestApp::new().await.unwrap();
+    let run = async |command_and_options: &[&str]| {
+        let (name, options) = command_and_options.split_first().unwrap();
+        let mut command = command(&["keys", name, "--data-dir"]).unwrap();
+        let done = command.arg(app.data_dir()).args(options).output().await.unwrap();
+        let output = [done.stdout, done.stderr].concat();
+        (done.status.success(), String::from_utf8(output).unwrap())
+    };
+    let (is_made, output) = run(&["create", "--scope", "read", "--note", "dashboard"]).await;
+    assert!(is_made, "{output}");
+    let public_key = printed_half(&output, "public key");
+    let pair = |output: &str| {
+        Client::new(&app.origin).with_keys(&public_key, &printed_half(output, "secret key"))
+    };
+    let old = pair(&output);
+    assert_eq!(status(&old, PROJECTS).await, 200);
+    assert_eq!(post(&old, OTLP, Trace::new(1, "root").to_json()).await.0, 403);
+
+    assert!(!run(&["rotate", &public_key]).await.0, "the overlap is required");
+    let (is_rotated, output) = run(&["rotate", &public_key, "--overlap-hours", "1"]).await;
+    assert!(is_rotated, "{output}");
+    app.clock.advance(Duration::from_secs(1));
+    let new = pair(&output);
+    assert_eq!((status(&new, PROJECTS).await, status(&old, PROJECTS).await), (200, 200));
+    let (_, listed) = run(&["list"]).await;
+    for part in [public_key.as_str(), "dashboard", "read", "previous secret until"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    let (is_ended, output) = run(&["end-previous", &public_key]).await;
+    assert!(is_ended && output.contains("within 10 seconds"), "{output}");
+    app.clock.advance(Duration::from_secs(10));
+    assert_eq!((status(&new, PROJECTS).await, status(&old, PROJECTS).await), (200, 401));
+    assert!(run(&["revoke", &public_key]).await.0);
+    app.clock.advance(Duration::from_secs(10));
+    assert_eq!(status(&new, PROJECTS).await, 401);
+    let (is_gone, output) = run(&["revoke", &public_key]).await;
+    assert!(!is_gone && output.contains("keys list"), "{output}");
+    app.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_away() {
     let app = TestApp::new().await.unwrap();
@@ -535,12 +583,9 @@ async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_aw
     };
     let (is_made, output) = run(&[]).await;
     assert!(is_made, "{output}");
-    let half = |name: &str| {
-        let line = output.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
-        line.split_whitespace().last().unwrap().to_owned()
-    };
-    let public_key = half("public key");
-    let client = Client::new(&app.origin).with_keys(&public_key, &half("secret key"));
+    let public_key = printed_half(&output, "public key");
+    let secret_key = printed_half(&output, "secret key");
+    let client = Client::new(&app.origin).with_keys(&public_key, &secret_key);
     assert_eq!(names(&get(&client, OF_ORGANIZATION).await), ["My project"]);
 
     let revoke = ["--revoke", public_key.as_str()];

@@ -11,6 +11,7 @@ mod experiment;
 mod experiments_remote;
 mod gate;
 mod judge;
+mod keys;
 mod log;
 mod organization_key;
 mod otlp;
@@ -59,6 +60,11 @@ enum Command {
         revoke: Option<String>,
         #[command(flatten)]
         settings: SettingArgs,
+    },
+    /// List, create, rotate and revoke key pairs
+    Keys {
+        #[command(subcommand)]
+        command: keys::KeysCommand,
     },
     /// Manage the key that encrypts stored secrets
     Secrets {
@@ -156,6 +162,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::OrganizationKey { revoke: Some(public_key), settings, .. } => {
             organization_key::revoke(&settings, &public_key)
         }
+        Command::Keys { command } => keys::keys(&command),
         Command::Secrets { command: SecretsCommand::Reset { confirm, settings } } => {
             secrets::reset(&settings, confirm)
         }

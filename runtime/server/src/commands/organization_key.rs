@@ -16,7 +16,7 @@ use super::serve;
 use crate::{RandomIds, SystemClock};
 
 /// Organizations that are searched.
-const MAX_ORGANIZATIONS: u32 = 1_000;
+pub(super) const MAX_ORGANIZATIONS: u32 = 1_000;
 
 pub(super) fn create(
     settings: &SettingArgs,
@@ -67,8 +67,8 @@ async fn revoke_in(store: &Store, public_key: &str) -> anyhow::Result<()> {
     };
     match deleted {
         Err(Error::NotFound) => anyhow::bail!(
-            "--revoke must be the public key of an organization, got {public_key:?}; delete keys of projects with \
-             DELETE /api/public/projects/{{projectId}}/apiKeys/{{apiKeyId}}"
+            "--revoke must be the public key of an organization, got {public_key:?}; `perpend keys revoke` deletes \
+             keys of projects"
         ),
         deleted => Ok(deleted?),
     }
