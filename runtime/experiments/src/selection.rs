@@ -12,7 +12,7 @@ pub enum ItemSelection {
     Regressed,
     /// Items with a better score than in the baseline.
     Improved,
-    /// Items with another output than in the baseline.
+    /// Items with another score or error than in the baseline, also if neither is better.
     Changed,
     /// Items with an error in a run.
     Errors,

@@ -323,6 +323,12 @@ impl Store {
                 break;
             }
         }
-        Ok(None)
+        let Some(dataset_id) = query.dataset_id.as_deref().filter(|_| branch.is_none()) else {
+            return Ok(None);
+        };
+        // The name with which a renamed run was created.
+        let id = self.telemetry.run_id_of_name(project, dataset_id, reference).await?;
+        let found = self.telemetry.experiment_run(project, &id).await?;
+        Ok(found.filter(is_other).map(|run| run.id))
     }
 }

@@ -147,7 +147,7 @@ async fn list_old(
     let datasets: Vec<&str> = found.items.iter().map(|s| s.dataset.id.as_str()).collect();
     let (store, project) = (&app.store, &caller.project);
     let mut items = store.catalog.dataset_item_ids(project, &datasets, MAX_INLINE).await?;
-    let mut runs = store.telemetry.dataset_run_names(project, &datasets, MAX_INLINE).await?;
+    let mut runs = store.telemetry.run_names_of_datasets(project, &datasets, MAX_INLINE).await?;
     Ok(page::list(paging, &found, |stored| DatasetWithIdsView {
         dataset: view::dataset(project, &stored.dataset),
         items: items.remove(&stored.dataset.id).unwrap_or_default(),
@@ -164,7 +164,7 @@ async fn get_old(
     let id = stored.dataset.id.as_str();
     let items = items_of(&app, &caller, id).await?;
     let mut runs =
-        app.store.telemetry.dataset_run_names(&caller.project, &[id], MAX_INLINE).await?;
+        app.store.telemetry.run_names_of_datasets(&caller.project, &[id], MAX_INLINE).await?;
     Ok(Answer(DatasetWithItemsView {
         dataset: view::dataset(&caller.project, &stored.dataset),
         items,

@@ -66,7 +66,7 @@ pub(super) const COMPARE: &[Param] = &[
     param(
         "show",
         "string",
-        "Only items that are `regressed`, `improved`, `changed`, `errors`, `missing` or `disagree`; all when absent.",
+        "Only items that are `regressed`, `improved`, `changed` (another score or error, also if neither is better), `errors`, `missing` or `disagree`; all when absent.",
     ),
     param("limit", "integer", "Items in the response, 1 to 1000; 50 when absent."),
     param("offset", "integer", "Number of skipped items."),

@@ -145,7 +145,7 @@ async fn view(
     let (folders, datasets) = split_by_folder(&listed, &prefix);
     let ids: Vec<&str> = datasets.iter().map(|(_, dataset)| dataset.id.as_str()).collect();
     let items = store.catalog.dataset_item_counts(project, &ids).await?;
-    let runs = store.telemetry.dataset_run_names(project, &ids, MAX_RUNS).await?;
+    let runs = store.telemetry.run_names_of_datasets(project, &ids, MAX_RUNS).await?;
     let lines = datasets.iter().map(|&(name, dataset)| {
         let n_runs = runs.get(&dataset.id).map_or(0, Vec::len);
         line((name, dataset), items.get(&dataset.id), n_runs, &base)

@@ -52,7 +52,7 @@ const SELECTIONS: [(ItemSelection, &str); 7] = [
     (ItemSelection::All, "All"),
     (ItemSelection::Regressed, "Regressed"),
     (ItemSelection::Improved, "Improved"),
-    (ItemSelection::Changed, "Output changed"),
+    (ItemSelection::Changed, "Changed"),
     (ItemSelection::Errors, "Errors"),
     (ItemSelection::Missing, "Missing"),
     (ItemSelection::Disagree, "Disagree"),
@@ -149,6 +149,10 @@ async fn comparison(
         diff_links: query.diff_links(|query| query.address(&base)),
         items,
         position: super::position(at, shown.len(), rows.len()),
+        order: match query.show {
+            ItemSelection::Improved => "largest improvement first",
+            _ => "largest regression first",
+        },
         page_links: super::page_links(at, (shown.len(), rows.len()), PAGE, |at| {
             query.with(|query| query.at = at).address(&base)
         }),

@@ -7,7 +7,7 @@ use perpend_domain::list::Cursor;
 use perpend_http_kit::problem::Problem;
 use serde_json::{Map, Value, json};
 
-use crate::experiments::list::{ExperimentListParams, runs};
+use crate::experiments::list::{ExperimentListParams, figures, runs};
 use crate::experiments::report::RunReport;
 use crate::export::{ExportColumn, ExportFormat, ExportedList, ExportedPage, respond};
 use crate::request::query::Query;
@@ -86,10 +86,10 @@ fn columns() -> Vec<ExportColumn<ExportedRun>> {
             account(row, |report| json!(report.account.n_missing))
         }),
         ExportColumn::new("costUsd", "Cost (USD)", |row: &ExportedRun| {
-            json!(row.summary.totals.cost_usd)
+            json!(figures(&row.summary, row.report.as_ref()).0)
         }),
         ExportColumn::new("latencyMs", "Mean latency (ms)", |row: &ExportedRun| {
-            json!(row.summary.totals.mean_latency_ms)
+            json!(figures(&row.summary, row.report.as_ref()).1)
         }),
         ExportColumn::new("scores", "Mean scores", move |row: &ExportedRun| {
             account(row, |report| Value::Object(means(report)))

@@ -288,7 +288,16 @@ fn line(
         ItemCounts { n_seen: totals.n_items, n_failed: totals.n_errors, ..ItemCounts::default() },
         RunReport::counts,
     );
-    line.with_items(counts, scores).with_figures(totals.cost_usd, totals.mean_latency_ms)
+    let (cost, latency) = figures(one, report);
+    line.with_items(counts, scores).with_figures(cost, latency)
+}
+
+/// Cost and mean latency as on the page of the run, or from sums over all results and attempts.
+pub(super) fn figures(one: &RunSummary, report: Option<&RunReport>) -> (Option<f64>, Option<f64>) {
+    match report.map(|report| &report.figures) {
+        Some(figures) => (figures.total_cost_usd, figures.latency_ms.mean),
+        None => (one.totals.cost_usd, one.totals.mean_latency_ms),
+    }
 }
 
 /// The chart of a score over the runs of the page, oldest first; absent with fewer than two runs.

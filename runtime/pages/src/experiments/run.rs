@@ -408,11 +408,17 @@ pub(crate) async fn news_fragment(
     Query(params): Query<RunNewsParams>,
 ) -> Result<Response, Problem> {
     let shown: u64 = params.n.parse().unwrap_or_default();
-    let ids = [path.id()];
-    let totals = app.store.telemetry.run_totals(&viewer.project, &ids).await?;
-    let totals = totals.get(path.id()).ok_or_else(|| Problem::not_found("run"))?;
+    let n_results = match app.store.ledger.run_progress(&viewer.project, path.id()).await? {
+        // Totals count each attempt of a retried item.
+        Some(run) => run.n_completed + run.n_failed,
+        None => {
+            let ids = [path.id()];
+            let totals = app.store.telemetry.run_totals(&viewer.project, &ids).await?;
+            totals.get(path.id()).ok_or_else(|| Problem::not_found("run"))?.n_items
+        }
+    };
     let view = NewsFragment {
-        n: totals.n_items.saturating_sub(shown),
+        n: n_results.saturating_sub(shown),
         is_cut: false,
         nouns: ["new result", "new results"],
         is_filtered: false,

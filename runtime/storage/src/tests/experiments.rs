@@ -172,6 +172,70 @@ async fn a_link_to_a_trace_with_a_span_of_the_item_adds_no_entry() {
     .await;
 }
 
+#[tokio::test]
+async fn an_item_and_its_dataset_have_runs_of_links_and_of_spans() {
+    on_each_database(|store| async move {
+        let (p, telemetry) = (home(), &store.telemetry);
+        let made = Dataset { id: "d".to_owned(), ..fresh("questions", at(0)) };
+        store.catalog.create_dataset(&p, &made).await.unwrap();
+        // The second attempt of the result of an item replaces the first one.
+        let attempt = |n: i64, attempt: u32| {
+            let mut span = item_span("s", n);
+            let link = span.experiment.as_mut().unwrap();
+            link.item_id = Some("item 3".to_owned());
+            link.attempt = Some(attempt);
+            span
+        };
+        write(&store, vec![attempt(3, 0), attempt(6, 1), item_span("other", 4)]).await;
+        let linked = NewLink { item_id: "item 3".to_owned(), ..link("run", 5) };
+        telemetry.link_run_item(&p, &made, &linked, at(5)).await.unwrap();
+        let found = telemetry.runs_of_item(&p, "d", "item 3", 10).await.unwrap();
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|one| (one.run_name.as_str(), one.trace_id.as_str())).collect();
+        assert_eq!(found, [("name of s at 6", "trace 006"), ("run", "trace 005")]);
+        let names = telemetry.run_names_of_datasets(&p, &["d"], 10).await.unwrap();
+        assert_eq!(names["d"], ["run", "name of other at 4", "name of s at 6"]);
+        let two = telemetry.run_names_of_datasets(&p, &["d"], 2).await.unwrap();
+        assert_eq!(two["d"], ["run", "name of other at 4"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_run_of_spans_is_renamed_with_or_without_a_dataset() {
+    on_each_database(|store| async move {
+        let (p, telemetry) = (home(), &store.telemetry);
+        let made = Dataset { id: "d".to_owned(), ..fresh("questions", at(0)) };
+        store.catalog.create_dataset(&p, &made).await.unwrap();
+        let mut alone = item_span("alone", 2);
+        alone.experiment.as_mut().unwrap().dataset_id = None;
+        write(&store, vec![item_span("s", 1), alone]).await;
+        let linked = telemetry.link_run_item(&p, &made, &link("run", 5), at(5)).await.unwrap();
+        for (id, dataset) in [("s", Some("d")), ("alone", None)] {
+            let run = telemetry.experiment_run(&p, id).await.unwrap().unwrap();
+            assert!(telemetry.rename_run(&p, &run, "new", at(9)).await.unwrap(), "{id}");
+            let renamed = telemetry.experiment_run(&p, id).await.unwrap().unwrap();
+            assert_eq!((renamed.name.as_str(), renamed.created_at), ("new", run.created_at));
+            assert_eq!(renamed.dataset_id.as_deref(), dataset);
+            let results = telemetry.run_results(&p, id).await.unwrap().unwrap();
+            assert_eq!((results.run.name.as_str(), results.items.len()), ("new", 1));
+            assert_eq!(results.run.dataset_id.as_deref(), dataset);
+        }
+        // The names of a run stay reserved, and lead to it.
+        let run = telemetry.experiment_run(&p, &linked.run_id).await.unwrap().unwrap();
+        assert!(!telemetry.rename_run(&p, &run, "new", at(9)).await.unwrap());
+        assert!(telemetry.rename_run(&p, &run, "second", at(9)).await.unwrap());
+        let s = telemetry.experiment_run(&p, "s").await.unwrap().unwrap();
+        assert!(!telemetry.rename_run(&p, &s, "run", at(10)).await.unwrap());
+        for name in ["run", "second"] {
+            assert_eq!(telemetry.run_id_of_name(&p, "d", name).await.unwrap(), linked.run_id);
+        }
+        let again = telemetry.link_run_item(&p, &made, &link("second", 6), at(11)).await.unwrap();
+        assert_eq!((again.run_id, again.run_name.as_str()), (linked.run_id, "second"));
+    })
+    .await;
+}
+
 /// Numbers of observations by the run of a metric query, with a condition on the run and one that only whole rows can test.
 async fn counts_by_run(store: &Store, run: Option<&str>, of_whole_rows: bool) -> Vec<String> {
     let view = MetricView::Observations;

@@ -16,6 +16,8 @@ use perpend_db::{Sql, from_json};
 
 /// Runs per statement.
 const PER_STATEMENT: usize = 100;
+/// Newest runs of spans whose datasets are read.
+const MAX_NAMED: usize = 2_000;
 
 perpend_db::record! {
     struct TotalsRow {
@@ -117,6 +119,23 @@ impl Telemetry {
         project: &ProjectId,
         query: &RunQuery,
     ) -> Result<Page<RunSummary>, Error> {
+        let runs = self.runs_after(project, query).await?;
+        let page = Page::cut(runs, query.limit, |run| Cursor::new(run.created_at, run.id.clone()));
+        let ids: Vec<&str> = page.items.iter().map(|run| run.id.as_str()).collect();
+        let mut totals = self.run_totals(project, &ids).await?;
+        let items = page
+            .items
+            .into_iter()
+            .map(|run| RunSummary { totals: totals.remove(&run.id).unwrap_or_default(), run });
+        Ok(Page { items: items.collect(), next: page.next })
+    }
+
+    /// The runs after the cursor, newest first; more than the limit if there are more.
+    pub(super) async fn runs_after(
+        &self,
+        project: &ProjectId,
+        query: &RunQuery,
+    ) -> Result<Vec<ExperimentRun>, Error> {
         let heads = self.run_heads(project, query).await?;
         let mut runs: Vec<ExperimentRun> = Vec::new();
         let limit = query.limit as usize;
@@ -132,14 +151,39 @@ impl Telemetry {
                 break;
             }
         }
-        let page = Page::cut(runs, query.limit, |run| Cursor::new(run.created_at, run.id.clone()));
-        let ids: Vec<&str> = page.items.iter().map(|run| run.id.as_str()).collect();
-        let mut totals = self.run_totals(project, &ids).await?;
-        let items = page
-            .items
-            .into_iter()
-            .map(|run| RunSummary { totals: totals.remove(&run.id).unwrap_or_default(), run });
-        Ok(Page { items: items.collect(), next: page.next })
+        Ok(runs)
+    }
+
+    /// Names of runs of each dataset, at most `limit` of each: the newest stored ones, then the newest ones of spans.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn run_names_of_datasets(
+        &self,
+        project: &ProjectId,
+        dataset_ids: &[&str],
+        limit: u32,
+    ) -> Result<HashMap<String, Vec<String>>, Error> {
+        let mut names = self.dataset_run_names(project, dataset_ids, limit).await?;
+        let mut of_spans = self.span_starts(project).await?;
+        if of_spans.is_empty() {
+            return Ok(names);
+        }
+        let stored = self.run_activity(project, None, Period::default()).await?;
+        let stored: HashSet<&str> = stored.iter().map(|(id, ..)| id.as_str()).collect();
+        of_spans.retain(|(id, _)| !stored.contains(id.as_str()));
+        of_spans.sort_unstable_by(|(a, a_at), (b, b_at)| (b_at, b).cmp(&(a_at, a)));
+        let ids: Vec<&str> = of_spans.iter().take(MAX_NAMED).map(|(id, _)| id.as_str()).collect();
+        let mut found = self.runs_by_id(project, &ids).await?;
+        for run in ids.iter().filter_map(|id| found.remove(*id)) {
+            let dataset = run.dataset_id.filter(|id| dataset_ids.contains(&id.as_str()));
+            let Some(dataset) = dataset else { continue };
+            let of_dataset = names.entry(dataset).or_default();
+            if of_dataset.len() < limit as usize {
+                of_dataset.push(run.name);
+            }
+        }
+        Ok(names)
     }
 
     /// The run with this id.

@@ -51,6 +51,8 @@ pub struct RunComparisonPage {
     pub items: Vec<ComparedItem>,
     /// `1–25 of 340`.
     pub position: String,
+    /// The order of the items in words.
+    pub order: &'static str,
     /// Links to the other pages of items.
     pub page_links: PageLinks,
     /// The report as Markdown.

@@ -243,6 +243,7 @@ fn a_comparison_is_inert_and_never_says_that_there_is_no_difference() {
         diff_links: RunsQuery::default().diff_links(|_| typed()),
         items: vec![item],
         position: "1–1 of 1".to_owned(),
+        order: "largest regression first",
         page_links: PageLinks::default(),
         markdown: Text::lines(HOSTILE),
         command: typed(),
