@@ -23,7 +23,7 @@ impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// When the connection is refused.
     pub(crate) async fn open(
         address: SocketAddr,
         (public, secret): (&str, &str),

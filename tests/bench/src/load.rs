@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     pub(crate) n_connections: usize,
     /// Requests in all.
     pub(crate) n_batches: u64,
-    /// Spans in a second over all connections; `None`: as fast as answers come.
+    /// Spans in a second over all connections; `None`: as fast as the server responds.
     pub(crate) pace: Option<f64>,
     /// Number of the first batch: no two batches with one number in one database.
     pub(crate) first_serial: u64,

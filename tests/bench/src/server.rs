@@ -141,7 +141,7 @@ impl Server {
         })
     }
 
-    /// Asks it to end and waits for it; the folder stays.
+    /// Terminates the server and waits until it has ended; the folder is kept.
     ///
     /// # Errors
     /// When it does not end within 30 s or ends with a failure.

@@ -1,4 +1,4 @@
-//! OTLP protobuf batches of a realistic agent: built once, stamped with fresh ids and times in place.
+//! OTLP protobuf batches of a realistic agent: encoded once; ids and times are overwritten in the encoded bytes.
 
 /// Spans of one trace: an agent, two model calls, a retrieval and a tool call.
 pub(crate) const SPANS_PER_TRACE: usize = 5;
@@ -6,7 +6,7 @@ pub(crate) const SPANS_PER_TRACE: usize = 5;
 /// How many of them are model calls.
 pub(crate) const GENERATIONS_PER_TRACE: usize = 2;
 
-/// A request body whose ids and times stand at known places.
+/// A request body in which the offsets of ids and times are known.
 #[derive(Clone)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,

@@ -1,5 +1,5 @@
-//! axe-core in a page. It is for tests alone and comes with `cargo xtask check`, at the version and digest of the
-//! lock file beside this crate; `PERPEND_SDKS` names the folder where it is.
+//! axe-core in a page. `cargo xtask check` installs it at the version and digest of this crate's lock file;
+//! `PERPEND_SDKS` names the folder.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

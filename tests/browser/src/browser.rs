@@ -36,10 +36,10 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Whether there is a driver here.
+    /// Whether a driver is installed.
     ///
     /// # Errors
-    /// When there is none though one is required.
+    /// When a driver is required and not installed.
     pub fn is_installed() -> Result<bool> {
         let mut command = Command::new("chromedriver");
         let is_there = command.arg("--version").stdout(Stdio::null()).status();
@@ -185,7 +185,7 @@ impl Browser {
         self.protocol("Network.emulateNetworkConditions", conditions).await.map(drop)
     }
 
-    /// As a fresh window: nobody is logged in, nothing is emulated but the zone UTC, the console is empty.
+    /// Resets the window: no session, no emulation except of the time zone UTC, an empty console.
     ///
     /// # Errors
     /// When the driver does not answer.
@@ -228,19 +228,19 @@ impl Browser {
         Ok(())
     }
 
-    /// Clicks on the first element that fits.
+    /// Clicks the first matching element.
     ///
     /// # Errors
-    /// When there is none, or it cannot be clicked.
+    /// When no element matches, or it cannot be clicked.
     pub async fn click(&self, selector: &str) -> Result<()> {
         let found = self.client.find(Locator::Css(selector)).await;
         Ok(found.with_context(|| selector.to_owned())?.click().await?)
     }
 
-    /// Types into the first element that fits, instead of what was there.
+    /// Replaces the value of the first matching element by typing.
     ///
     /// # Errors
-    /// When there is none.
+    /// When no element matches.
     pub async fn fill(&self, selector: &str, text: &str) -> Result<()> {
         let found = self.client.find(Locator::Css(selector)).await;
         let found = found.with_context(|| selector.to_owned())?;

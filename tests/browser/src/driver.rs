@@ -1,4 +1,4 @@
-//! Commands that chromedriver has beside those of every driver.
+//! Commands of chromedriver that the WebDriver standard does not have.
 
 use fantoccini::wd::WebDriverCompatibleCommand;
 use serde_json::{Value, json};

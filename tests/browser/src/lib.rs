@@ -1,8 +1,7 @@
 //! A browser to drive, and the server it looks at: Debian's chromium through chromedriver, and the `perpend`
 //! program itself with its demonstration data.
 //!
-//! A machine without chromedriver leaves these tests out and says so; with `PERPEND_TEST_BROWSER=require` they
-//! fail instead.
+//! Without chromedriver the tests are reported as ignored; with `PERPEND_TEST_BROWSER=require` they fail.
 
 pub mod axe;
 mod browser;

@@ -2,6 +2,5 @@
 
 use std::time::Duration;
 
-/// How long a process may take until it says that it is ready, and a page until it shows something. It ends
-/// a walk that hangs, on the slowest machine too.
+/// The time limit for a process to become ready and for a page to reach an expected state. It only ends tests that hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);

@@ -94,7 +94,7 @@ impl Server {
         Ok(answer.json())
     }
 
-    /// What the API answers to a question that it answers.
+    /// The body of a successful response of the API.
     ///
     /// # Errors
     /// When it is refused.

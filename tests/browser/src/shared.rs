@@ -58,7 +58,7 @@ impl Visitor {
     }
 }
 
-/// A server that is started when it is first needed. One that did not start is not tried again.
+/// A server that is started at its first use. A failed start is not retried.
 #[derive(Debug, Default)]
 struct Lazy(Mutex<Option<Result<Arc<Server>, String>>>);
 
@@ -77,18 +77,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a test looks at.
+/// The server that a test uses.
 #[derive(Clone, Copy, Debug)]
 pub enum TestServer {
-    /// `perpend demo`, which no test changes.
+    /// `perpend demo`; tests only read from it.
     Demo,
-    /// A server with what the tests themselves sent.
+    /// A server to which several tests write.
     Shared,
-    /// A server without anything, of this test alone.
+    /// An empty server of this test alone.
     Fresh,
 }
 
-/// The shared things.
+/// The servers and browsers that tests share.
 #[derive(Debug)]
 pub struct Shared {
     runtime: Runtime,
@@ -98,10 +98,10 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Nothing is started yet.
+    /// Starts nothing.
     ///
     /// # Errors
-    /// When there can be no threads.
+    /// When threads cannot be created.
     pub fn new() -> Result<Arc<Self>> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         Ok(Arc::new(Self {
@@ -153,11 +153,11 @@ impl Shared {
             };
             browser.reset().await?;
             let visitor = Visitor { server, browser };
-            // The browser of a test that failed may be in any state; it ends here.
+            // The browser of a failed test may be in any state and is not reused.
             if let Err(error) = story(&visitor).await {
                 let address = visitor.browser.client.current_url().await;
                 let address = address.map_or_else(|error| error.to_string(), |url| url.to_string());
-                // A driver that is only ended leaves its browser behind.
+                // Ending the driver alone would leave the browser running.
                 let _ = visitor.browser.close().await;
                 return Err(error).context(format!("at {address}"));
             }
@@ -166,7 +166,7 @@ impl Shared {
         })
     }
 
-    /// Runs tests, and ends all that they shared.
+    /// Runs the tests and ends the shared servers and browsers.
     ///
     /// # Errors
     /// When a browser cannot be closed.
@@ -175,7 +175,7 @@ impl Shared {
         for browser in lock(&self.idle).drain(..) {
             self.runtime.block_on(browser.close())?;
         }
-        // The tests are gone, and with them what held this.
+        // The tests no longer hold references to the servers.
         drop(self);
         Ok(conclusion)
     }

@@ -1,7 +1,7 @@
-//! An evaluator that is written in several languages, `detective`, and what it has to see and say: it looks into a trace
-//! with a model that calls tools, into a session, or into a run; or it asks whatever else can be asked.
+//! `detective`, an evaluator in several languages, and its expected requests and scores: it reads a trace with a model
+//! that calls tools, a session, or a run; or it makes every other kind of host call.
 //!
-//! Its configuration `look` says which. Its scores: `found`, and for a trace `margin` and `coverage`.
+//! Its configuration `look` selects which. Its scores: `found`, and for a trace `margin` and `coverage`.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ fn number(scores: &[PluginScore], name: &str) -> f64 {
     }
 }
 
-/// It asks a model, carries out the tools that the model calls, hands it what came of them, and says how probable its
-/// answer was.
+/// Checks that it calls a model, runs the tools that the model calls, returns their results to the model, and reports the
+/// probability of the verdict.
 ///
 /// # Panics
 /// When it does not.
@@ -74,7 +74,7 @@ pub fn uses_tools(guest: &Guest) {
     conversation(&requests[2].messages);
 }
 
-/// What the model reads before it answers.
+/// The conversation that the model receives before its last reply.
 fn conversation(messages: &[Message]) {
     let [_, _, searched, found, wanted, read] = messages else {
         panic!("{messages:?}");
@@ -95,7 +95,7 @@ fn conversation(messages: &[Message]) {
     assert_eq!(*first, expected);
     assert_eq!((&*second.call_id, second.is_error), ("c2", true));
     assert!(!second.content.is_empty());
-    // No text was said, so none is repeated.
+    // The reply had no text, so none is repeated.
     assert_eq!(wanted.parts, [MessagePart::ToolCall(reading())]);
     let expected = MessagePart::ToolResult(ToolResult {
         call_id: "c3".into(),
@@ -121,7 +121,7 @@ fn reading() -> ToolCall {
     call("c3", "read", r#"{"observation":"o2","offset":9}"#)
 }
 
-/// What the model says next.
+/// The next reply of the model.
 fn scripted(request: &CompletionRequest) -> Result<Completion, ModelError> {
     let calling = |text: &str, tool_calls| Completion {
         finish: FinishReason::ToolCalls,
@@ -209,7 +209,7 @@ fn trace(request: &HostRequest) -> Option<HostReply> {
     })
 }
 
-/// It asks for what the other ways leave out: several completions with every setting, vectors, and a trace step by step.
+/// Checks the remaining host calls: several completions with every setting, embeddings, and a trace read page by page.
 ///
 /// # Panics
 /// When it does not.

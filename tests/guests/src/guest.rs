@@ -76,7 +76,7 @@ impl Guest {
         }
     }
 
-    /// What it says about itself.
+    /// Its description.
     #[must_use]
     pub fn info(&self) -> &PluginInfo {
         self.plugin.info()
@@ -88,7 +88,7 @@ impl Guest {
         self.result_for(Purpose::Evaluate, evaluator, config, item)
     }
 
-    /// What its `config-check` says of a configuration.
+    /// The result of its `config-check` for a configuration.
     #[must_use]
     pub fn check_config(&self, evaluator: &str, config: &Value) -> CallResult {
         self.result_for(Purpose::CheckConfig, evaluator, config, &item("none"))

@@ -16,7 +16,7 @@ use perpend_plugin_cli::{Project, Tools};
 
 use crate::Missing;
 
-/// Values of this program, each made once by whoever asks first. Who asks for another one does not wait.
+/// Values of this process, each computed once by the first caller. Callers of other keys do not wait.
 #[derive(Debug)]
 pub struct Shared<T: 'static>(Mutex<BTreeMap<&'static str, &'static OnceLock<T>>>);
 
@@ -87,7 +87,7 @@ pub fn compiled() -> PathBuf {
     KEPT.join("compiled")
 }
 
-/// While the answer is alive, nobody else makes the thing of this name.
+/// While the returned guard lives, no other process builds the artifact of this name.
 pub(crate) fn turn(name: &str) -> File {
     let turn = File::create(KEPT.join(format!("{name}.lock"))).unwrap();
     turn.lock().unwrap();

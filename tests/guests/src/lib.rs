@@ -1,8 +1,8 @@
 //! What the tests of all guest languages share: a project as `perpend plugin new` writes it, built as
 //! `perpend plugin build` builds it, and the real host to run the component in.
 //!
-//! A test is a function that may be left out for want of a toolchain; its module names them all, and `main`
-//! the modules:
+//! A test is a function that is ignored if a toolchain is missing; its module lists its tests, and `main` lists the
+//! modules:
 //!
 //! ```ignore
 //! fn a_new_project_gives_scores() -> Tested {
@@ -17,8 +17,7 @@
 //! }
 //! ```
 //!
-//! What is left out says so in a line of its own and is counted as ignored; with
-//! `PERPEND_TEST_GUESTS=require` it fails.
+//! An ignored test prints the missing toolchain; with `PERPEND_TEST_GUESTS=require` it fails.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 

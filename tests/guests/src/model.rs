@@ -1,4 +1,4 @@
-//! A model that a test scripts, and that remembers what it was asked.
+//! A model with scripted replies that records its requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use perpend_worker_protocol::{HostReply, HostRequest};
 type Answer = dyn Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync;
 type Other = dyn Fn(&HostRequest) -> Option<HostReply> + Send + Sync;
 
-/// Stands for every model behind the host, and where wanted for the traces too.
+/// Replaces every model of the host, and optionally the reader of traces.
 pub struct Model {
     answer: Box<Answer>,
     other: Box<Other>,
@@ -20,7 +20,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Answers each completion with what `answer` says.
+    /// Replies to each completion with the result of `answer`.
     #[must_use]
     pub fn new(
         answer: impl Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync + 'static,
@@ -28,8 +28,8 @@ impl Model {
         Self::with_host(answer, |_| None)
     }
 
-    /// Answers each completion with `answer`, and other questions with what `other` says; what that
-    /// does not know is refused.
+    /// Replies to each completion with `answer` and to other requests with `other`; requests for which `other` returns
+    /// `None` are refused.
     #[must_use]
     pub fn with_host(
         answer: impl Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync + 'static,
@@ -42,7 +42,7 @@ impl Model {
         })
     }
 
-    /// Answers each completion with the same text.
+    /// Replies to each completion with the same text.
     #[must_use]
     pub fn saying(text: &str) -> Arc<Self> {
         let text = text.to_owned();
@@ -71,8 +71,7 @@ impl Model {
         }
     }
 
-    /// The answer `{"é":1,"verdict":"good"}`, with its tokens where the request asked for log-probabilities: good at 60%,
-    /// bad at 20%.
+    /// The reply `{"é":1,"verdict":"good"}`, with its tokens if the request sets log-probabilities: good at 60%, bad at 20%.
     #[must_use]
     pub fn verdict(request: &CompletionRequest) -> Completion {
         let token = |text: &str, others: &[(&str, f32)]| TokenLogprob {
@@ -96,13 +95,13 @@ impl Model {
         Completion { logprobs: logprobs.unwrap_or_default(), ..Self::completion(request, &text) }
     }
 
-    /// What was asked so far, in order.
+    /// The requests so far, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<HostRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The completions asked for so far, in order.
+    /// The completions requested so far, in order.
     #[must_use]
     pub fn completions(&self) -> Vec<CompletionRequest> {
         let requests = self.requests().into_iter();

@@ -130,7 +130,7 @@ fn question() -> Item {
     item(&json!({ "input": "Where is Paris?", "output": "In France.", "expected": "France" }))
 }
 
-/// Answers with the choice, as a model would through the tool that the scorer offers.
+/// Replies with the choice through the tool that the scorer offers.
 fn choosing(choice: &'static str) -> Arc<Model> {
     Model::new(move |request| {
         let text = json!({ "reasons": ["1. because"], "choice": choice }).to_string();
@@ -188,7 +188,7 @@ fn every_model_graded_scorer_runs_on_the_host() -> Tested {
     Ok(())
 }
 
-/// Answers the scorers for retrieval by the tool each of them offers, and embeds every text alike.
+/// Replies to the retrieval scorers through their tools, and returns the same embedding for every text.
 fn retrieving() -> Arc<Model> {
     let answer = |request: &CompletionRequest| -> Result<Completion, ModelError> {
         let schema = request.response_schema.clone().unwrap();
@@ -245,7 +245,7 @@ fn scorers_for_retrieval_run_on_the_host() -> Tested {
         };
         assert!((got - expected).abs() < 1e-9, "{id}: {got}, wanted {expected}");
     }
-    // The questions of one answer are asked at once, and each anew.
+    // The questions for one answer are sent together, each with its own seed.
     let model = retrieving();
     let _ =
         guest.through(Arc::<Model>::clone(&model)).scores("answer-relevancy", &json!({}), &item);

@@ -62,7 +62,7 @@ fn node() -> Result<Command, Missing> {
     found.map(Command::new).ok_or_else(|| Missing::tool("node", "https://nodejs.org"))
 }
 
-/// Runs it in `dir`; a failure shows all it said.
+/// Runs it in `dir`; a failure shows its output.
 fn succeeds(command: &mut Command, dir: &Path) {
     let out = command.current_dir(dir).output().unwrap();
     let output = [out.stdout, out.stderr].concat();
@@ -323,7 +323,7 @@ fn models_and_traces_are_asked_through_the_host() -> Tested {
         assert_eq!((requests.temperature, requests.seed), (Some(0.5), Some(7)));
         assert_eq!(requests.stop, ["\n"]);
         assert_eq!(requests.extra.as_deref(), Some("{\"top_k\":3}"));
-        // Nobody catches it: the failure says whether to try again.
+        // Uncaught: the failure class tells whether to retry.
         let refused = Model::failing(ModelError::Timeout("slow".into()));
         let failure = guest.through(refused).failure("judge", &json!({}), &traced);
         assert_eq!(failure.class, FailureClass::UpstreamUnavailable, "{engine}: {failure:?}");

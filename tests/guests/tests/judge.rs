@@ -163,7 +163,7 @@ fn one_step(request: &HostRequest) -> Option<HostReply> {
     })
 }
 
-/// Looks at everything once, then answers.
+/// Calls each tool once, then replies.
 fn looking(request: &CompletionRequest) -> Result<Completion, ModelError> {
     let replies = request.messages.iter();
     let n_replies = replies.filter(|message| matches!(message.role, Role::Assistant)).count();

@@ -230,7 +230,7 @@ fn stored_evaluations_give_the_same_bytes_again_everywhere() -> Tested {
         let record = serde_json::to_vec(&json!([requests, mine])).unwrap();
         if let Ok(stored) = fs::read(&file) {
             let stored: Value = serde_json::from_slice(&stored).unwrap();
-            // A changed test asks other questions: then there is nothing to compare.
+            // A changed test sends other requests: then there is nothing to compare.
             if stored[0] == json!(requests) {
                 assert!(stored[1] == json!(mine), "another run gave something else: {digest}");
                 continue;

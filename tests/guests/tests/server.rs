@@ -1,5 +1,5 @@
-//! Judges in every language inside a whole server: registered over HTTP, asking a connected provider, their scores and
-//! what they asked stored. The provider is scripted.
+//! Judges in every language in a whole server: they are registered over HTTP and call a connected provider; scores and
+//! model calls are stored. The provider is scripted.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
@@ -100,7 +100,7 @@ fn named<'a>(scores: &'a [Value], name: &str) -> &'a Value {
     found.unwrap_or(&Value::Null)
 }
 
-/// The model calls behind a score: so many, all answered by the scripted model, which was asked for structure.
+/// Asserts the number of model calls of a score, each with structured output from the scripted model.
 fn assert_model_calls(score: &Value, n_times: usize) {
     let calls = score["modelCalls"].as_array().unwrap();
     assert_eq!(calls.len(), n_times, "{score}");

@@ -64,7 +64,7 @@ async fn story(app: TestApp) {
     assert_eq!(shown.json()["after"], json!([first]), "{}", shown.text());
     assert_eq!(shown.json()["audit"], 0.0);
 
-    // The cheap rule finds nothing to say about the first, and the judge is asked about it alone.
+    // The cheap rule does not score the first observation, and only for this one the judge is called.
     let quiet = Trace::new(1, "ticket").generation("answer", "something else");
     let good = Trace::new(2, "ticket").generation("answer", "the order");
     app.ingest(&quiet).await.unwrap();
@@ -81,7 +81,7 @@ async fn story(app: TestApp) {
     let explained = explain(&app, &third, 2, &observation).await;
     assert_eq!(explained["step"], "not_matched", "{explained}");
 
-    // A person does not agree, twice: the judge is asked once.
+    // A user disagrees twice: the judge is called once.
     for id in ["one", "two"] {
         let thumb = json!({
             "id": id, "traceId": trace_id(2), "observationId": observation, "name": "thumb",

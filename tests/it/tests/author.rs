@@ -1,4 +1,4 @@
-//! The author's path as somebody new walks it: the real program, in an empty folder.
+//! The commands for plug-in authors, as in the first steps of the documentation: the real program in an empty folder.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -107,7 +107,7 @@ async fn built_project() -> (TempDir, PathBuf) {
         run(&dir, &["build"]).await.well();
         let compiled = compiled_libraries();
         if !compiled.is_dir() {
-            // Renamed into place: a run that is stopped leaves no half of it.
+            // Renamed when complete: an interrupted run leaves no partial file.
             let half = compiled.with_extension(std::process::id().to_string());
             copy(&dir.join("target"), &half);
             drop(fs::rename(&half, &compiled));

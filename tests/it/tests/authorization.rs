@@ -47,7 +47,7 @@ impl Operation {
         all.any(|one| one.level() == PermissionLevel::Organization)
     }
 
-    /// SCIM and OTLP have no place for it.
+    /// The error bodies of SCIM and OTLP have no field for it.
     fn names_what_is_missing(&self) -> bool {
         self.path.starts_with("/api/")
             && !self.path.contains("/scim/")
@@ -70,7 +70,7 @@ impl Operation {
         (!is_open).then_some(403)
     }
 
-    /// With something in place of its parameters.
+    /// The path with `value` for each of its parameters.
     fn path_with(&self, value: &str) -> String {
         let mut path = String::new();
         for part in self.path.split_inclusive('}') {
@@ -198,7 +198,7 @@ async fn every_operation_lets_those_in_who_hold_its_permission_and_nobody_else()
     let n_organization = operations.iter().filter(|each| each.is_of_organization()).count();
     assert!(20 <= n_organization, "{n_organization} operations of organizations");
     for (at, operation) in operations.into_iter().enumerate() {
-        // Wrong credentials are limited per network: each operation is asked from one of its own.
+        // Wrong credentials are limited per network: each operation is called from a network of its own.
         let network = format!("2001:db8:0:{at:x}::1");
         for (who, shown, client) in &callers {
             let client = client.clone().with_header("x-forwarded-for", &network);
@@ -335,7 +335,7 @@ async fn populate(app: &TestApp) -> anyhow::Result<Vec<(&'static str, String)>> 
     Ok(known)
 }
 
-/// What an answer says, whatever the id that was asked for.
+/// Status and body of a response, with the requested id masked.
 fn masked(answer: &Answer, id: &str) -> (u16, String) {
     (answer.status.as_u16(), answer.text().replace(id, "ID"))
 }
@@ -350,7 +350,7 @@ async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exis
     let operations = operations(&app.client).await?;
     let mut n_compared = 0;
     for (template, id) in &known {
-        // The same length and form, and nobody's.
+        // An id of the same length and form that does not exist.
         let missing: String = id.chars().rev().collect();
         let below = operations.iter().filter(|operation| operation.path.starts_with(template));
         for operation in below {

@@ -1,6 +1,6 @@
-//! Servers that are killed during a backfill, again and again, on one database.
+//! Servers that are killed repeatedly during a backfill, on one database.
 //!
-//! The test starts itself as another process, which continues the backfill and aborts at a named place inside a
+//! The test starts itself as another process, which continues the backfill and aborts at a named point inside a
 //! transaction. At the end each target has one score.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -23,15 +23,15 @@ const N_TRACES: u64 = 3;
 /// More than two pages of a backfill.
 const PER_TRACE: u64 = 350;
 const N_TARGETS: u64 = N_TRACES * PER_TRACE;
-/// Set for the process that is killed: its number, the place, how often that is passed before, the backfill, the
-/// database, the directory.
+/// Set for the process that is killed: its number, the breakpoint, the number of times it is passed before, the backfill,
+/// the database, the directory.
 const ORDER: &str = "PERPEND_TEST_BACKFILL_KILL";
 const NAME: &str = "backfill_kills::a_killed_server_continues_a_backfill_exactly";
 /// Exit code of a test process with a failed test.
 const PANICKED: i32 = 101;
 /// Longer than a lease.
 const BETWEEN: Duration = Duration::from_secs(600);
-/// The place of each kill, and how often it is passed before.
+/// The breakpoint of each kill, and the number of times it is passed before.
 const KILLS: [(&str, u32); 6] = [
     ("backfill: advanced", 0),
     ("backfill: made", 0),

@@ -1,4 +1,4 @@
-//! `perpend backup` and `perpend restore`, as processes beside a server that runs.
+//! `perpend backup` and `perpend restore`, as processes while a server runs.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -70,7 +70,7 @@ async fn succeed(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What the command says when it fails.
+/// The standard error of the command, which must fail.
 async fn refused(args: &[&str]) -> String {
     let output = run(args).await;
     assert_eq!(output.status.code(), Some(1), "{args:?}: {}", text(&output.stdout));
@@ -274,7 +274,7 @@ async fn a_restore_to_a_link_or_a_mount_point_is_refused_with_a_way_out() {
     for target in [utf8(&link), with_slash.as_str()] {
         let stderr = refused(&["restore", utf8(&backup), "--data-dir", target]).await;
         assert!(stderr.contains("that it points to"), "{stderr}");
-        // It is said before all of the backup is read.
+        // The error is reported before the backup is read.
         assert!(!stderr.contains("reading perpend.db"), "{stderr}");
     }
     assert_eq!(names_in(folder.path()), before);

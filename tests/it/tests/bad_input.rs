@@ -45,7 +45,7 @@ enum Expected {
     Refused,
     /// Refused as larger than the limit.
     TooLarge,
-    /// No fault of the server; where it is refused for what it says, the field is named.
+    /// No server error; a refusal of the content names the field.
     NoFault,
 }
 
@@ -317,7 +317,7 @@ async fn malformed(tried: &mut Tried, to: &Operation) {
         "\"text\"".to_owned(),
         nested(deep, "[", "]"),
     ];
-    // Unknown members are ignored, however deep; something has to be missing or wrong besides.
+    // Unknown members are ignored at any depth; another member must be missing or wrong as well.
     let has_needed = to.members().iter().any(|(_, _, is_needed)| *is_needed);
     let unknown = [nested(deep, "{\"a\":", "}"), nested(deep, "{\"metadata\":[", "]}")];
     let unknown = unknown.into_iter().filter(|_| has_needed || to.body.is_null());
@@ -607,7 +607,7 @@ async fn texts_that_no_database_keeps_are_refused_by_field_or_told_with_a_sign_i
     .await
 }
 
-/// Telemetry with such texts in each place that takes one.
+/// Telemetry with such texts in each text field.
 fn telemetry_with_bad_texts(operations: &[Operation]) -> Vec<(Operation, Vec<u8>)> {
     let mut bodies = Vec::new();
     for operation in operations {

@@ -1,5 +1,5 @@
-//! Exports to buckets, as far as no bucket is needed: what is refused and why, what is kept and never shown,
-//! and whose they are. That rows arrive is told in tests/sdk, with an S3 server.
+//! Exports to buckets, as far as no bucket is needed: validation, secrets, and access. `tests/sdk` tests the exported
+//! rows with an S3 server.
 
 use axum::http::Method;
 use perpend_it::{TestApp, wait_for};

@@ -25,7 +25,7 @@ use perpend_worker_protocol::{HostReply, HostRequest};
 
 use crate::guest::Guest;
 
-/// Models that say their request back, and remember who asked what.
+/// Models that echo their request, and record the project and text of each.
 #[derive(Default)]
 struct Parrot(Mutex<Vec<(ProjectId, String)>>);
 
@@ -72,7 +72,7 @@ impl ComponentSource for Registered {
     }
 }
 
-/// A server whose broker asks a parrot.
+/// A server whose broker uses the echoing models.
 pub(crate) struct BrokerSetup {
     pub(crate) app: TestApp,
     parrot: Arc<Parrot>,
@@ -119,7 +119,7 @@ impl BrokerSetup {
         }
     }
 
-    /// What the guest says in the comment of its score, run in a worker of its own.
+    /// The comment of the guest's score; the guest runs in a worker of its own.
     async fn says(&self, guest: &Guest<'_>, grants: Grants, trace: &str) -> String {
         let bytes = guest.bytes();
         let digest = Digest::of(&bytes);
@@ -136,7 +136,7 @@ impl BrokerSetup {
         scores[0].comment.clone().unwrap_or_default()
     }
 
-    /// Asks the broker as a worker would that does not count.
+    /// Calls the broker like a worker that does not count its calls.
     pub(crate) async fn asks(
         &self,
         call: &Arc<EvaluationCall>,
@@ -224,7 +224,7 @@ fn words(words: &[usize]) -> Vec<u8> {
     words.flat_map(u32::to_le_bytes).collect()
 }
 
-/// Asks `model.complete-all` with one message per question, and says the answers, or why there are none.
+/// Calls `model.complete-all` with one message per question; returns the replies or the errors.
 async fn judged(setup: &BrokerSetup, grants: Grants, questions: &[&str]) -> String {
     // A message has 12 bytes, its one part 28; requests are handles.
     let (requests, messages, parts, texts, bar) = (0x400, 0x300, 0x500, 0x200, 0x2f0);
@@ -434,7 +434,7 @@ const LIST: &str = r#"
     (core func $list (canon lower (func $traces "list-observations")
       (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))"#;
 
-/// Walks over all observations of a trace, two on a page, and says their ids, a bar behind each page.
+/// Reads all observations of a trace in pages of two; returns their ids with a bar after each page.
 async fn walked(setup: &BrokerSetup, grants: Grants, trace: &Trace) -> String {
     let data = [(64, trace.id.clone().into_bytes()), (120, b" |".to_vec())];
     let guest = Guest {

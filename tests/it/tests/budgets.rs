@@ -54,7 +54,7 @@ async fn spent(app: &TestApp) -> (f64, f64) {
     (number("spentUsd"), number("reservedUsd"))
 }
 
-/// Executions of scores with more than one exchange, for whoever has to understand a failure.
+/// Executions of scores with more than one exchange, for the message of a failed assertion.
 async fn scored_twice(app: &TestApp) -> Vec<Value> {
     let scores = "/api/public/v3/scores?fields=details&limit=100";
     let scores = app.client.get(scores).await.unwrap().json();
@@ -100,7 +100,7 @@ async fn held_story(app: TestApp) {
         scored_twice(&app).await
     );
 
-    // The next day everything is scored that the provider answers, up to the limit again.
+    // On the next day scoring resumes, up to the limit again.
     app.clock.advance(Duration::from_secs(24 * 3_600));
     let has_more = |costs: &Value| 2 == count(costs);
     let days = "/api/v1/model-costs?groupBy=day&from=2020-01-01T00:00:00Z";
@@ -199,7 +199,7 @@ async fn fifty_judges_at_once_pass_no_budget_by_more_than_the_calls_under_way() 
     app.stop().await.unwrap();
 }
 
-/// What a target says, and with it what the provider does.
+/// The outputs of targets; each selects a behaviour of the provider.
 const SAYINGS: [&str; 6] = [
     "Thank you.",
     "Thank you, though it was slow.",
@@ -345,7 +345,7 @@ async fn a_budget_is_used_up_to_what_calls_of_the_judge_cost_and_not_to_what_the
     app.wait_for("/api/v1/budgets", is_still).await.unwrap();
     let (used, _) = spent(&app).await;
     assert!(limit - 1.5 * COST <= used && used <= limit, "{used}");
-    // Saving the judge and the rule asked the model too, which counts against no budget.
+    // The calls made when the judge and the rule were saved count against no budget.
     let costs = app.client.get("/api/v1/model-costs").await.unwrap().json();
     let (total, trials) = (&costs["total"]["costUsd"], &costs["trials"]["costUsd"]);
     assert!((total.as_f64().unwrap() - used).abs() < 1e-9, "{costs}");

@@ -1,4 +1,4 @@
-//! Answers compressed for those who accept it.
+//! Compression of responses for clients that accept it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -139,7 +139,7 @@ async fn a_flood_of_wrong_secrets_from_its_own_address_does_not_lock_the_right_p
     let made = made.unwrap().json();
     let text = |name: &str| made[name].as_str().unwrap().to_owned();
     let fresh = Client::new(&app.origin).with_keys(&text("publicKey"), &text("secretKey"));
-    // A secret that somebody chose, which was used from here.
+    // A secret that a user chose, and that was used from this address.
     assert_eq!(status(&app.client, SCORES).await, 200);
     for (public_key, right) in [(text("publicKey"), &fresh), (KEYS.0.to_owned(), &app.client)] {
         let guesser = Client::new(&app.origin).with_keys(&public_key, "sk-guess");

@@ -45,7 +45,7 @@ fn ids(list: &Value) -> String {
     ids.join(",")
 }
 
-/// A trace as an experiment runner records it: an item run with its task, which stands for the item.
+/// A trace as an experiment runner records it: the span of an item run with the span of its task.
 fn experiment_trace(n: u8, experiment: &str, item_id: &str, dataset_id: Option<&str>) -> Value {
     let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
     let (trace, root, task) =

@@ -41,7 +41,7 @@ fn side(first: &str, second: &str) -> String {
     )
 }
 
-/// Says what `observation` of `trace` gave out, or why it cannot be read.
+/// Returns the output of `observation` of `trace`, or the reason why it cannot be read.
 fn trace_guest(trace: &str, observation: &str) -> Vec<u8> {
     let imports = [
         &side(trace, observation),
@@ -74,7 +74,7 @@ fn trace_guest(trace: &str, observation: &str) -> Vec<u8> {
     .bytes()
 }
 
-/// Says why a model gave no answer.
+/// Returns the error of a model call.
 fn model_guest() -> Vec<u8> {
     let imports = [
         &side("", ""),
@@ -253,7 +253,7 @@ fn hashes_of_keys(app: &TestApp) -> Vec<String> {
     found.into_iter().collect()
 }
 
-/// Whatever guests said, wherever it can be seen, has none of these in it.
+/// Asserts that nothing that guests returned or logged contains any of `secrets`.
 async fn assert_not_exposed(app: &TestApp, secrets: &[String]) {
     for path in ["/api/public/v3/scores?fields=details,subject", "/api/v1/executions"] {
         let text = app.client.get(path).await.unwrap().text();
@@ -275,7 +275,7 @@ async fn a_guest_that_reads_ids_of_another_project_gets_its_own() {
     app.stop().await.unwrap();
 }
 
-/// Asks for its environment and its arguments, and gives whatever it was handed as its comment.
+/// Reads its environment and its arguments, and returns them as its comment.
 #[tokio::test]
 async fn secrets_of_the_server_are_not_in_anything_a_guest_says() {
     let app = TestApp::with(&[PROCESSES]).await.unwrap();
@@ -397,6 +397,6 @@ async fn on_postgresql_a_score_that_points_outside_the_trace_of_its_item_fails_t
 
 #[test]
 fn the_frame_of_the_guests_is_where_these_tests_think() {
-    // The texts above write to these places by number.
+    // The texts above write to these addresses.
     assert_eq!((RESULT, SCORE), (0x500, 0x600));
 }

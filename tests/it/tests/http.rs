@@ -38,7 +38,7 @@ async fn a_page_of_any_origin_may_ask_whatever_the_path_and_without_a_key() -> a
         for method in ["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE"] {
             assert!(methods.contains(method), "{path}: {methods}");
         }
-        // What one origin is told is not for another one's cache.
+        // A response to one origin must not be cached for another one.
         assert!(header(&answer, "vary").contains("origin"), "{path}");
         // There is no credentials mode: cookies of this server open nothing to others.
         assert!(!answer.headers.contains_key("access-control-allow-credentials"));
@@ -85,7 +85,7 @@ async fn a_prompt_is_sent_again_only_when_it_is_another_one() -> anyhow::Result<
     let first = get(&[]).await?;
     let tag = header(&first, "etag").to_owned();
     assert!(tag.starts_with('"') && tag.len() > 20, "{tag}");
-    // Kept by the client alone, and asked about each time.
+    // Cached by the client only, and revalidated each time.
     assert_eq!(header(&first, "cache-control"), "private, no-cache");
     let weak = format!("W/{tag}");
     for tags in [&[tag.as_str()][..], &[weak.as_str()], &["*"], &["\"other\"", tag.as_str()]] {

@@ -1,4 +1,4 @@
-//! What an installation has beside the program, what an operator adds to it, and the demo that shows it.
+//! Components of an installation, components that an operator adds, and the demo that uses them.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -37,7 +37,7 @@ async fn renamed(child: &Child, name: &str, folder: &Path) -> PathBuf {
     file
 }
 
-/// `perpend plugin add`: whether it succeeded, and what it said.
+/// `perpend plugin add`: whether it succeeded, and its output.
 async fn add(file: &Path, data: &Path) -> (bool, String) {
     add_with(file, data, &[]).await
 }
@@ -173,7 +173,7 @@ async fn the_demo_listens_where_it_is_told_and_says_what_becomes_of_its_data() {
 
 #[tokio::test]
 async fn a_demo_without_components_leaves_out_what_needs_them_and_scores_the_rest() {
-    // The same program in a folder of its own has nothing beside it.
+    // The same program in an empty folder has no components next to it.
     let usual = command(&[]).unwrap();
     let program = Path::new(usual.as_std().get_program()).to_owned();
     let prefix = tempfile::tempdir_in(program.parent().unwrap()).unwrap();

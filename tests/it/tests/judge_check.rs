@@ -34,7 +34,7 @@ async fn labelled(app: &TestApp) -> Value {
     let (status, made) = call(app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;
     assert_eq!(status, 200, "{made}");
     for n in 0..N_LABELS {
-        // Equal texts would be asked about once.
+        // Equal texts would share one stored reply.
         let output = if n % 2 == 0 { "Thanks" } else { "rude" };
         let output = format!("{output}, number {n}.");
         let trace = Trace::new(n, "ticket").generation("answer", &output);
@@ -81,7 +81,7 @@ async fn story(app: TestApp) {
     assert!(is_near(&correlation["constantValue"], 0.4), "{check}");
     assert!(is_near(&correlation["constantMae"], 0.48), "{check}");
 
-    // It says the same again, and follows one kind of instructions out of five.
+    // It repeats its verdicts, and follows one of five kinds of injected instructions.
     let again = &check["repeatability"];
     assert_eq!(
         (&again["itemCount"], &again["equalShare"], &again["spread"]),
@@ -202,7 +202,7 @@ async fn the_command_shows_a_check_against_scores_and_against_a_file() {
     assert!(!is_done && output.contains("uncalibrated"), "{output} {error}");
     let (is_done, _, error) = check(file.to_str().unwrap(), &["--limit", "1"]).await;
     assert!(is_done && error.contains("has 2 items"), "{error}");
-    // What the server says is passed on, and a file that is missing is no score.
+    // Errors of the server are passed on, and a missing file is not taken for a score name.
     let (is_done, _, error) = check("human", &["--runs", "9"]).await;
     assert!(!is_done && error.contains("must be from 1 to 5"), "{error}");
     let (is_done, _, error) = check("lables.jsonl", &[]).await;

@@ -1,8 +1,8 @@
-//! Servers that are killed while judges ask a provider, again and again, on one database.
+//! Servers that are killed repeatedly while judges call a provider, on one database.
 //!
-//! The test starts itself as another process, which opens the server, judges what waits, and aborts at a named place
-//! inside a transaction. The provider lives here and counts: what it was asked twice was under way at a kill, and at the
-//! end each target has one score.
+//! The test starts itself as another process, which opens the server, executes pending evaluations, and aborts at a named
+//! point inside a transaction. The provider runs in the test and counts requests: a repeated one was under way at a kill.
+//! At the end each target has one score.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
@@ -30,8 +30,8 @@ const N_KILLS: u32 = 100;
 const N_TARGETS: u64 = 2;
 /// Requests of an execution: two repeats, of which the first reply to one does not fit its schema.
 const N_REQUESTS: usize = 3;
-/// Set for the process that is killed: its number, the place, how often that is passed before, the database, the
-/// directory.
+/// Set for the process that is killed: its number, the breakpoint, the number of times it is passed before, the
+/// database, the directory.
 const ORDER: &str = "PERPEND_TEST_JUDGE_KILL";
 const NAME: &str = "judge_kills::a_killed_server_pays_for_no_reply_twice_and_loses_no_score";
 /// Longer than a lease.
@@ -142,7 +142,7 @@ fn run(order: &str) -> bool {
     !status.success()
 }
 
-/// Connects a provider, and a judge that asks it twice for each target.
+/// Creates a connection, and a judge that calls it twice for each target.
 pub(crate) async fn connect(app: &TestApp, url: &str) {
     let connection = json!({
         "provider": "main", "adapter": "openai", "secretKey": "sk-never-shown-again", "baseURL": url,

@@ -20,7 +20,7 @@ const FACT: u64 = 60;
 const FACT_OFFSET: usize = 20_000;
 const FAILED: u64 = 80;
 
-/// What a step gave out. The fact stands behind what a search shows of its place.
+/// The output of an observation. The fact is outside the excerpt that a search returns.
 fn output(step: u64) -> String {
     let mut output = format!("step {step} went as planned. ").repeat(STEP / 20);
     if step == FACT {
@@ -65,7 +65,7 @@ async fn send(app: &TestApp, number: u64) {
     app.wait_for(&stored, |listed| count(listed) == 1).await.unwrap();
 }
 
-/// A model that searches, reads what it found, and says whether it has seen the fact.
+/// A model that searches, reads the hit, and reports whether it has seen the fact.
 fn explorer() -> Value {
     let exploring = "Look into the trace with the tools";
     let read = json!({
@@ -103,7 +103,7 @@ async fn made(app: &TestApp, large: &str) -> String {
     made["id"].as_str().unwrap().to_owned()
 }
 
-/// What a judge says about the trace, without storing it.
+/// The result of a trial of a judge on the trace.
 async fn tried(app: &TestApp, evaluator: &str, number: u64) -> Value {
     let body = json!({ "evaluatorId": evaluator, "targets": [{ "traceId": trace_id(number) }] });
     let (status, tried) = call(app, Method::POST, TRIAL, body).await;
@@ -238,7 +238,7 @@ async fn an_exploration_that_would_cost_more_than_its_slot_allows_ends_without_a
         body["slots"][0]["limits"] = json!({ "maxUsd": limit, "maxOutputTokens": 100 });
         let (status, made) = call(&app, Method::POST, EVALUATORS, body).await;
         assert_eq!(status, 200, "{made}");
-        // Asked anew: replies that are stored cost nothing.
+        // Fresh calls: stored replies cost nothing.
         let body = json!({
             "evaluatorId": made["id"], "targets": [{ "traceId": trace_id(1) }], "fresh": true,
         });

@@ -1,4 +1,5 @@
-//! A judge whose lease ends while it waits for a provider: whoever takes the execution over asks, and it asks no more.
+//! A judge whose lease expires while it waits for a provider: the new owner of the execution repeats the call, and the
+//! former owner makes no more calls.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
@@ -17,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::judge_kills::{PRIVATE, connect};
 
-/// A provider that lets a request wait, and answers all others at once.
+/// A provider that delays one request, and responds to all others at once.
 #[derive(Debug)]
 struct Provider {
     n_requests: AtomicU32,
@@ -42,7 +43,7 @@ impl Provider {
                 answering.waiting.add_permits(1);
                 drop(answering.gate.acquire().await.unwrap());
             }
-            // Whoever gets the late reply would ask again: it does not fit the schema.
+            // The late reply does not match the schema and would be retried.
             let score = if is_late { "high" } else { "0.5" };
             let content = format!(r#"{{"reasoning":"It thanks.","score":{score}}}"#);
             let message = json!({ "role": "assistant", "content": content });
@@ -80,7 +81,7 @@ async fn story(settings: &[(&'static str, &str)]) {
     let trace = Trace::new(1, "ticket").generation("answer", "Thank you.");
     app.ingest(&trace).await.unwrap();
     drop(provider.waiting.acquire().await.unwrap());
-    // The reply to the other question is stored, so that nobody asks it again.
+    // The reply to the other question is stored, so the call is not repeated.
     let of_trace = format!("/api/v1/executions?traceId={}", trace.id);
     let is_started = |listed: &serde_json::Value| listed["data"][0]["id"].is_string();
     let listed = app.wait_for(&of_trace, is_started).await.unwrap();
@@ -88,7 +89,7 @@ async fn story(settings: &[(&'static str, &str)]) {
     let n_calls = |shown: &serde_json::Value| shown["modelCalls"].as_array().map_or(0, Vec::len);
     app.wait_for(&path, |shown| 1 <= n_calls(shown)).await.unwrap();
     app.clock.advance(Duration::from_secs(600));
-    // Another batch takes the execution, asks again what was not answered of its two questions, and scores.
+    // Another batch takes the execution, repeats the unanswered one of its two calls, and scores.
     let scores = app.scores(1).await.unwrap();
     assert_eq!(provider.n_requests(), 3, "only what was under way is asked twice");
     provider.gate.add_permits(1);

@@ -11,7 +11,7 @@ use crate::judges::{call, connect, judge};
 const EVALUATORS: &str = "/api/public/v2/evaluators";
 const PROMPTS: &str = "/api/public/v2/prompts";
 
-/// What a model answers that does what this configuration asks for.
+/// The reply of a model that follows this configuration.
 fn reply_to(config: &Value) -> Value {
     if let Some(choices) = config["choice_scores"].as_object() {
         let first = choices.keys().next().unwrap();

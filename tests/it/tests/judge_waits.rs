@@ -1,6 +1,6 @@
-//! Judges that wait for places of a busy connection: who gets the next place, and what waiting costs.
+//! Judges that wait for slots of a busy connection: the order of slots, and the cost of waiting.
 //!
-//! The provider holds each request until the test releases it, so that claims rest on the order of requests.
+//! The provider holds each request until the test releases it, so that assertions depend on the order of requests only.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
@@ -21,7 +21,7 @@ use crate::judges::{call, judge};
 
 const CONNECTIONS: &str = "/api/public/llm-connections";
 const EVALUATORS: &str = "/api/public/v2/evaluators";
-/// Places of a connection unless the user sets another number.
+/// The default number of slots of a connection.
 const N_PLACES: usize = 8;
 
 /// A request that arrived, and the signal on which it is answered.
@@ -43,7 +43,7 @@ struct Provider {
 }
 
 impl Provider {
-    /// Answers at once, until [`Self::hold`].
+    /// Responds at once until [`Self::hold`].
     async fn start() -> Self {
         let holds = Arc::new(AtomicBool::new(false));
         let (sender, arrivals) = mpsc::unbounded_channel();
@@ -120,7 +120,7 @@ async fn judging(app: &TestApp, name: &str, more: Value) -> String {
     app.rule(made["id"].as_str().unwrap(), rule).await.unwrap()
 }
 
-/// Waits until so many requests wait for a place while all places are taken.
+/// Waits until so many requests wait for a slot while all slots are taken.
 async fn until_waiting(app: &TestApp, connection: &str, n: usize) {
     let is_reached = |_: &Value| {
         let used = app.app.llm.connection_usage(connection);
@@ -136,7 +136,7 @@ async fn ingest(app: &TestApp, name: &str, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// A client of its own, so that the answer can be awaited beside the test.
+/// A client of its own, so that the test can continue while the response is pending.
 fn request(
     app: &TestApp,
     path: &'static str,
@@ -250,7 +250,7 @@ async fn a_budget_that_admits_one_call_at_a_time_delays_no_other_judge_of_the_co
     ingest(&app, "thrifty", 1..N_TARGETS + 1).await;
     let first = provider.next().await;
     assert!(first.has("says thrifty"));
-    // The others of the rule wait for the budget, and hold no place.
+    // The others of the rule wait for the budget, and hold no slot.
     ingest(&app, "other", 1_000..1_000 + N_PLACES as u64 - 1).await;
     let others = provider.take(N_PLACES - 1).await;
     assert!(others.iter().all(|arrival| arrival.has("says other")));

@@ -1,5 +1,4 @@
-//! Model judges over HTTP: from a connection to a score that says what it cost, and what happens when the provider
-//! fails.
+//! Model judges over HTTP: from a connection to a score with its cost, and failures of the provider.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -272,7 +271,7 @@ async fn a_reply_that_never_fits_its_schema_is_a_failure_and_no_score() {
     assert_eq!(shown["data"][0]["errorClass"], "malformed_output", "{shown}");
     let one = format!("/api/v1/executions/{}", shown["data"][0]["id"].as_str().unwrap());
     let exchanges = app.client.get(&one).await.unwrap().json();
-    // The first answer and two re-asks, each paid for.
+    // The first reply and two retries, each with a cost.
     assert!(3 <= exchanges["modelCalls"].as_array().unwrap().len(), "{exchanges}");
     assert_eq!(count(&app.client.get("/api/public/v3/scores").await.unwrap().json()), 0);
     app.stop().await.unwrap();

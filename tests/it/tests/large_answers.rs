@@ -1,4 +1,4 @@
-//! Answers over rows of the largest size: a page ends early or is sent in parts, and the server holds little of it.
+//! Responses with rows of the largest size: a page ends early or is sent in chunks, and the server buffers little of it.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -37,10 +37,10 @@ async fn bad_settings_stop_the_start_and_name_the_key() {
     }
 }
 
-/// Serves `dir`, and what it said up to the line that has `until`.
+/// Starts a server on `dir`; returns its output up to the line that contains `until`.
 async fn serve_until(dir: &Path, until: &str) -> (tokio::process::Child, Vec<String>) {
     let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]).unwrap();
-    // Plug-ins are compiled anew: there is time between the key pair and the end of the start.
+    // Plug-ins are compiled again, which leaves time between the key pair and the end of the start.
     serve
         .arg(dir)
         .env_remove("PERPEND_DATA_PLUGIN_CACHE")
@@ -57,7 +57,7 @@ async fn serve_until(dir: &Path, until: &str) -> (tokio::process::Child, Vec<Str
     (process, output)
 }
 
-/// The key pair that was said, as a shell takes it.
+/// The printed key pair.
 fn pair_in(output: &[String]) -> Option<(String, String)> {
     let key = |name: &str| {
         let start = format!("  export {name}=");
@@ -107,7 +107,7 @@ async fn what_a_start_cannot_mean_is_refused_with_the_way_out() {
     assert!(output.contains("init.public_key"), "{output}");
 }
 
-/// A start that ends at once; what it said.
+/// The output of a start that fails.
 async fn refused_start(args: &[&str]) -> String {
     let ended = command(args).unwrap().output().await.unwrap();
     assert!(!ended.status.success(), "{args:?}");
@@ -283,7 +283,7 @@ fn tokio_stream(
     })
 }
 
-/// Sends traces until told to stop; the numbers of those that were acknowledged.
+/// Sends traces until stopped; returns the numbers of the acknowledged ones.
 async fn load(client: Client, next: Arc<AtomicU64>, stop: Arc<AtomicBool>) -> Vec<u64> {
     let mut acknowledged = Vec::new();
     while !stop.load(Ordering::SeqCst) {
@@ -486,7 +486,7 @@ async fn idle_connections_beyond_the_limit_of_descriptors_make_room_and_the_stor
     let mut idle = silent(&origin, 120).await;
     for number in 1..=40 {
         let body = Trace::new(number, "root").to_json();
-        // On new connections: one from the round before may have been closed to make room.
+        // On new connections: one of the previous round may have been closed to free a descriptor.
         let client = Client::new(&origin).with_keys(KEYS.0, KEYS.1);
         let sent = client.json(Method::POST, OTLP, &body).await.unwrap();
         assert_eq!(sent.status, 200, "{}", sent.text());
@@ -523,7 +523,7 @@ async fn connections_that_are_all_busy_end_in_time_and_new_ones_are_served_then(
         request.send(b"{").await.unwrap();
         slow.push(request);
     }
-    // On a new connection: an idle one may have been closed to make room.
+    // On a new connection: an idle one may have been closed to free a descriptor.
     let client = Client::new(&origin).with_keys(KEYS.0, KEYS.1);
     let client = client.with_timeout(perpend_it::PATIENCE);
     let body = Trace::new(1, "root").to_json();

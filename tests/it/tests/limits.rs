@@ -1,4 +1,4 @@
-//! Rate limits: what a key may ask per minute, and what it is told about it.
+//! Rate limits: requests per minute of a key, and the headers that report them.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ async fn keys_are_counted_apart_and_invalid_ones_not_at_all() -> anyhow::Result<
         let answer = wrong.get(SCORES).await?;
         assert_eq!((answer.status.as_u16(), standing(&answer)), (401, (None, None)));
     }
-    // Whoever knows the public key alone uses up an allowance of its own.
+    // Requests with the public key alone are counted separately.
     assert_eq!(public.get(SCORES).await?.status, 403);
     assert_eq!(public.get(SCORES).await?.status, 429);
     for client in [&app.client, &other] {

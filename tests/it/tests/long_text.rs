@@ -1,5 +1,5 @@
-//! A megabyte where a few characters are expected, on every way in: it is cut and noted, or refused by the
-//! name of its field, and costs nothing beside it.
+//! A megabyte in a short text field, over each ingestion API: it is truncated and noted, or refused with the name of its
+//! field, without an effect on other data.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

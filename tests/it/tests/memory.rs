@@ -59,7 +59,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A request whose only scope holds these spans or records, beside a resource.
+/// A request with a resource and one scope that holds these spans or records.
 fn request(resource: &[u8], members: &[u8]) -> Vec<u8> {
     let scope = field(2, members);
     field(1, &[field(1, resource), scope].concat())
@@ -205,7 +205,7 @@ async fn telemetry_of_tiny_parts_is_refused_or_cut_within_little_memory() -> any
     let folder = tempfile::tempdir()?;
     let server = Child::start(&folder.path().join("data")).await?;
     for (at, bomb) in bombs().into_iter().enumerate() {
-        // Beside the client, which has to see that the server closed an idle connection meanwhile.
+        // In addition to the client, which has to notice that the server closed an idle connection.
         let packing = tokio::task::spawn_blocking(move || compressed(&bomb.body, at));
         let (encoding, body) = packing.await?;
         let headers = [("content-type", bomb.media_type), ("content-encoding", encoding)];

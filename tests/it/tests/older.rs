@@ -34,7 +34,7 @@ async fn a_name_that_exists_gets_its_next_version() -> anyhow::Result<()> {
     let list = app.client.get(&format!("{EVALUATORS}?limit=1")).await?.json();
     assert_eq!(list["meta"], json!({ "page": 1, "limit": 1, "totalItems": 1, "totalPages": 1 }));
     assert_eq!(list["data"][0]["version"], 2);
-    // Nobody can run a judge here, and one is meant when no type is given.
+    // The default type is a judge, and no judge can run here.
     let judge = json!({ "name": "judge", "prompt": "Is it good?" });
     let (status, refused) = call(&app, Method::POST, EVALUATORS, judge).await?;
     assert!(matches!(status, 400 | 422) && refused["code"].is_string(), "{status} {refused}");

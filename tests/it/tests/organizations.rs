@@ -53,7 +53,7 @@ async fn key(app: &TestApp, project: &str, body: Value) -> (String, Client) {
     (text("id"), client)
 }
 
-/// Somebody whom the organization knows; the id.
+/// Creates a user of the organization; returns the id.
 async fn user(app: &TestApp, name: &str) -> String {
     let (status, made) = post(&app.organizer(), USERS, json!({ "userName": name })).await;
     assert_eq!(status, 201, "{made}");
@@ -135,7 +135,7 @@ async fn a_pair_that_exists_already_is_taken_over() {
     let app = TestApp::new().await.unwrap();
     let id = project(&app, "Search").await;
     let pair = json!({ "publicKey": "pk-lf-old", "secretKey": "sk-lf-0123456789abcdef" });
-    // Asked before it is there: that it is unknown must not be remembered.
+    // Requested before it exists: the negative result must not be cached.
     let opened = Client::new(&app.origin).with_keys("pk-lf-old", "sk-lf-0123456789abcdef");
     assert_eq!(status(&opened, PROJECTS).await, 401);
     key(&app, &id, pair.clone()).await;

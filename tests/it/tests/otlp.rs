@@ -165,7 +165,7 @@ async fn a_full_disk_asks_the_sender_to_wait_and_loses_nothing_that_was_acknowle
     app.ingest(&first).await.unwrap();
     fill_disk(&app.app.store, true).await;
 
-    // What the file's free pages still take is acknowledged and stays; then there is no more room.
+    // Writes that fit into the free pages of the file are acknowledged and kept; then the disk is full.
     let mut kept = vec![first.id.clone()];
     let refused = loop {
         assert!(kept.len() < 50, "the disk never became full");

@@ -547,7 +547,7 @@ async fn a_list_begins_with_the_best_in_a_score_and_a_page_behind_its_end_says_s
         assert!(page.contains("No traces on this page"), "{page}");
         assert!(!page.contains("No traces match"), "{page}");
     }
-    // A search that went on from the beginning knows whether the pages before had any.
+    // A continued search carries the number of hits of earlier pages.
     let end = "/traces?q=ticket&after=_0_0&looked=20000&found=";
     for (n, text) in [(0, "No traces match"), (3, "3 matches on earlier pages")] {
         let page = visitor.page(&format!("{end}{n}")).await;
@@ -593,7 +593,7 @@ async fn columns_of_the_list_are_chosen_in_its_address() {
     let (_, table) = page.split_once("<table").unwrap();
     assert!(!table.contains("User and session"), "{table}");
     assert!(page.contains("name=\"cols\" value=\"id\" checked"), "{page}");
-    // The form sends a parameter for each box, and what is typed beside them.
+    // The form sends a parameter for each box, and the typed value.
     let page =
         visitor.page("/traces?sort=latency&cols=trace&cols=userId&cols=metadata.tier&n=25").await;
     assert!(page.contains("gold &#60;b&#62;"), "{page}");

@@ -15,7 +15,7 @@ async fn compared(visitor: &Visitor, a: &str, b: &str, more: &str) -> String {
     visitor.page(&path).await
 }
 
-/// What is said of how much more the second trace has.
+/// The displayed difference of the second trace.
 fn deltas(page: &str) -> Vec<String> {
     let marked = page.split("<td class=\"num\"").skip(1);
     let marked = marked.filter_map(|cell| cell.split_once("<b>")?.1.split_once("</b>"));
@@ -30,7 +30,7 @@ fn related(page: &str, rel: &str) -> Option<String> {
     Some(address.replace("&#38;", "&"))
 }
 
-/// Another number of chosen rows than two asks for two, and keeps the list.
+/// Asserts that a selection of other than two rows asks for two and keeps the list.
 async fn assert_two_required(visitor: &Visitor, form: &str, id: &str) {
     let base = &visitor.base;
     for (chosen, text) in [

@@ -10,7 +10,7 @@ use crate::pages::Visitor;
 
 const AT: &str = "2026-03-01T10:00:00Z";
 const TIME: &str = "from=2026-03-01&to=2026-03-02";
-/// The name of a trace, what each of its model calls cost, and what is said of all of them.
+/// The name of a trace, the cost of each of its model calls, and the displayed total.
 const CASES: [(&str, &[Option<f64>], &str); 5] = [
     ("nothing", &[], "–"),
     ("zero", &[Some(0.0)], "$0"),

@@ -173,7 +173,7 @@ async fn a_form_that_is_sent_twice_acts_once_and_can_be_undone() {
     let shown = followed(&visitor, &done).await;
     assert!(shown.contains("Bookmark set.") && shown.contains("name=\"clear\""), "{shown}");
     assert!(shown.contains("ticket"), "the filter finds it: {shown}");
-    // Another one clears it; the first form, sent once more, is told again and does nothing.
+    // Another one clears it; the first form, sent once more, is answered as before and changes nothing.
     let token = visitor.token(&page).await;
     let clear = format!("form={token}&clear={}", trace.id);
     assert_eq!(location(&visitor.send(&bookmarks, clear).await), visitor.base);
@@ -201,7 +201,7 @@ async fn a_form_that_is_sent_twice_acts_once_and_can_be_undone() {
     let undone = visitor.send(&tags, format!("form={token}&again={removed}")).await;
     assert_eq!(undone.status, 303);
     assert_eq!(stored(&app, &trace.id).await["tags"], json!(["sent & kept"]));
-    // What is told is told for a minute.
+    // The message is shown for a minute.
     app.clock.advance(std::time::Duration::from_secs(61));
     let later = followed(&visitor, &undone).await;
     assert!(!later.contains("id=\"told\""), "{later}");

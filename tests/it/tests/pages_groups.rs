@@ -108,7 +108,7 @@ async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked
     let href = href.split('"').next().unwrap().replace("&#38;", "&");
     let there = visitor.client.get(&href).await.unwrap().text();
     assert_eq!(rows(&there), [escaped, "chat"], "{href}");
-    // The focus stays beside the filter, and the filter beside the focus.
+    // The focus survives a change of the filter, and the filter a change of the focus.
     let page = format!("{}&env=default", filtered("sessions", "traceCount:>2"));
     let page = visitor.page(&page).await;
     assert_eq!(rows(&page), ["chat"]);
@@ -335,7 +335,7 @@ async fn links_of_users_and_sessions_show_the_traces_that_these_count() {
         assert_eq!(list.matches("<td class=\"what\"").count(), 2, "{href}");
     }
     assert!(to(&found, "\">Show in the list of traces").contains("environment%3Aset"));
-    // Nothing is hidden there, and the field of the environments says so.
+    // Nothing is hidden there, as the field of the environments shows.
     for (path, usual) in [
         ("/users", "all"),
         ("/users/ada", "all"),

@@ -139,7 +139,7 @@ async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named()
     for text in ["Needs attention", "No paused rules", "No traces with errors in this time range"] {
         assert!(!turned.contains(text), "nothing was read: {turned}");
     }
-    // However long a time is asked for, a chart has a bar for each of so many months.
+    // The chart of a very long time range has a bar for each of a limited number of months.
     let ages = visitor.page("?from=0001-01-01&to=2999-01-01").await;
     assert!(ages.contains("must span at most 20 years"), "{ages}");
     assert!(ages.len() < 400_000, "{} bytes", ages.len());

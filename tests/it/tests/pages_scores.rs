@@ -1,5 +1,4 @@
-//! The list of scores over HTTP: its filter, its parts forth and back, its columns, and the scores that others took the
-//! place of.
+//! The list of scores over HTTP: filter, pages in both directions, columns, and superseded scores.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -108,7 +107,7 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
         assert_eq!(page.contains("No scores match"), expected.is_empty(), "{q}");
     }
     assert_an_empty_list_explains_itself(&visitor).await;
-    // Older addresses narrow beside the filter, and stay when it changes.
+    // Parameters of older URLs apply in addition to the filter, and are kept when it changes.
     let both = visitor.page("/scores?name=tone&trace=t1&q=value%3A%3C0.5").await;
     assert_eq!(names(&both), ["tone"], "{both}");
     for (name, value) in [("name", "tone"), ("trace", "t1")] {

@@ -1,4 +1,4 @@
-//! What stands around the pages, over HTTP: search, caching, preferences, the API reference, what is new.
+//! Functions that all pages share, over HTTP: search, caching, preferences, the API reference, news.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -77,7 +77,7 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
         assert!(hits.contains("role=\"option\"") || wanted == step, "{hits}");
         assert!(!hits.contains("<html"), "a fragment: {hits}");
     }
-    // What stands in another project is not found.
+    // Resources of another project are not found.
     let other = app.other_project().await.unwrap();
     let body = json!({ "name": "theirs" });
     let foreign = other.json(Method::POST, "/api/public/v2/datasets", &body);
@@ -446,7 +446,7 @@ async fn the_reference_has_a_small_page_for_each_group_and_finds_operations_by_w
     app.stop().await.unwrap();
 }
 
-/// Sends a trace as if it had begun so many seconds later.
+/// Sends a trace with its start shifted by so many seconds.
 async fn send_later(app: &TestApp, trace: &Trace, seconds: u64) {
     let mut body = trace.to_json();
     let span = &mut body["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
@@ -544,7 +544,7 @@ async fn a_filtered_list_says_what_arrives_though_it_began_before_all_that_is_sh
     app.stop().await.unwrap();
 }
 
-/// What a form of the login answers: where it leads, and the cookie from then on.
+/// The response to a login form: the location, and the new cookie.
 async fn logged_in(visitor: &Visitor, form: &str) -> (String, String) {
     let answer = visitor.send("/login", form.to_owned()).await;
     assert_eq!(answer.status, 303, "{}", answer.text());
@@ -585,7 +585,7 @@ async fn a_browser_is_in_several_projects_and_goes_from_one_to_another() {
     let back = format!("<a href=\"{}/sessions?env=prod\">", own.base);
     assert!(there.text().contains(&back), "{}", there.text());
     assert!(there.headers.get("set-cookie").is_none());
-    // Opening a page of the other one makes it the last used; what a page asks for by itself does not.
+    // Opening a page of the other project makes it the last used one; background requests of a page do not.
     let part = format!("{}/_/news?received=1", own.base);
     let part = both.client.get(&part).await.unwrap();
     assert!(part.headers.get("set-cookie").is_none(), "{}", part.text());

@@ -1,4 +1,4 @@
-//! The page of a trace over HTTP: its head, how it follows what arrives, and what its address says.
+//! The page of a trace over HTTP: its head, live updates, and the parameters of its URL.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -217,7 +217,7 @@ async fn events_and_links_of_a_step_have_a_place_of_their_own() {
     ] {
         assert!(page.contains(text), "{text}: {page}");
     }
-    // In the metadata they are not told again.
+    // The metadata do not repeat them.
     assert_eq!(page.matches("retried").count(), 1, "{page}");
     app.stop().await.unwrap();
 }

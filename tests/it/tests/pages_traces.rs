@@ -1,4 +1,4 @@
-//! What stands around the list of traces, over HTTP: bars over time, and the tags of a trace beside the list.
+//! The list of traces over HTTP: bars over time, and the tags of a trace in the preview.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

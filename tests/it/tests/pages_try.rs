@@ -34,7 +34,7 @@ async fn an_operation_is_tried_in_the_project_of_the_session() {
     {
         assert!(ours.contains(what), "{what}: {ours}");
     }
-    // What is wrong is answered as the API answers it, and what is another project's is not there.
+    // Errors are those of the API, and resources of another project are not found.
     let theirs = format!("p.traceId={}", trace_id(2));
     let theirs = visitor.page(&path("getTraceOutline", &theirs)).await;
     assert!(theirs.contains("Response <code>404</code>"), "{theirs}");
@@ -69,7 +69,7 @@ async fn a_try_needs_a_session_and_shows_the_beginning_of_what_is_long() {
     let page = visitor.page(&path("getTrace", &values)).await;
     assert!(page.contains("64 KB"), "{}", page.len());
     assert!(page.len() < 300_000, "{}", page.len());
-    // Neither nobody nor a key opens it.
+    // It requires a session: anonymous requests and API keys are refused.
     let address = format!("{}{}", visitor.base, path("getTrace", &values));
     for client in [app.anonymous(), app.client.clone()] {
         let client = client.with_header("accept", "text/html");

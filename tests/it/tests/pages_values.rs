@@ -1,4 +1,4 @@
-//! Values on pages, over HTTP: their forms, windows of them, their nodes, what stands in them, and who may see them.
+//! Values on pages, over HTTP: formats, windows, nodes, content, and access.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -75,7 +75,7 @@ async fn the_form_that_was_chosen_last_is_that_of_the_next_step() {
     let (none, tag, again) = kept(raw_now, &step).await;
     assert_eq!((none, n_trees(&again)), (None, n_trees(&raw)));
     assert_ne!(tag, usual_tag);
-    // The address wins, and is kept beside the other forms; the fragment of the pane does the same.
+    // The URL parameter wins, and is kept by links to the other formats; the fragment of the pane does the same.
     let fragment = step.replace("/traces/", "/_/traces/");
     let fragment = fragment.replace('?', "/detail?");
     for address in [&step, &fragment] {

@@ -1,5 +1,5 @@
-//! Stored replies of models over HTTP: equal requests of a project are paid for once, and only what is meant to be read
-//! is read. The provider lives here, counts what it is asked, and never says the same twice.
+//! Stored replies of models over HTTP: equal requests of a project are sent once, and a stored reply is only read where
+//! this is intended. The provider runs in the test, counts requests, and never repeats a reply.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
@@ -29,7 +29,7 @@ const PRIVATE: (&str, &str) = ("exports.private_endpoints", "127.0.0.1");
 const COST: f64 = 0.000_075;
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A provider that speaks like OpenAI, and how often it was asked.
+/// A provider with the API of OpenAI, and the number of its requests.
 struct Provider {
     url: String,
     n_requests: Arc<AtomicU32>,
@@ -67,7 +67,7 @@ impl Provider {
         Self { url, n_requests }
     }
 
-    /// How often it was asked since this was said last.
+    /// The number of requests since the last call.
     fn take_count(&self) -> u32 {
         self.n_requests.swap(0, Ordering::SeqCst)
     }
@@ -189,7 +189,7 @@ async fn trial_story(settings: &[(&'static str, &str)]) {
     assert_eq!(exchange["modelAnswered"], "gpt-4o-mini-2024");
     assert_eq!(exchange["outputTokens"], 100, "what was once counted");
 
-    // Asked again, the provider says something else, which takes the place of what it said.
+    // A fresh call gets another reply, which replaces the stored one.
     let mut fresh = trial.clone();
     fresh["fresh"] = json!(true);
     let third = tried(&app, fresh).await;
@@ -228,7 +228,7 @@ async fn live_story(settings: &[(&'static str, &str)]) {
     let (app, provider) = start(settings).await;
     let evaluator = saved(&app, configured(json!({ "temperature": 0, "fence": false }))).await;
     let mut more = generations();
-    // Room for one call and not for two: what a stored reply answers needs none.
+    // The budget covers one call and not two: a stored reply costs nothing.
     more["budget"] = json!([{ "window": "total", "usd": 1.5 * COST, "onReached": "skip" }]);
     app.rule(&evaluator, more).await.unwrap();
     provider.take_count();
@@ -333,7 +333,7 @@ async fn failures_refusals_and_malformed_replies_are_asked_for_again() {
     for (text, class, n_requests) in [
         ("busy", "upstream_unavailable", 1),
         ("secret", "refused", 1),
-        // Two re-asks.
+        // Two retries.
         ("unclear", "malformed_output", 3),
     ] {
         for _ in 0..2 {

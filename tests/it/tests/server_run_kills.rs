@@ -1,7 +1,7 @@
-//! Servers that are killed while they execute a run, again and again, on one database.
+//! Servers that are killed repeatedly while they execute a run, on one database.
 //!
-//! The test starts itself as another process, which continues the run and aborts at a named place inside a transaction. The
-//! provider lives here and counts requests: a repeated one was under way at a kill.
+//! The test starts itself as another process, which continues the run and aborts at a named point inside a transaction. The
+//! provider runs in the test and counts requests: a repeated one was under way at a kill.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
@@ -28,8 +28,8 @@ use crate::server_runs::{dataset, prompt, questions, start, status};
 const N_ITEMS: usize = 40;
 const CONCURRENCY: u64 = 4;
 const N_KILLS: u32 = 8;
-/// Set for the process that is killed: its number, the place, how often that is passed before, the run, the database, the
-/// directory.
+/// Set for the process that is killed: its number, the breakpoint, the number of times it is passed before, the run, the
+/// database, the directory.
 const ORDER: &str = "PERPEND_TEST_RUN_KILL";
 const NAME: &str = "server_run_kills::a_killed_server_repeats_no_call_whose_answer_is_stored";
 /// Longer than a lease.

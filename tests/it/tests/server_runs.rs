@@ -128,7 +128,7 @@ async fn each_item_gets_a_result_per_model_and_rules_of_experiments_score_it() {
             assert!(failed["errorMessage"].as_str().unwrap().contains("`question`"), "{failed}");
             assert!(0.0 < status["costUsd"].as_f64().unwrap(), "{status}");
         }
-        // Two of three answers of each run.
+        // Two of three responses of each run.
         let path = "/api/public/v3/scores?fields=details,subject&limit=100";
         let is_true =
             |score: &&Value| score["value"] == true || score["value"].as_f64() == Some(1.0);
@@ -294,7 +294,7 @@ async fn a_run_waits_for_its_connection_and_continues_when_it_is_resumed() {
     app.stop().await.unwrap();
 }
 
-/// An application whose answers depend on the item; the ids of the items that it was called for.
+/// An application whose responses depend on the item; the ids of the items that it was called for.
 async fn application() -> (String, Arc<Mutex<Vec<String>>>) {
     let called = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&called);
@@ -585,7 +585,7 @@ async fn large_answers_wait_for_memory_and_all_of_them_are_stored() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/answer", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    // Memory for one of the answers.
+    // Memory for one of the responses.
     let app = TestApp::with(&[PRIVATE, ("evaluation.memory_mib", "16")]).await.unwrap();
     dataset(&app, "capitals", &questions(6)).await;
     let endpoint = json!({ "url": url });

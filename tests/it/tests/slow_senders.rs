@@ -1,4 +1,4 @@
-//! Slow and large bodies: a sender holds up itself, and nobody else.
+//! Slow and large bodies: a slow sender does not delay others.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const MIB: usize = 1 << 20;
 const PROTOBUF: &str = "application/x-protobuf";
-/// Room for 64 MiB: 32 for each key, of which 28 for its large requests; 56 for all large requests.
+/// Memory for 64 MiB: 32 for each key, of which 28 for its large requests; 56 for all large requests.
 const ROOM: [(&str, &str); 2] = [("ingest.max_in_flight_mib", "64"), ("ingest.max_body_mib", "30")];
 /// What one large body of the tests holds.
 const HELD: usize = 27 * MIB;
@@ -209,7 +209,7 @@ async fn a_length_that_is_too_large_is_refused_at_once_by_every_operation_with_a
                 ("content-type", media_type),
                 ("content-length", "99999999999"),
             ];
-            // Not a byte of the body follows: who reads before it answers waits for ever.
+            // The body never arrives: a server that reads it before it responds waits for ever.
             let request = RawRequest::open(&app.origin, &line, &headers).await;
             let answer = request.unwrap().answer().await.unwrap();
             assert!(answer.starts_with("HTTP/1.1 413"), "{line}: {answer}");

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use perpend_it::{TestApp, Trace, trace_id};
 use serde_json::{Value, json};
 
-/// So many answers below a root, of which the first 250 contain the text.
+/// A root with so many generations, of which the first 250 contain the text.
 fn trace_of_answers(n: u32) -> Trace {
     (0..n).fold(Trace::new(1, "ticket"), |trace, n| {
         let text = if n < 250 { "Say \"ÄPFEL\"" } else { "No." };

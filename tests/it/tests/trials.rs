@@ -267,7 +267,7 @@ async fn a_judge_whose_model_does_not_answer_is_neither_saved_nor_switched_on() 
     changed["prompt"] = json!("Is this polite?\n{{output}}");
     let (status, response) = call(&app, Method::PATCH, &one, changed).await;
     assert_eq!(status, 422, "{response}");
-    // What asks no model is not held up, and what is asked of no model neither.
+    // Evaluators that call no model are not checked, and neither are requests that need no model.
     let (status, renamed) = call(&app, Method::PATCH, &one, json!({ "name": "kind" })).await;
     assert_eq!(status, 200, "{renamed}");
 

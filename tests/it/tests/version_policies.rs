@@ -24,7 +24,7 @@ async fn next_version(app: &TestApp, evaluator: &str, term: &str) {
     assert_eq!(status, 200, "{made}");
 }
 
-/// Sends a trace whose only generation says this; the scores that are listed for it.
+/// Sends a trace with one generation of this output; returns its scores.
 async fn sent(app: &TestApp, number: u64, output: &str) -> Vec<Value> {
     let trace = Trace::new(number, "ticket").generation("answer", output);
     app.ingest(&trace).await.unwrap();
@@ -66,7 +66,7 @@ async fn story(app: TestApp) {
     };
     assert_eq!(policy().await, "pinned:1");
 
-    // A later version does not take the place of the pinned one.
+    // A later version does not replace the pinned one.
     next_version(&app, &evaluator, "two").await;
     assert_eq!(sent(&app, 1, "one").await[0]["value"], 1.0);
     assert_eq!(sent(&app, 2, "two").await[0]["value"], 0.0);

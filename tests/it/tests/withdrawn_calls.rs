@@ -1,7 +1,7 @@
-//! Calls that wait for a place of a connection while their rule, evaluator or connection goes: none of them leaves.
+//! Calls that wait for a slot of a connection while their rule, evaluator or connection is deleted: none of them is sent.
 //!
-//! The provider holds the requests for targets until the test lets it answer, so that the order of events decides, not the
-//! time.
+//! The provider holds the requests for targets until the test releases them, so that the result depends on the order of
+//! events, not on time.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the routes of a test provider need no guard")]
@@ -30,8 +30,8 @@ const MARK: &str = "Thank you, number";
 const FIRST_KEY: &str = "sk-the-first-key";
 const SECOND_KEY: &str = "sk-the-second-key";
 
-/// A provider that notes the key of each request for a target. It answers those with the first key when the test lets it,
-/// and all other requests at once.
+/// A provider that records the key of each request for a target. It holds the requests with the first key until the test
+/// releases them, and responds to all others at once.
 #[derive(Debug)]
 struct Provider {
     keys: Mutex<Vec<String>>,
@@ -106,7 +106,7 @@ impl Change {
         Self::RemakeConnection,
     ];
 
-    /// What becomes of executions whose call has not begun; none where they go on with the new key.
+    /// The final state of executions whose call has not started; `None` if they continue with the new key.
     const fn end(self) -> Option<&'static str> {
         match self {
             Self::DisableRule | Self::DeleteConnection => Some("held"),
@@ -201,7 +201,7 @@ async fn story(change: Change, settings: &[(&'static str, &str)]) {
     judging.apply(change).await;
     let n_waiting = N_TARGETS - N_PLACES;
     if let Some(end) = change.end() {
-        // While both places are taken.
+        // While both slots are taken.
         for execution in judging.executions(end, n_waiting).await {
             let has_reason = execution["errorMessage"].as_str().is_some_and(|why| !why.is_empty());
             assert!(has_reason || execution["state"] == "running", "{change:?}: {execution}");

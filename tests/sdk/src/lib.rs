@@ -1,7 +1,7 @@
 //! Runs scripts of clients against a server of their own, on each database.
 //!
-//! `PERPEND_SDKS` names the folder with the clients, which `cargo xtask check` installs. A test that lacks its
-//! client says so and is counted as left out; with `PERPEND_TEST_SDK=require` it fails.
+//! `PERPEND_SDKS` names the folder with the clients, which `cargo xtask check` installs. A test without its
+//! client is reported as ignored; with `PERPEND_TEST_SDK=require` it fails.
 
 mod local_model;
 mod s3;

@@ -69,7 +69,7 @@ where
     })
 }
 
-/// The file with the weights, beside the packages with its parts.
+/// The file with the weights, next to the packages with its parts.
 fn assembled(client: &Path) -> anyhow::Result<PathBuf> {
     let _turn = ASSEMBLING.lock().unwrap_or_else(PoisonError::into_inner);
     let file = client.join("model.gguf");

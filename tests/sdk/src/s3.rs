@@ -43,9 +43,9 @@ impl S3 {
                 break origin.trim().to_owned();
             }
         };
-        // What it says is read to its end, or it would stop when nobody listens.
+        // Its output is read to the end, or the process would block on a full pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = output.next_line().await {} });
-        // Who asks is not checked, that somebody does is.
+        // Signatures are required but not verified.
         let http = Client::new(&origin).with_authorization(
             "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0",
         );
@@ -84,7 +84,7 @@ impl S3 {
         Ok(names.filter_map(|rest| Some(rest.split_once("</Key>")?.0.to_owned())).collect())
     }
 
-    /// A file, unpacked when its name says that it is packed.
+    /// A file, decompressed according to its extension.
     ///
     /// # Errors
     /// When there is no such file.

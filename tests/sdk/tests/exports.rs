@@ -1,4 +1,4 @@
-//! Exports to a bucket: what comes in through the API stands there in files, on an S3 server.
+//! Exports to a bucket: data sent to the API are written to files on an S3 server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Ground {
         Ok(made.json()["id"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Exports what is due, and waits until it is over, whoever did it. The status then.
+    /// Runs due exports and waits until they have ended; returns the status.
     async fn sync(&self, id: &str) -> anyhow::Result<Value> {
         exports::write_due(&self.app.app.exports).await?;
         let path = format!("{INTEGRATIONS}/{id}");
@@ -158,7 +158,7 @@ async fn each_window_is_written_once(
     ground.app.stop().await
 }
 
-/// Whoever takes over writes the files that are missing, under the names they were to have.
+/// The next owner of the export writes the missing files under their intended names.
 async fn a_window_that_was_cut_off_goes_on(
     s3: S3,
     mut settings: Vec<(&'static str, String)>,
@@ -274,7 +274,7 @@ async fn files_are_of_the_type_and_have_the_columns_asked_for(
     assert!(ground.files("observations").await?.is_empty());
     assert_eq!(ground.files("scores").await?.len(), 1);
 
-    // Another begin is another history: all of it is written again, as it is asked for now.
+    // Another start of the export starts another history: all of it is written again with the current settings.
     let id = ground
         .export(json!({
             "fileType": "JSON", "exportMode": "FROM_CUSTOM_DATE", "exportStartDate": "2020-01-01T00:00:00Z",

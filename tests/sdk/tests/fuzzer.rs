@@ -4,7 +4,7 @@ use libtest_mimic::Trial;
 use perpend_tests_sdk::{Database, Script};
 
 pub(crate) fn all() -> Vec<Trial> {
-    // What random bodies find does not depend on the database; what each operation answers does.
+    // Faults found by random bodies do not depend on the database; responses of operations do.
     let coverage = ["--generation-deterministic", "--phases", "coverage"];
     let of_each = Database::ALL.map(|database| {
         let more: &[&str] = match database {

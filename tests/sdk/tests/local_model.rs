@@ -1,4 +1,4 @@
-//! Judges that ask a real model, a small one on this machine: what it says may be anything, as long as it is a score.
+//! Judges that call a real, small model on this machine: its verdict may be any valid score.
 
 use anyhow::Context as _;
 use axum::http::Method;

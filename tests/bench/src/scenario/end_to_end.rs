@@ -1,7 +1,7 @@
-//! End to end: spans come in while a rule scores every generation of them.
+//! End to end: spans arrive while a rule scores each of their generations.
 //!
-//! When a score became durable is read from the database of the server under test, in its own reader: the
-//! API would have to be asked too often for a percentile.
+//! The time at which a score became durable is read from the database of the server under test over a connection of
+//! its own: polling the API would be too coarse for a percentile.
 
 use std::time::{Duration, Instant};
 

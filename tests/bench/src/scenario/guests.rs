@@ -1,5 +1,5 @@
-//! Guests: what a fresh instance per call costs in each language, beside what people run today: a
-//! process per evaluation, and one that is kept.
+//! Guests: the cost of a fresh instance per call in each language, compared with a process per evaluation and with a
+//! process that is kept.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,8 +34,8 @@ const N_SLICES: usize = 20;
 /// What a Rust guest's memory begins with: `.cargo/config.toml` of its template.
 const BEGINS_WITH: u64 = 2 << 20;
 
-/// Measures what `perpend plugin new` gives in each language for which there is a toolchain, calls that wait
-/// for a model, and processes beside them.
+/// Measures the template of `perpend plugin new` in each language whose toolchain is installed, calls that wait for a
+/// model, and processes for comparison.
 ///
 /// # Errors
 /// When a component cannot be built though its tools are there, or a call gives no score.
@@ -57,8 +57,8 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
     Ok(figures)
 }
 
-/// The component that the template of a language gives, or one with this source in its place; `None`, said
-/// on the terminal, where the toolchain is missing.
+/// The component built from the template of a language, or from `source` if given; `None`, with a line on the
+/// terminal, if the toolchain is missing.
 pub(crate) fn build(
     language: Language,
     dir: &Path,
@@ -274,7 +274,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Where `cargo xtask` puts the toolchains: beside the programs of this build.
+/// The folder in which `cargo xtask` installs the toolchains: next to the programs of this build.
 fn installed() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     Some(program.parent()?.parent()?.join("guests"))

@@ -1,4 +1,4 @@
-//! Lanes: who waits for whom. Store, scheduler and worker process are the real ones; only the model is played.
+//! Lanes: which executions wait for which. Store, scheduler and worker process are real; only the model is simulated.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ use crate::scenario::evaluate::text_plugin;
 use crate::scenario::guests::{build, cpu_time_of};
 
 const JUDGE: &str = include_str!("../../../../examples/plugin-judge-rust/src/lib.rs");
-/// How long a model takes for an output that says so.
+/// The response time of the model for an output that requests a slow response.
 const MODEL_TAKES: Duration = Duration::from_secs(30);
 const WAIT: &str = "wait";
 const N_WAITING: usize = 1_000;
@@ -435,7 +435,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes its time where the output asks for it.
+/// Responds slowly if the output requests it.
 struct Model {
     n_waiting: AtomicUsize,
     last_reply: Mutex<Option<Instant>>,

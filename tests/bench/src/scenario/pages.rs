@@ -1,5 +1,5 @@
-//! Pages: how long the server takes for what people open, and how much of it goes over the wire, compressed as browsers
-//! ask for it. On the data of the queries, and two traces of 50,000 observations beside them.
+//! Pages: response time and transferred bytes of the pages, compressed as browsers request them. Uses the data of the
+//! queries and, in addition, two traces of 50,000 observations.
 
 use std::time::{Duration, Instant};
 
@@ -247,7 +247,7 @@ impl Opening {
         Ok(())
     }
 
-    /// What a first visit loads beside the page.
+    /// The files that a first visit loads in addition to the page.
     async fn files(&mut self) -> anyhow::Result<()> {
         let (_, body) = self.connection.plain_page(&self.base, &self.cookie).await?;
         let text = String::from_utf8_lossy(&body).into_owned();

@@ -22,7 +22,7 @@ const SCROLLED_SECONDS: u32 = 60;
 const N_KEYS: usize = 40;
 const END: &str = "\u{E010}";
 
-/// Gathers layout shifts that nobody caused, and how long each key took until the page was painted.
+/// Collects layout shifts without user input, and the time from each key to the next paint.
 const WATCH: &str = "
     window.watched = { moved: 0, keys: [] };
     const watch = (type, see, more) => new PerformanceObserver((list) => list.getEntries().forEach(see))
@@ -118,7 +118,7 @@ async fn under_the_fingers(browser: &Browser, address: &str) -> anyhow::Result<V
     let keys = "window.watched.keys.sort((a, b) => a - b)";
     let keys = browser.eval(keys).await?;
     let keys = keys.as_array().context("a list of durations")?;
-    // A key that was painted within 16 ms is not told: the others are the slow ones.
+    // Keys that are painted within 16 ms are not reported by the browser.
     let at = keys.len().checked_sub(1 + N_KEYS / 20);
     let key = at.and_then(|at| keys.get(at));
     let key = key.map_or(Ok(16.0), number)?;

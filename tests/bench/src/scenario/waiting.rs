@@ -21,7 +21,7 @@ const JUDGE: &str = include_str!("../../../../examples/plugin-judge-rust/src/lib
 const N_WAITING: usize = 2_000;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Starts the calls, waits until each of them asked its model, and looks at the worker's memory.
+/// Starts the calls, waits until each of them has called its model, and reads the worker's memory.
 ///
 /// # Errors
 /// When the judge cannot be built though its tools are there, or not all calls come to wait.
@@ -89,7 +89,7 @@ fn call(component: &[u8]) -> EvaluationCall {
     }
 }
 
-/// The model says nothing, so each evaluation ends with that.
+/// The model returns an error, with which each evaluation ends.
 fn check(results: &[CallResult]) -> anyhow::Result<()> {
     for result in results {
         match &result.outcome {

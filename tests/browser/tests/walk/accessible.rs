@@ -15,7 +15,7 @@ const SIZES: [(u32, u32); 3] = [(1440, 1000), (768, 1024), (360, 780)];
 const MAX_REPORTED: usize = 40;
 /// Colour schemes, and the rules to check in them: the dark one changes only colours.
 const COLOURS: [(&str, Rules); 2] = [("light", Rules::All), ("dark", Rules::Colours)];
-/// The window that WCAG asks for, and that one zoomed to 200 %. A telephone is among the sizes above.
+/// The window required by WCAG, and the same zoomed to 200 %. A phone is one of the sizes above.
 const NARROW: [u32; 2] = [320, 160];
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
@@ -67,7 +67,7 @@ fn is_trace((name, _): &Page) -> bool {
     of_traces.contains(name)
 }
 
-/// Looks at pages in all colours and sizes; what breaks a rule is told of all of them together.
+/// Checks pages in all colour schemes and sizes, and reports the violations together.
 async fn check(visitor: &Visitor, pages: impl IntoIterator<Item = Page>) -> Result<()> {
     let script = axe::script()?;
     if script.is_none() {
@@ -79,7 +79,7 @@ async fn check(visitor: &Visitor, pages: impl IntoIterator<Item = Page>) -> Resu
         let (name, _) = page;
         for (width, height) in SIZES {
             browser.resize(width, height).await?;
-            // What a script laid out, it lays out for this size.
+            // Scripts lay the page out for this size.
             pages::open(visitor, &page).await?;
             let page = format!("{name}, {width} px");
             found.extend(small_targets(browser, &page).await?);

@@ -1,4 +1,4 @@
-//! What stands around the list of traces: bars over time, values to filter by, and the tags of the trace beside it.
+//! The list of traces: bars over time, facets, and the tags of the trace in the preview.
 
 use std::sync::Arc;
 

@@ -283,7 +283,7 @@ async fn zooms(visitor: &Visitor) -> Result<()> {
     browser.client.refresh().await?;
     browser.wait_for(&format!("location.search === {zoom} && {is_right}")).await?;
     visitor.assert_quiet().await?;
-    // A part that does not come says so, and comes when it is asked for again.
+    // A part that cannot be loaded shows a message, and is loaded on retry.
     let blocked = async |urls: &[&str]| {
         browser.protocol("Network.enable", json!({})).await?;
         let urls = json!({ "urls": urls });

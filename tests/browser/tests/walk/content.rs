@@ -153,7 +153,7 @@ async fn stays_inert(visitor: &Visitor) -> Result<()> {
     browser
         .expect("document.querySelector('#detail .message .md td').textContent === 'b' && document.querySelectorAll('#detail .md img').length === 0")
         .await?;
-    // Characters that turn the direction of text, or hide one, have a mark in their place.
+    // Characters that change the text direction or are invisible are replaced by a visible mark.
     browser
         .expect("!/[\\u200b\\u202e\\u{e0041}]/u.test(document.body.textContent) && document.getElementById('detail').textContent.includes('[U+200B][U+E0041]')")
         .await
@@ -185,7 +185,7 @@ async fn begins_large_values(visitor: &Visitor) -> Result<()> {
         .eval("document.querySelector('#detail .tree > li:nth-child(202) [data-act=path]').click()")
         .await?;
     browser.wait_for("window.copied === '$[201]'").await?;
-    // What stands anywhere in it is found, and its place leads to the node.
+    // A search covers the whole value, and a hit leads to its node.
     browser.eval("document.querySelector('#detail .finder').open = true").await?;
     browser
         .eval("document.querySelector('#detail .finder input[name=find]').value = '39876'")
@@ -266,7 +266,7 @@ async fn opens_the_same(visitor: &Visitor) -> Result<()> {
     let same = browser.text(&format!("{last} summary")).await?;
     ensure!(same.contains("same 5 messages"), "{same}");
     browser.click(&format!("{last} summary")).await?;
-    // The result of the tool stands at its call.
+    // The result of the tool is shown at its call.
     browser.wait_for(&format!("document.querySelectorAll('{last} .message').length === 4")).await?;
     let opened = browser.text(last).await?;
     ensure!(opened.contains("Hello?") && !opened.contains("Be kind."), "{opened}");
@@ -343,7 +343,7 @@ async fn replays(visitor: &Visitor) -> Result<()> {
     visitor.assert_quiet().await
 }
 
-/// Text and status of a page, without what is said of the one request.
+/// Text and status of a page, without the parts that depend on the single request.
 async fn answer(visitor: &Visitor, path: &str) -> Result<Value> {
     let script =
         format!("fetch('{path}').then(async (answer) => [answer.status, await answer.text()])");

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 /// When the traces of tests began, in nanoseconds.
 const START_NS: u64 = 1_770_000_000_000_000_000;
 
-/// Tests run beside each other on one server: each trace that one of them makes has a number of its own.
+/// Tests run in parallel on one server: each trace has a unique number.
 static N_TRACES: AtomicU64 = AtomicU64::new(0);
 
-/// The id of a trace that no other test knows.
+/// The id of a new trace, unique among all tests.
 pub(crate) fn new_trace() -> String {
     perpend_it::trace_id(N_TRACES.fetch_add(1, Ordering::Relaxed))
 }

@@ -1,4 +1,4 @@
-//! Items of datasets: from a trace, edited with problems at their place, restored, and imported from a file.
+//! Dataset items: created from a trace, edited with validation, restored, and imported from a file.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -36,7 +36,7 @@ const STOP: &str = "(() => {
     return { at: all.indexOf(on), what: on.outerHTML.slice(0, 100), wrong };
 })()";
 
-/// What can be reached and is seen, each by its place in the document.
+/// The visible focusable elements, each by its path in the document.
 const REACHABLE: &str = "(() => {
     const all = Array.from(document.querySelectorAll('*'));
     const can = 'a[href], button, input, select, textarea, summary, [tabindex=\"0\"]';
@@ -114,7 +114,7 @@ async fn tabs(visitor: &Visitor) -> Result<()> {
         pages::drop_alike(browser, "main tbody tr", 12).await?;
         found.extend(walk(visitor, page.0).await?);
     }
-    // In a low window, bars take most of the room, and lists are whole.
+    // In a low window bars take most of the height, and lists are not scrolled separately.
     browser.resize(640, 400).await?;
     for (name, path) in pages::of_demo(visitor).await? {
         if ["traces", "step"].contains(&name) {
@@ -439,7 +439,7 @@ async fn looks_by_keys(visitor: &Visitor) -> Result<()> {
     browser.wait_for(&keeps("names")).await?;
     visitor.open("/traces").await?;
     browser.expect(&format!("!({is_folded})")).await?;
-    // What is live, until it is asked for again.
+    // The live part, until it is loaded again.
     let is_live = "document.getElementById('live').ariaPressed === 'true'";
     browser.expect(is_live).await?;
     browser.press("l").await?;

@@ -166,13 +166,13 @@ async fn opens_a_run(visitor: &Visitor) -> Result<()> {
     open(visitor, "").await?;
     let run = "document.querySelector('.window .row.run')";
     browser.expect(&format!("{run}.textContent.includes('98')")).await?;
-    // Its name is seen, whatever is said beside it.
+    // Its name is visible whatever text follows it.
     browser
         .expect(&format!(
             "(({{ scrollWidth, clientWidth }}) => scrollWidth <= clientWidth)({run}.querySelector('.name'))"
         ))
         .await?;
-    // So is all that it says of its members, on a narrow screen too.
+    // So is the summary of its members, on a narrow screen too.
     for width in [1440, 1280] {
         browser.resize(width, 900).await?;
         browser.paint().await?;
@@ -252,7 +252,7 @@ async fn opens_at_the_end(visitor: &Visitor) -> Result<()> {
             let path = format!("/traces/{}?observation={last}{view}", *TRACE);
             visitor.open(&path).await?;
             browser.wait_for(&format!("{settled} && {IN_VIEW}")).await?;
-            // The row before it stands for many: it takes the focus, and nothing else is selected.
+            // The row before it is a group: it receives the focus, and the selection does not change.
             browser.press("k").await?;
             browser.wait_for(&focused).await?;
         }

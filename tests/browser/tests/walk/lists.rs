@@ -1,4 +1,4 @@
-//! Lists: what is asked stands in the address, and the way back leads to where one was.
+//! Lists: the URL holds the query, and *Back* restores the position.
 
 use std::sync::Arc;
 

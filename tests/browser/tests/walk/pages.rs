@@ -14,7 +14,7 @@ pub(crate) async fn path_of(visitor: &Visitor, expression: &str) -> Result<Strin
     Ok(path.to_owned())
 }
 
-/// The path of the project of whoever is logged in.
+/// The path of the project of the session.
 pub(crate) async fn base(visitor: &Visitor) -> Result<String> {
     let link = "new URL(document.querySelector('.rail a').href).pathname";
     path_of(visitor, link).await

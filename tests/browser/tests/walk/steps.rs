@@ -1,4 +1,4 @@
-//! The steps of a trace: what is marked, what is shown about it, and what assistive technology is told.
+//! The observations of a trace: selection, details, and announcements for assistive technology.
 
 use std::sync::Arc;
 
@@ -220,7 +220,7 @@ async fn shows_fingerprints(visitor: &Visitor) -> Result<()> {
     let scores = scores["data"].as_array().context("scores")?;
     let of_it = scores.iter().find(|score| score.to_string().contains(execution));
     let of_it = of_it.with_context(|| format!("no score of {execution}"))?;
-    // A link to the scores with the same one stands behind it.
+    // A link to the scores with the same fingerprint follows it.
     let fingerprint = card["Fingerprint"].as_str().context("a fingerprint")?;
     let fingerprint = fingerprint.split('…').next().unwrap_or_default();
     ensure!(fingerprint.len() == 12, "{card}");
@@ -265,7 +265,7 @@ async fn tells_its_structure(visitor: &Visitor) -> Result<()> {
             "((said, row) => said.endsWith(row) && said.length < row.length + 20)(document.getElementById('said').textContent.trim(), {row})"
         ))
         .await?;
-    // The last row has the number that was told of all.
+    // The last row has the announced number of rows.
     browser.press("\u{e010}").await?;
     let count = "document.querySelector('.grid').getAttribute('aria-rowcount')";
     let index = "document.activeElement.getAttribute('aria-rowindex')";
@@ -486,7 +486,7 @@ async fn begins_at_the_selected_row(visitor: &Visitor) -> Result<()> {
         .await?;
     browser.press("\u{e012}").await?;
     browser.wait_for(&format!("{n_rows} === 3")).await?;
-    // A hit on a step that is left out says so, and a link shows it.
+    // A hit on a step that is not rendered is reported with a link to it.
     visitor.open(&format!("/traces/{trace}?min=ERROR&find=look+up")).await?;
     browser.wait_for(&format!("/^[0-9]+ hits? in 1 observation$/.test({FOUND})")).await?;
     browser.press("n").await?;

@@ -56,7 +56,7 @@ impl Walk<'_> {
         self.assert_quiet().await
     }
 
-    /// The list shows scores; the filter narrows it and stays filled in.
+    /// The list shows scores; the filter narrows it and keeps its text.
     async fn filters_the_list(&self) -> Result<()> {
         let browser = self.browser;
         ensure!(browser.text("h1").await? == "Overview");
@@ -93,7 +93,7 @@ impl Walk<'_> {
         self.open("/traces").await
     }
 
-    /// A trace is looked at beside the list, and the keys walk on with it.
+    /// A trace is previewed next to the list, and the preview follows the selected row.
     async fn peeks_at_traces(&self) -> Result<()> {
         let browser = &self.browser;
         self.open("/traces?sort=latency").await?;
@@ -137,7 +137,7 @@ impl Walk<'_> {
         self.open("/traces").await
     }
 
-    /// A key, as somebody presses it on the page.
+    /// Presses a key on the page.
     async fn press(&self, key: &str) -> Result<()> {
         let event = format!(
             "new KeyboardEvent('keydown', {{key: '{key}', bubbles: true, cancelable: true}})"
@@ -254,7 +254,7 @@ impl Walk<'_> {
         self.assert_quiet().await
     }
 
-    /// The step with a score shows what made it, one without says why.
+    /// A step with a score shows its origin; one without a score shows the reason.
     async fn finds_scores_and_reasons(&self) -> Result<()> {
         let browser = self.browser;
         let scored = "document.querySelector('.window .row .tag.score').closest('.row')";

@@ -162,7 +162,7 @@ fn choices_are_read_as_the_package_reads_them() -> Tested {
         let call = &case["reply"]["choices"][0]["message"]["tool_calls"][0]["function"];
         let Some(reply) = call["arguments"].as_str().filter(|_| call["name"] == "select_choice")
         else {
-            // What the host refuses itself: it gives only answers that satisfy the schema.
+            // Not tested: the host only returns replies that satisfy the schema.
             continue;
         };
         if serde_json::from_str::<Value>(reply).is_err() {
@@ -219,7 +219,7 @@ fn retrieval_scorers_compute_what_the_package_computes() -> Tested {
             continue;
         }
         n_cases += 1;
-        // Faithfulness asks for the statements first.
+        // Faithfulness requests the statements first.
         let mut reply = case["tool_output"].clone();
         reply["statements"] = match &reply["statements"] {
             Value::Null => json!([]),

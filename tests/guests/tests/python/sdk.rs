@@ -1,4 +1,4 @@
-//! All of the SDK in one plug-in (`evaluators.py` beside this file).
+//! All of the SDK in one plug-in (`evaluators.py` in this folder).
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};

@@ -1,4 +1,4 @@
-//! The operations of the OpenAPI document, and bodies that fit what it says of them.
+//! The operations of the OpenAPI document, and request bodies that match their schemas.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ const OF_A_PLUGIN: [&str; 2] = ["plugin", "evaluator"];
 const OF_A_TRACE_OR_A_SESSION: [&str; 2] =
     ["/api/v1/executions", "/api/v1/evaluation-rules/{ruleId}/explain"];
 
-/// What stands for each parameter of a path, by its name.
+/// The value of each path parameter, by its name.
 pub(crate) type Known = BTreeMap<&'static str, String>;
 
 impl Operation {
@@ -48,7 +48,7 @@ impl Operation {
         rest.filter_map(|rest| rest.split('}').next()).map(str::to_owned).collect()
     }
 
-    /// Its path with things that are there; with `bad` in place of the parameter of that name.
+    /// Its path with ids of existing resources; with `bad` for the parameter of that name.
     pub(crate) fn address(&self, known: &Known, bad: Option<(&str, &str)>) -> String {
         let mut address = self.path.clone();
         for name in self.params() {
@@ -183,7 +183,7 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// The schema with what it refers to in place of the references.
+/// The schema with its references resolved.
 fn resolved(schema: &Value, document: &Value) -> Value {
     match schema {
         Value::Object(members) => match members.get("$ref").and_then(Value::as_str) {
@@ -215,8 +215,7 @@ pub(crate) fn types(schema: &Value) -> Vec<&str> {
     all.into_iter().filter(|name| *name != "null").collect()
 }
 
-/// A value for the member of this name. Where words out of a list are expected, the document says so to
-/// people only.
+/// A value for the member of this name. Some enumerations are only part of the description, not of the schema.
 fn sample(name: &str, schema: &Value, known: &Known) -> Value {
     if let Some(there) = known.get(name) {
         return there.as_str().into();

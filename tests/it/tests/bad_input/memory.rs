@@ -29,7 +29,7 @@ fn filled(kind: &str, one: &str, n_values: usize) -> String {
     }
 }
 
-/// A body with values in each place that takes a list, an object or anything.
+/// A body with values in each member that accepts a list, an object or any value.
 fn in_each_position(to: &Operation, one: &str) -> Option<String> {
     let members = to.members().into_iter();
     let places: Vec<(&str, &str)> = members
@@ -51,7 +51,7 @@ fn in_each_position(to: &Operation, one: &str) -> Option<String> {
     (!places.is_empty()).then(|| body.replacen("{,", "{", 1))
 }
 
-/// Bodies whose form no operation asks for, each of 8 MB.
+/// Bodies that match no operation, each of 8 MB.
 fn of_any_form() -> [String; 4] {
     let list = |one: &str| format!("[{}1]", one.repeat(LARGE / one.len() - 1));
     [

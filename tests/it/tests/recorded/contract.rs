@@ -36,7 +36,7 @@ impl Success {
     }
 }
 
-/// The schemas of the document, in which objects have no members besides the described ones.
+/// The schemas of the document, in which objects have no members except the described ones.
 pub(crate) struct Contract {
     paths: Map<String, Value>,
     components: Map<String, Value>,

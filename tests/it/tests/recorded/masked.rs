@@ -1,4 +1,4 @@
-//! What differs from run to run, as a word in its place: ids that the server made, times, digests.
+//! Replaces values that differ from run to run by placeholders: generated ids, times, digests.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -47,7 +47,7 @@ const MEMBERS: [&str; 11] = [
 /// Times of the script are older than this; those of a run, and what ends or began near it, are not.
 const RUN_MS: i64 = 2 * 86_400_000;
 
-/// With this word for all that the pattern finds, but what the script itself says.
+/// Replaces each match of the pattern by this word, except values of the script itself.
 fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str, word: &str) -> String {
     let Some(pattern) = &**pattern else {
         return text.to_owned();
@@ -59,7 +59,7 @@ fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str, word: &str) -> String
     pattern.replace_all(text, word).into_owned()
 }
 
-/// Knows what to hide.
+/// Masks values of responses.
 #[derive(Debug)]
 pub(crate) struct Mask {
     origin: String,

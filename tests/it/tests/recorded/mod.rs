@@ -1,7 +1,7 @@
 //! A script of requests to every operation, replayed on SQLite and on PostgreSQL and compared with a snapshot of the
 //! responses: status, headers and body; of errors the code and the path, not the text.
 //!
-//! `PERPEND_RECORD=responses` writes the snapshot `responses.jsonl` anew. Its diff is part of the review of a change.
+//! `PERPEND_RECORD=responses` writes the snapshot `responses.jsonl` again. Its diff is part of the review of a change.
 
 mod contract;
 mod masked;
@@ -29,7 +29,7 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded")
 }
 
-/// All answers to the script, on an empty database.
+/// The responses to the script, on an empty database.
 async fn replay(
     script: &Script,
     database: &TempDatabase,

@@ -28,7 +28,7 @@ pub(crate) enum Caller {
     Organization,
     /// The public key of the first project as a bearer token.
     PublicKey,
-    /// Nobody.
+    /// Anonymous.
     Anyone,
 }
 
@@ -36,16 +36,16 @@ pub(crate) enum Caller {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Step {
-    /// Says what it is about, and is its own alone.
+    /// A unique description.
     pub name: String,
-    /// `METHOD /path?query`; `${name}` stands for what an earlier step kept.
+    /// `METHOD /path?query`; `${name}` is a value that an earlier step kept.
     pub call: String,
     /// Who calls.
     #[serde(default, rename = "as")]
     pub caller: Caller,
     /// The body, with `${name}` as in the call.
     pub body: Option<String>,
-    /// A file beside the script that is the body.
+    /// The file with the body, in the folder of the script.
     pub file: Option<String>,
     /// Its media type.
     #[serde(default = "json")]
@@ -53,20 +53,20 @@ pub(crate) struct Step {
     /// Further headers.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// What to keep, by name: the place in the answer, as a JSON pointer.
+    /// Values to keep, by name: a JSON pointer into the response.
     #[serde(default)]
     pub keep: BTreeMap<String, String>,
-    /// Asked again until these places of the answer have these values.
+    /// The request is repeated until these members of the response, given as JSON pointers, have these values.
     #[serde(default)]
     pub until: BTreeMap<String, toml::Value>,
-    /// Places of the answer that say how fast the server was: they are not recorded.
+    /// JSON pointers to members that depend on the speed of the server: they are not recorded.
     #[serde(default)]
     pub hide: Vec<String>,
-    /// Asked as it stands only, without the mistakes that are tried besides.
+    /// Whether the request is sent as it is only, without the variants with mistakes.
     #[serde(default)]
     pub plain: bool,
-    /// Not tried as another project, which would make the same of its own: whether it sees what it does not
-    /// have is told by the steps that follow.
+    /// Whether the request creates a resource. It is not repeated as another project, which would create its own; the
+    /// steps that follow check access to it.
     #[serde(default)]
     pub makes: bool,
 }
@@ -158,7 +158,7 @@ impl Run {
         }
     }
 
-    /// Carries out a step: first with mistakes, then as it stands.
+    /// Executes a step: first with mistakes, then as it is.
     pub(crate) async fn step(
         &mut self,
         step: &Step,
@@ -223,7 +223,7 @@ impl Run {
         answered
     }
 
-    /// A text with what was kept in place of its names.
+    /// The text with the names replaced by the kept values.
     pub(crate) fn filled(&self, text: &str) -> anyhow::Result<String> {
         let mut parts = text.split("${");
         let mut filled = parts.next().unwrap_or_default().to_owned();

@@ -21,7 +21,7 @@ use crate::recorded::script::{Run, Script};
 const LAST: &str = "delete a rule";
 /// They keep secrets, and no key of a server belongs here.
 const SEALED: [&str; 2] = ["blob-storage", "llm-connections"];
-/// Answers that tell the time, or of the plug-ins that come with a program.
+/// Responses that contain the time or the bundled plug-ins.
 const PASSING: [&str; 3] = ["hours=", "/plugins", "/health"];
 const FIRST_TRACE: u64 = 0x5700;
 /// A time at which nothing is due, microseconds.
@@ -92,7 +92,7 @@ async fn spread(url: &DatabaseUrl) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the database and its answers, and writes both down.
+/// Creates the database and its responses, and stores both.
 pub(super) async fn make(database: &TempDatabase) -> anyhow::Result<()> {
     let data = tempfile::tempdir()?;
     let script = Script::read(&crate::recorded::folder().join("script"))?;

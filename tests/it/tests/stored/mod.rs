@@ -1,4 +1,4 @@
-//! What 0.1 stored loads in this program, and the API answers the same from it.
+//! Databases of 0.1 load in this version, and the API returns the same from them.
 //!
 //! `tests/corpus/stored/0.1` holds a database of each kind, made by the program of 0.1, and what that program answered
 //! from it. They are made with `PERPEND_RECORD=stored` and `PERPEND_TEST_PROGRAM` naming that program, and stay as
@@ -114,7 +114,7 @@ async fn migrate_killed_at_every_statement(url: &DatabaseUrl) -> anyhow::Result<
     anyhow::bail!("never ends")
 }
 
-/// What a server of this program is told about a database.
+/// The database URL in the form of the setting `database.url`.
 fn url_text(database: &TempDatabase) -> String {
     match database.url() {
         DatabaseUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
@@ -264,7 +264,7 @@ async fn what_0_1_stored_answers_as_before_after_a_migration_killed_at_every_sta
     Ok(())
 }
 
-/// Whose lists are asked for.
+/// Whether the lists of the organization or of the project are compared; `None` for other callers.
 const fn list_scope(caller: Caller) -> Option<bool> {
     match caller {
         Caller::Project => Some(false),

@@ -1,5 +1,4 @@
-//! What the queries are asked about: traces over thirty days, with values that are common and values that
-//! few have.
+//! The data of the queries: traces over thirty days with common and rare values.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -24,7 +23,7 @@ pub(crate) const N_PROMPTS: u64 = 20;
 /// A whole day in nanoseconds.
 pub(crate) const DAY_NS: u64 = 86_400_000_000_000;
 
-/// What stands in the database.
+/// The contents of the database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filled {
     pub(crate) n_traces: u64,

@@ -1,6 +1,6 @@
-//! Queries: how long people wait, through HTTP, for lists, a trace, metrics and prompts.
+//! Queries: response times over HTTP of lists, a trace, metrics and prompts.
 //!
-//! One request at a time, each with other values than the one before; prompts are asked for at a pace.
+//! One request at a time, each with other values than the one before; prompts are requested at a fixed rate.
 
 pub(crate) mod data;
 
@@ -19,10 +19,10 @@ const N_REQUESTS: u64 = 60;
 const PROMPTS_PER_SECOND: f64 = 1_000.0;
 const N_PROMPT_REQUESTS: u64 = 10_000;
 const N_PROMPT_CONNECTIONS: u64 = 8;
-/// Pages walked to a place deep in a list that is read by cursor.
+/// The number of pages read to reach a position deep in a list that is read by cursor.
 const N_WALKED: usize = 200;
 
-/// Fills a database, or takes the one of an earlier run, and asks.
+/// Fills a database, or takes that of an earlier run, and measures the queries.
 ///
 /// # Errors
 /// When the server refuses something.
@@ -128,7 +128,7 @@ impl Asking {
         Ok(took)
     }
 
-    /// One figure: the 95th percentile in milliseconds. Slow ones are asked less often.
+    /// One figure: the 95th percentile in milliseconds. Slow queries are repeated less often.
     async fn p95(
         &mut self,
         what: &str,
@@ -268,7 +268,7 @@ impl Asking {
         Ok(())
     }
 
-    /// A place deep in a list, and how long a page takes there against the first one.
+    /// A position deep in a list: the response time of a page there, compared with the first page.
     async fn deep_pages(&mut self) -> anyhow::Result<()> {
         let mut cursor = String::new();
         for _ in 0..N_WALKED {
@@ -313,8 +313,8 @@ impl Asking {
     }
 }
 
-/// Prompts at a pace that does not wait for answers: a request that had to wait for its connection
-/// counts from when it was due.
+/// Prompts at a rate that does not depend on responses: a request that waited for its connection counts from the time
+/// at which it was due.
 async fn prompts(server: &Server) -> anyhow::Result<Figure> {
     let started = Instant::now() + Duration::from_millis(100);
     let mut senders = Vec::new();
