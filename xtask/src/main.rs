@@ -6,6 +6,7 @@ mod crates;
 mod debt;
 mod demo;
 mod docs;
+mod editor;
 mod generate;
 mod package;
 mod phrases;
@@ -45,7 +46,7 @@ enum Command {
     Package(package::Args),
     /// Writes the generated files: the references in docs/ and the bindings of the SDKs for C and Go.
     Generate,
-    /// Builds the plug-ins that need toolchains of other languages, into `target/share/perpend/components`.
+    /// Builds the plug-ins that need toolchains of other languages and the code editor of the pages, into `target/share/perpend`.
     Plugins(plugins::Args),
     /// Visits the pages in a browser, writes a picture of each into `target/pictures`, and updates the pictures of the docs.
     Pictures,

@@ -1,6 +1,6 @@
 //! `cargo xtask package`: builds the packages for users into `target/package`.
 //!
-//! - `perpend-VERSION-ARCH-linux.tar.gz`: the stripped program, its components, the unit for systemd, the documents
+//! - `perpend-VERSION-ARCH-linux.tar.gz`: the stripped program, its components, the code editor, the unit for systemd, the documents
 //!   and the licences. It runs in any folder.
 //! - `perpend-VERSION-….whl`: the same program and components for `pip install`. The tag names the required C library.
 //! - `SHA256SUMS` of both.
@@ -17,7 +17,7 @@ use anyhow::{Context, ensure};
 
 use crate::progress::{Progress, Task};
 use crate::toolchains::{self, Extent, Source, run as say};
-use crate::{plugins, program, shell};
+use crate::{editor, plugins, program, shell};
 
 /// Largest download.
 const MAX_BYTES: u64 = 40_000_000;
@@ -59,6 +59,8 @@ struct Package {
     program: PathBuf,
     /// Unpacked components.
     components: PathBuf,
+    /// The code editor of the pages.
+    assets: PathBuf,
     /// The output folder.
     out: PathBuf,
     /// The packaging tools.
@@ -74,6 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
             version: version()?,
             program: target.join("release/perpend"),
             components: target.join("share/perpend/components"),
+            assets: target.join(editor::ASSETS),
             tools: built(progress, &target)?,
             out,
         };
@@ -135,7 +138,7 @@ impl Package {
         let mut strip = Command::new("strip");
         strip.arg("--strip-all").arg("-o");
         say(strip.arg(folder.join("bin/perpend")).arg(&self.program))?;
-        self.pack_components(&folder)?;
+        self.pack_share(&folder)?;
         for (from, to) in DOCUMENTS {
             let to = folder.join(to);
             fs::create_dir_all(to.parent().context("a folder")?)?;
@@ -152,15 +155,15 @@ impl Package {
         Ok(archive)
     }
 
-    /// Every component, packed, to where a program in `folder/bin` looks for it.
-    fn pack_components(&self, folder: &Path) -> anyhow::Result<()> {
+    /// Every component, packed, and the code editor of the pages, to where a program in `folder/bin` looks for them.
+    fn pack_share(&self, folder: &Path) -> anyhow::Result<()> {
         let to = folder.join("share/perpend/components");
         fs::create_dir_all(&to)?;
         for name in plugins::names() {
             let packed = self.packed(name)?;
             fs::copy(&packed, to.join(packed.file_name().unwrap_or_default()))?;
         }
-        Ok(())
+        editor::pack(&self.assets, folder)
     }
 
     /// The packed form of a component, made where it is missing or older than what it is made from.
@@ -192,7 +195,7 @@ impl Package {
     fn wheel(&self) -> anyhow::Result<PathBuf> {
         let project = self.out.join("wheel");
         toolchains::remove(&project)?;
-        self.pack_components(&project.join("perpend.data/data"))?;
+        self.pack_share(&project.join("perpend.data/data"))?;
         for file in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
             fs::copy(shell::root().join(file), project.join(file))?;
         }

@@ -14,8 +14,8 @@ use std::time::SystemTime;
 use anyhow::{Context, bail};
 
 use crate::progress::{Progress, Task};
-use crate::shell;
 use crate::toolchains::{self, Extent, Source};
+use crate::{editor, shell};
 
 /// Selects the plug-ins.
 #[derive(clap::Args)]
@@ -99,7 +99,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         thread::scope(|scope| {
             let sources = Source::ALL.map(|source| {
                 let (task, target) = (progress.task(source.name()), &target);
-                scope.spawn(move || build(source, args, Extent::Components, target, task))
+                scope.spawn(move || {
+                    build(source, args, Extent::Components, target, task)?;
+                    match source == Source::Node && args.only.is_empty() {
+                        true => editor::build(target, task),
+                        false => Ok(()),
+                    }
+                })
             });
             let failed = sources.map(|source| shell::joined(source).err());
             failed.into_iter().flatten().collect::<Vec<_>>()
@@ -109,7 +115,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     Ok(failed.is_empty())
 }
 
-/// Builds all components of one toolchain source, after the toolchain.
+/// Builds all components of one toolchain source, after the toolchain. Those of npm include the code editor of the pages.
 pub(crate) fn build_all(
     source: Source,
     extent: Extent,
@@ -117,7 +123,11 @@ pub(crate) fn build_all(
     task: Task<'_>,
 ) -> anyhow::Result<()> {
     let args = Args { only: Vec::new(), force: false };
-    build(source, &args, extent, target, task)
+    build(source, &args, extent, target, task)?;
+    match source {
+        Source::Node => editor::build(target, task),
+        Source::Python => Ok(()),
+    }
 }
 
 fn build(
@@ -220,7 +230,7 @@ fn is_fresh(recipe: &Recipe, out: &Path) -> anyhow::Result<bool> {
     Ok(newest <= component)
 }
 
-fn newest_below(folder: &Path) -> anyhow::Result<SystemTime> {
+pub(crate) fn newest_below(folder: &Path) -> anyhow::Result<SystemTime> {
     let mut newest = SystemTime::UNIX_EPOCH;
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let entry = entry?;

@@ -230,7 +230,7 @@ pub(crate) fn install_clients(source: Source, folder: &Path, task: Task<'_>) -> 
         Source::Node => JAVASCRIPT_CLIENTS
             .iter()
             .filter(|(name, ..)| is_for_this_system(name))
-            .try_for_each(|client| javascript_client(*client, folder, task)),
+            .try_for_each(|client| install_locked(*client, folder, task)),
     }
 }
 
@@ -257,18 +257,21 @@ fn python_client(name: &str, folder: &Path, task: Task<'_>) -> anyhow::Result<()
     })
 }
 
-fn javascript_client(
+/// Installs the packages of a lock file into `folder/NAME`, unless they are installed: the name, the folder of the lock file, and
+/// how npm installs it.
+pub(crate) fn install_locked(
     (name, from, verb): (&str, &str, &str),
     folder: &Path,
     task: Task<'_>,
 ) -> anyhow::Result<()> {
     let from = shell::root().join(from);
+    fs::create_dir_all(folder)?;
     let list = fs::read(from.join("package-lock.json"))?;
     let marker = Marker::of(folder, name);
     if marker.is(&list) {
         return Ok(());
     }
-    task.step(&format!("installing the client {name}"), || {
+    task.step(&format!("installing the packages of {name}"), || {
         marker.renew(&list, || {
             let folder = folder.join(name);
             remove(&folder)?;

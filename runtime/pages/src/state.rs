@@ -1,6 +1,8 @@
 //! State of the page handlers.
 
+use std::fs;
 use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
@@ -10,6 +12,7 @@ use perpend_domain::text_search::Facets;
 use perpend_http_kit::{AppState, Web};
 use perpend_scheduler::Scheduler;
 use perpend_storage::Store;
+use perpend_views::layout::assets::{self, Asset};
 use perpend_views::openapi::{ErrorCode, Reference};
 use perpend_views::{AttentionCounts, ObservationFingerprints};
 use serde_json::Value;
@@ -32,6 +35,7 @@ pub struct App(Arc<AppParts>);
 struct AppParts {
     components: NewApp,
     reference: OnceLock<Reference>,
+    code_editor: OnceLock<Option<Arc<Asset>>>,
     submissions: Submissions,
     facets: TtlCache<Arc<Facets>>,
     attention_counts: TtlCache<AttentionCounts>,
@@ -45,6 +49,8 @@ pub struct NewApp {
     pub web: Web,
     /// The database.
     pub store: Store,
+    /// Directory of the installed files for browsers, which may be missing.
+    pub assets: PathBuf,
     /// Cached outlines of recently viewed traces.
     pub outlines: Arc<OutlineCache>,
     /// Explains missing scores.
@@ -68,6 +74,7 @@ impl App {
         Self(Arc::new(AppParts {
             components,
             reference: OnceLock::new(),
+            code_editor: OnceLock::new(),
             submissions: Submissions::default(),
             facets: TtlCache::new(FACETS_TTL_MS),
             attention_counts: TtlCache::new(ATTENTION_TTL_MS),
@@ -83,6 +90,17 @@ impl App {
 }
 
 impl App {
+    /// The script of the code editor, if it is installed. It is read on the first call.
+    pub(crate) fn code_editor(&self) -> Option<&Arc<Asset>> {
+        self.0.code_editor.get_or_init(|| code_editor(&self.assets).map(Arc::new)).as_ref()
+    }
+
+    /// The file for browsers at a path.
+    pub(crate) fn asset(&self, path: &str) -> Option<Arc<Asset>> {
+        let editor = || self.code_editor().filter(|editor| editor.path == path).cloned();
+        assets::find(path).or_else(editor)
+    }
+
     /// Recently submitted forms.
     pub(crate) fn submissions(&self) -> &Submissions {
         &self.0.submissions
@@ -104,6 +122,13 @@ impl App {
     }
 }
 
+/// The code editor in a directory (docs/decisions/0014-code-editor.md). Without it, pages have the text area alone.
+fn code_editor(directory: &Path) -> Option<Asset> {
+    let script = fs::read(directory.join("code-editor.js")).ok()?;
+    let packed = fs::read(directory.join("code-editor.js.br")).ok();
+    Some(Asset::code_editor(script, packed))
+}
+
 impl AppState for App {
     fn web(&self) -> &Web {
         &self.web
@@ -115,5 +140,22 @@ impl Deref for App {
 
     fn deref(&self) -> &NewApp {
         &self.0.components
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_editor_is_there_only_if_its_file_is_installed() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(code_editor(directory.path()).is_none());
+        fs::write(directory.path().join("code-editor.js"), "script").unwrap();
+        let script = code_editor(directory.path()).unwrap();
+        assert_eq!((&*script.bytes, script.packed.get()), (&b"script"[..], None));
+        fs::write(directory.path().join("code-editor.js.br"), "packed").unwrap();
+        let script = code_editor(directory.path()).unwrap();
+        assert_eq!(script.packed.get().map(Vec::as_slice), Some(&b"packed"[..]));
     }
 }

@@ -108,6 +108,7 @@ impl App {
         let observer = InstanceObserver::new((&web, store), &new.engine, scheduler, &instance);
         let jobs = jobs(&web, store, &exports, runs, (imports, observer));
         let outlines = Arc::default();
+        let assets = new.components.folder().with_file_name("assets");
         let admin = perpend_api::admin::App::new(perpend_api::admin::NewApp {
             web: web.clone(),
             store: store.clone(),
@@ -146,6 +147,7 @@ impl App {
             pages: perpend_pages::App::new(perpend_pages::NewApp {
                 web: web.clone(),
                 store: store.clone(),
+                assets,
                 outlines,
                 scheduler: scheduler.clone(),
                 instance,

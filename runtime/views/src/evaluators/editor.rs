@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use crate::layout::assets;
 use crate::{
     DefinitionChange, PluginEvaluatorView, PluginGrant, RejectedForm, Shell, Text, TrialView,
 };
@@ -24,6 +25,10 @@ pub struct EvaluatorFormPage {
     pub conflict: Option<EvaluatorConflict>,
     /// The fields and results of a trial.
     pub trial: TrialView,
+    /// Whether the values are those of a sent form that was not saved.
+    pub is_sent: bool,
+    /// URL of the script of the code editor, if it is installed.
+    pub code_editor: Option<String>,
     /// The rejected form.
     pub rejected_form: RejectedForm,
 }
@@ -154,12 +159,29 @@ pub struct SourceProblem {
 }
 
 impl EvaluatorFormPage {
+    const fn has_code(&self) -> bool {
+        matches!(self.definition, EvaluatorDefinitionFields::Code(_))
+    }
+
+    /// URL of the script of the text area for source: the code editor, or line numbers.
+    fn code_script(&self) -> &str {
+        self.code_editor.as_deref().unwrap_or_else(|| assets::path("lines.js"))
+    }
+
     /// URL of the page that the form leads back to.
     fn cancel(&self) -> String {
         match &self.changed {
             Some((_, href)) => href.clone(),
             None => format!("{}/evaluators/new", self.shell.base()),
         }
+    }
+}
+
+impl SourceProblem {
+    /// Number of the line of the problem.
+    fn line(&self) -> Option<usize> {
+        let faulty = self.lines.iter().find(|(_, _, is_faulty)| *is_faulty)?;
+        Some(faulty.0)
     }
 }
 

@@ -52,6 +52,8 @@ fn form(definition: EvaluatorDefinitionFields) -> EvaluatorFormPage {
             }],
         }),
         trial: TrialView::default(),
+        is_sent: true,
+        code_editor: Some("/assets/0-code-editor.js".to_owned()),
         rejected_form: RejectedForm { values: Vec::new(), problems: problems.collect() },
     }
 }
@@ -96,7 +98,9 @@ fn the_form_of_a_plugin_has_a_control_for_each_member_and_is_inert() {
         rejected_form: RejectedForm::default(),
         ..page
     };
-    assert!(checked(&new).contains("Create"));
+    let html = checked(&new);
+    assert!(html.contains("Create"));
+    assert!(!html.contains("code-editor.js") && !html.contains("drafts.js"), "{html}");
 }
 
 #[test]
@@ -110,8 +114,13 @@ fn the_form_of_source_code_shows_the_lines_of_problems_and_is_inert() {
         }],
         limits: vec!["The source has at most 256 KiB.".to_owned()],
     };
-    let html = checked(&form(EvaluatorDefinitionFields::Code(fields)));
+    let page = form(EvaluatorDefinitionFields::Code(fields));
+    let html = checked(&page);
     assert!(html.contains("<b>7 │") && html.contains("256 KiB"), "{html}");
+    assert!(html.contains("data-problem-line=\"7\""), "{html}");
+    assert!(html.contains("src=\"/assets/0-code-editor.js\"") && !html.contains("-lines.js"));
+    let html = checked(&EvaluatorFormPage { code_editor: None, ..page });
+    assert!(!html.contains("code-editor.js") && html.contains("-lines.js"), "{html}");
 }
 
 #[test]

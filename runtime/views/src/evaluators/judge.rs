@@ -36,6 +36,8 @@ pub struct JudgeEditorPage {
     pub choices: Vec<MappingChoice>,
     /// The trial of the sent values.
     pub trial: TrialView,
+    /// Whether the values are those of a sent form that was not saved.
+    pub is_sent: bool,
 }
 
 /// The values of the fields.

@@ -240,6 +240,7 @@ fn judge_editor() -> JudgeEditorPage {
         }),
         choices: vec![MappingChoice { line: typed(), value: text(HOSTILE) }],
         trial: TrialView { estimate: Some(text(HOSTILE)), ..TrialView::default() },
+        is_sent: true,
     }
 }
 
@@ -249,7 +250,9 @@ fn the_editor_of_a_judge_is_inert_and_shows_the_prompt_and_both_versions_of_a_co
     for part in ["Stored", "Yours", "value=\"add-message\"", "does not exist", "<mark title="] {
         assert!(html.contains(part), "{part}: {html}");
     }
+    assert!(html.contains("data-drafts data-sent>") && !html.contains("code-editor.js"), "{html}");
     let new = JudgeEditorPage {
+        is_sent: false,
         stored: None,
         conflict: None,
         preview: None,
@@ -257,5 +260,6 @@ fn the_editor_of_a_judge_is_inert_and_shows_the_prompt_and_both_versions_of_a_co
         rejected_form: RejectedForm::default(),
         ..judge_editor()
     };
-    assert!(checked(&new).contains("<h1>New judge</h1>"));
+    let html = checked(&new);
+    assert!(html.contains("<h1>New judge</h1>") && html.contains("data-drafts>"), "{html}");
 }

@@ -1,6 +1,8 @@
-//! Embedded style sheets, scripts and icon, served under names with their digest.
+//! Style sheets, scripts and icon, served under names with their digest. All are embedded except the code editor, which is
+//! installed next to the program.
 
-use std::sync::{LazyLock, OnceLock};
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use perpend_domain::plugin::Digest;
 
@@ -15,7 +17,7 @@ pub const PERMISSIONS_POLICY: &str = "accelerometer=(), autoplay=(), camera=(), 
      idle-detection=(), local-fonts=(), magnetometer=(), microphone=(), midi=(), payment=(), picture-in-picture=(), \
      publickey-credentials-get=(), screen-wake-lock=(), serial=(), usb=(), xr-spatial-tracking=()";
 
-/// One embedded file.
+/// One file.
 #[derive(Debug)]
 pub struct Asset {
     /// `app.css`.
@@ -23,11 +25,34 @@ pub struct Asset {
     /// MIME type.
     pub content_type: &'static str,
     /// Content.
-    pub bytes: &'static [u8],
-    /// Brotli-compressed content, set by the first request that accepts it.
+    pub bytes: Cow<'static, [u8]>,
+    /// Brotli-compressed content, if it was installed; else set by the first request that accepts it.
     pub packed: OnceLock<Vec<u8>>,
     /// URL path. It changes with the content, so that responses can be cached forever.
     pub path: String,
+}
+
+impl Asset {
+    fn new(
+        name: &'static str,
+        content_type: &'static str,
+        bytes: impl Into<Cow<'static, [u8]>>,
+    ) -> Self {
+        let bytes = bytes.into();
+        let digest = Digest::of(&bytes).to_string();
+        let path = format!("/assets/{}-{name}", &digest[..16]);
+        Self { name, content_type, bytes, packed: OnceLock::new(), path }
+    }
+
+    /// The script of the code editor; `packed` is its Brotli-compressed form.
+    #[must_use]
+    pub fn code_editor(script: Vec<u8>, packed: Option<Vec<u8>>) -> Self {
+        let asset = Self::new("code-editor.js", SCRIPT, script);
+        match packed {
+            Some(packed) => Self { packed: OnceLock::from(packed), ..asset },
+            None => asset,
+        }
+    }
 }
 
 /// The style sheet. The order of the parts matters, because later rules override earlier ones.
@@ -45,21 +70,15 @@ const DARK: &str = "@media (prefers-color-scheme: dark) {\n";
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
-    let asset = |name: &'static str, content_type, bytes: &'static [u8]| {
-        let digest = Digest::of(bytes).to_string();
-        Asset {
-            name,
-            content_type,
-            bytes,
-            packed: OnceLock::new(),
-            path: format!("/assets/{}-{name}", &digest[..16]),
-        }
+static ASSETS: LazyLock<Vec<Arc<Asset>>> = LazyLock::new(|| {
+    let asset = |name: &'static str, content_type: &'static str, bytes: &'static [u8]| {
+        Arc::new(Asset::new(name, content_type, bytes))
     };
     vec![
         asset("app.css", "text/css; charset=utf-8", STYLE.as_bytes()),
         asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
         asset("choice.js", SCRIPT, include_bytes!("../../assets/choice.js")),
+        asset("drafts.js", SCRIPT, include_bytes!("../../assets/drafts.js")),
         asset("experiments.js", SCRIPT, include_bytes!("../../assets/experiments.js")),
         asset("datasets.js", SCRIPT, include_bytes!("../../assets/datasets.js")),
         asset("find.js", SCRIPT, include_bytes!("../../assets/find.js")),
@@ -97,8 +116,8 @@ fn dark() -> &'static str {
 
 /// The file at a path, such as `/assets/0123456789abcdef-app.css`.
 #[must_use]
-pub fn find(path: &str) -> Option<&'static Asset> {
-    ASSETS.iter().find(|asset| asset.path == path)
+pub fn find(path: &str) -> Option<Arc<Asset>> {
+    ASSETS.iter().find(|asset| asset.path == path).cloned()
 }
 
 /// The path of a file, for templates.
@@ -118,6 +137,16 @@ mod tests {
     }
 
     #[test]
+    fn the_code_editor_is_named_by_its_digest_and_keeps_its_compressed_form() {
+        let [one, other] = ["one", "other"].map(|text| Asset::code_editor(text.into(), None));
+        assert!(one.path.starts_with("/assets/") && one.path.ends_with("-code-editor.js"));
+        assert_ne!(one.path, other.path);
+        assert!(find(&one.path).is_none() && one.packed.get().is_none());
+        let packed = Asset::code_editor(b"one".to_vec(), Some(b"packed".to_vec()));
+        assert_eq!((packed.path, packed.packed.into_inner()), (one.path, Some(b"packed".to_vec())));
+    }
+
+    #[test]
     fn the_dark_theme_is_one_rule_with_all_colours() {
         assert!(dark().trim_start().starts_with(":root") && dark().trim_end().ends_with('}'));
         assert_eq!(dark().matches('{').count(), 1);
@@ -130,7 +159,7 @@ mod tests {
     #[test]
     fn assets_do_not_use_eval_or_other_origins() {
         for asset in ASSETS.iter() {
-            let text = std::str::from_utf8(asset.bytes).unwrap();
+            let text = std::str::from_utf8(&asset.bytes).unwrap();
             let foreign = text.replace("http://www.w3.org/2000/svg", "");
             assert!(!foreign.contains("http") && !foreign.contains("eval("), "{}", asset.name);
         }

@@ -46,12 +46,20 @@ enum DefinitionForm {
 struct Outcome {
     problems: FormProblems,
     trial: TrialView,
+    code_editor: Option<String>,
+    /// Whether the values are those of a sent form.
+    is_sent: bool,
 }
 
 impl Outcome {
     /// Without problems, and with the fields of a trial from the parameters of a page or from a form.
-    fn opened(viewer: &Viewer, params: &Params) -> Self {
-        Self { problems: FormProblems::default(), trial: trial::form(viewer, params) }
+    fn opened(app: &App, viewer: &Viewer, params: &Params) -> Self {
+        Self {
+            problems: FormProblems::default(),
+            trial: trial::form(viewer, params),
+            code_editor: app.code_editor().map(|script| script.path.clone()),
+            is_sent: false,
+        }
     }
 
     fn refused(self, problems: FormProblems) -> Self {
@@ -131,6 +139,7 @@ pub(crate) struct NewPluginParams {
 
 /// `GET P/evaluators/new/code`
 pub(crate) async fn new_code_page(
+    State(app): State<App>,
     viewer: Viewer,
     Query(params): Query<NewCodeParams>,
     OriginalUri(address): OriginalUri,
@@ -138,7 +147,8 @@ pub(crate) async fn new_code_page(
     let wanted = params.language.unwrap_or_default();
     let definition = DefinitionForm::Code(CodeForm::skeleton(&wanted));
     let head = EvaluatorHeadFields::default();
-    let outcome = Outcome::opened(&viewer, &Params::parse(address.query().unwrap_or_default()));
+    let outcome =
+        Outcome::opened(&app, &viewer, &Params::parse(address.query().unwrap_or_default()));
     page(StatusCode::OK, &view(&viewer, None, (head, &definition), outcome))
 }
 
@@ -160,7 +170,8 @@ pub(crate) async fn new_plugin_page(
     let form = PluginForm::find(&app, &viewer, &params.plugin, &params.function).await?;
     let head = EvaluatorHeadFields { name: form.info.id.clone(), ..EvaluatorHeadFields::default() };
     let definition = DefinitionForm::Plugin(Box::new(form));
-    let outcome = Outcome::opened(&viewer, &Params::parse(address.query().unwrap_or_default()));
+    let outcome =
+        Outcome::opened(&app, &viewer, &Params::parse(address.query().unwrap_or_default()));
     page(StatusCode::OK, &view(&viewer, None, (head, &definition), outcome))
 }
 
@@ -189,7 +200,7 @@ pub(crate) async fn edit_page(
     }
     let definition = DefinitionForm::of_version(&app, &viewer, &evaluator.version).await?;
     let form = (stored_head(&evaluator), &definition);
-    let outcome = Outcome::opened(&viewer, &params);
+    let outcome = Outcome::opened(&app, &viewer, &params);
     page(StatusCode::OK, &view(&viewer, Some(&evaluator), form, outcome))
 }
 
@@ -218,7 +229,7 @@ async fn submit(
     let head = sent_head(&submitted.fields);
     let before = definition.body().ok();
     definition.take(&submitted.fields);
-    let outcome = Outcome::opened(viewer, &submitted.fields);
+    let outcome = Outcome { is_sent: true, ..Outcome::opened(app, viewer, &submitted.fields) };
     let mut body = match definition.body() {
         Ok(body) => body,
         Err(problems) => {
@@ -420,7 +431,7 @@ fn view(
     viewer: &Viewer,
     current: Option<&Evaluator>,
     (head, definition): (EvaluatorHeadFields, &DefinitionForm),
-    Outcome { problems, trial }: Outcome,
+    Outcome { problems, trial, code_editor, is_sent }: Outcome,
 ) -> EvaluatorFormPage {
     let base = viewer.base();
     let changed = current.map(|evaluator| {
@@ -440,6 +451,8 @@ fn view(
         definition: definition.fields(viewer, &problems),
         conflict: None,
         trial,
+        code_editor,
+        is_sent,
         rejected_form: RejectedForm { values: Vec::new(), problems: problems.fields },
     }
 }

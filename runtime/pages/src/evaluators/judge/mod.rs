@@ -90,6 +90,8 @@ struct Extras {
     preview: Option<PromptPreview>,
     choices: Vec<MappingChoice>,
     trial: TrialView,
+    /// Whether the values are those of a sent form.
+    is_sent: bool,
 }
 
 impl Extras {
@@ -102,6 +104,7 @@ impl Extras {
             preview: None,
             choices: Vec::new(),
             trial: trial::form(viewer, params),
+            is_sent: false,
         }
     }
 
@@ -228,7 +231,7 @@ fn changed_messages(messages: &[JudgeMessage], action: &str) -> Option<Vec<Judge
 
 impl SubmittedJudge<'_> {
     fn extras(&self) -> Extras {
-        Extras::new(&self.form.viewer, &self.form.fields)
+        Extras { is_sent: true, ..Extras::new(&self.form.viewer, &self.form.fields) }
     }
 
     async fn page(&self, status: StatusCode, extras: Extras) -> Result<Response, Problem> {
@@ -494,6 +497,7 @@ async fn view(
         preview: extras.preview,
         choices: extras.choices,
         trial: extras.trial,
+        is_sent: extras.is_sent,
     })
 }
 
