@@ -608,7 +608,7 @@ impl Authenticator<App> for BySession {
                     let _ = frame.shell.set(viewer.shell(Section::Other));
                 }
                 if !any.iter().any(|one| viewer.may(*one)) {
-                    let message = "the key pair of this session has no permission for this page";
+                    let message = "this session lacks the permission for this page";
                     return Err(Problem::new(Code::AccessDenied, message).into_response());
                 }
                 if !is_in_project_of(&viewer, address.path()) {

@@ -491,7 +491,7 @@ impl<'a> Search<'a> {
     }
 
     fn may(&self, permission: Permission) -> bool {
-        self.viewer.scope.holds(permission)
+        self.viewer.may(permission)
     }
 
     fn trace_href(&self, trace: &TraceId, observation: Option<&ObservationId>) -> String {

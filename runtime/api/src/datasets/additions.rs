@@ -31,7 +31,7 @@ async fn add_items(
     Path(name): Path<String>,
     Body(input): Body<FromTracesInput>,
 ) -> Result<Answer<FromTracesView>, Problem> {
-    if !caller.scope.holds(TraceRead) {
+    if !caller.permissions.holds(TraceRead) {
         return Err(Problem::new(Code::AccessDenied, "requires the permission `trace.read`"));
     }
     let stored = find(&app, &caller, &name).await?;

@@ -138,7 +138,7 @@ async fn store_events(
     account: Option<Account>,
 ) -> Result<IngestionResponse, Problem> {
     let project = &caller.project;
-    let only_scores = !caller.scope.holds(IngestWrite);
+    let only_scores = !caller.permissions.holds(IngestWrite);
     let limits = app.web.config.ingest.span.clone();
     let work = move || {
         // The memory stays reserved until the work ends, also when the client disconnects.

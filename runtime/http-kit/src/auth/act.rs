@@ -2,9 +2,8 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use perpend_catalog::SessionOrigin;
-use perpend_domain::access::{Permission, PermissionLevel, Scope};
-use perpend_domain::ids::{OrganizationId, ProjectId};
+use perpend_domain::access::{Permission, PermissionLevel, PermissionSet, Role, Scope};
+use perpend_domain::ids::{OrganizationId, ProjectId, UserId};
 
 use super::key::{Caller, Owner};
 use crate::problem::{Code, Problem};
@@ -14,22 +13,47 @@ use crate::problem::{Code, Problem};
 pub struct Act {
     /// The project.
     pub project: ProjectId,
-    /// Scope of the key.
-    pub scope: Scope,
+    /// What the scope of the key or the role of the member allows.
+    pub permissions: PermissionSet,
     /// Id of the key, when only its public half was sent.
     pub public_half: Option<String>,
-    /// Origin of the browser session, when a person made the request on a page.
-    pub session: Option<SessionOrigin>,
+    /// The person of the browser session, for a request from a page.
+    pub session: Option<SessionPerson>,
+}
+
+/// The person of a browser session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionPerson {
+    /// Unknown: the session began with the key pair of this public key.
+    KeyPair(String),
+    /// Unknown: the session began with the login token.
+    LoginToken,
+    /// A member of the organization of the project.
+    Member(Member),
+}
+
+/// A member of an organization with an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The organization.
+    pub organization: OrganizationId,
+    /// Id in the organization.
+    pub id: UserId,
+    /// Role in the organization.
+    pub role: Role,
+    /// Id of the account.
+    pub account: String,
 }
 
 impl Act {
-    /// The author of what a person writes on a page: the public key that the session was started with; unknown for a
-    /// session started with the login token.
+    /// The author of what a person writes on a page: the id of the member, or the public key that the session was
+    /// started with; unknown for a session started with the login token.
     #[must_use]
     pub fn author(&self) -> Option<&str> {
         match self.session.as_ref()? {
-            SessionOrigin::KeyPair(public_key) => Some(public_key.as_str()),
-            SessionOrigin::LoginToken(_) => None,
+            SessionPerson::KeyPair(public_key) => Some(public_key.as_str()),
+            SessionPerson::LoginToken => None,
+            SessionPerson::Member(member) => Some(member.id.as_str()),
         }
     }
 }
@@ -39,6 +63,8 @@ impl Act {
 pub struct OrganizationAct {
     /// The organization.
     pub organization: OrganizationId,
+    /// The member who made the request on a page; absent for a key of the organization.
+    pub member: Option<Member>,
 }
 
 /// An authorized request about the project in its path: of the project itself, or of its organization.
@@ -94,7 +120,7 @@ pub(super) fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Prob
         (Owner::Project(project), scope) if holds(scope) => {
             return Ok(Allowed::InProject(Act {
                 project,
-                scope,
+                permissions: scope.into(),
                 public_half: caller.public_half,
                 session: None,
             }));
@@ -102,7 +128,7 @@ pub(super) fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Prob
         (Owner::Organization(organization), scope)
             if caller.public_half.is_none() && holds(scope) =>
         {
-            return Ok(Allowed::InOrganization(OrganizationAct { organization }));
+            return Ok(Allowed::InOrganization(OrganizationAct { organization, member: None }));
         }
         (Owner::Organization(_), _) if is_of_organization => {
             "a public key alone cannot manage an organization; send the key pair with Basic authentication"
@@ -120,6 +146,34 @@ pub(super) fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Prob
         (Owner::Project(_), Scope::Read) => "this key pair may only read",
         (Owner::Project(_), _) => "this key pair may only send telemetry and scores",
     };
+    Err(denied(message, any))
+}
+
+/// Checks that the viewer of a page holds one of the permissions `any`: on the project of the page with the permissions
+/// there, and on the organization with the role of the member in it.
+pub(super) fn decide_for_viewer(act: Act, any: &[Permission]) -> Result<Allowed, Problem> {
+    if let Some(SessionPerson::Member(member)) = &act.session {
+        let is_allowed = any
+            .iter()
+            .any(|one| one.level() == PermissionLevel::Organization && member.role.holds(*one));
+        if is_allowed {
+            let organization = member.organization.clone();
+            let member = Some(member.clone());
+            return Ok(Allowed::InOrganization(OrganizationAct { organization, member }));
+        }
+    }
+    // A permission of an organization applies to the project of the page where keys of projects have it too.
+    let is_allowed = any.iter().any(|one| {
+        act.permissions.holds(*one)
+            && (one.level() == PermissionLevel::Project || Scope::Full.holds(*one))
+    });
+    match is_allowed {
+        true => Ok(Allowed::InProject(act)),
+        false => Err(denied("this session lacks the permission", any)),
+    }
+}
+
+fn denied(message: &str, any: &[Permission]) -> Problem {
     let names: Vec<_> = any.iter().map(|one| one.name()).collect();
-    Err(Problem::new(Code::AccessDenied, message).with("permission", names.join(" or ")))
+    Problem::new(Code::AccessDenied, message).with("permission", names.join(" or "))
 }

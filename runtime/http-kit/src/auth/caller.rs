@@ -11,7 +11,7 @@ use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::{ProjectId, PublicKey};
 
 use super::Credentials;
-use super::act::{Act, Allowed, decide, unguarded};
+use super::act::{Act, Allowed, SessionPerson, decide, unguarded};
 use super::cache::CacheLookup;
 use super::key::{Caller, MatchedSecret};
 use super::refusals::Refusal;
@@ -276,7 +276,7 @@ pub async fn session_of(
         return Ok(None);
     }
     let is_of_login_token =
-        open.iter().any(|(act, _)| matches!(act.session, Some(SessionOrigin::LoginToken(_))));
+        open.iter().any(|(act, _)| matches!(act.session, Some(SessionPerson::LoginToken)));
     let is_requested = |(_, project): &(Act, Project)| Some(project.id.as_str()) == requested;
     let (act, project) = open.remove(open.iter().position(is_requested).unwrap_or(0));
     Ok(Some(Session {
@@ -291,22 +291,25 @@ pub async fn session_of(
 /// The identity of a session while its origin is valid.
 async fn act_in(web: &Web, session: BrowserSession) -> Result<Option<Act>, Problem> {
     let project = session.project;
-    let scope = match &session.origin {
-        SessionOrigin::LoginToken(start) if *start == web.start_id => Scope::Full,
+    let created_at = session.created_at;
+    let (scope, person) = match session.origin {
+        SessionOrigin::LoginToken(start) if start == web.start_id => {
+            (Scope::Full, SessionPerson::LoginToken)
+        }
         SessionOrigin::LoginToken(_) => return Ok(None),
         SessionOrigin::KeyPair(public_key) => {
             let (now, owner) = (web.clock.now(), KeyOwner::Project(project.clone()));
             let is_open = |key: &Arc<ApiKey>| {
                 let since = key.sessions_since(now);
-                key.owner == owner && since.is_none_or(|since| since <= session.created_at)
+                key.owner == owner && since.is_none_or(|since| since <= created_at)
             };
-            match known_key(web, public_key).await?.filter(is_open) {
-                Some(key) => Caller::pair(&key).scope,
+            match known_key(web, &public_key).await?.filter(is_open) {
+                Some(key) => (Caller::pair(&key).scope, SessionPerson::KeyPair(public_key)),
                 None => return Ok(None),
             }
         }
     };
-    Ok(Some(Act { project, scope, public_half: None, session: Some(session.origin) }))
+    Ok(Some(Act { project, permissions: scope.into(), public_half: None, session: Some(person) }))
 }
 
 /// The identity of the sender in a project, for routes without a guard. A refusal here is not recorded as a

@@ -11,9 +11,8 @@ use perpend_catalog::KeyOwner;
 use perpend_domain::access::{Permission, PermissionLevel, Scope};
 use perpend_domain::ids::ProjectId;
 
-use super::act::{Act, Allowed, decide};
+use super::act::{Act, Allowed, decide, decide_for_viewer};
 use super::caller::authenticate;
-use super::key::Caller;
 use super::metered_key::charge_to_key;
 use super::refusals::Refusal;
 use crate::client_address::ClientAddress;
@@ -182,16 +181,12 @@ fn record_refusal(web: &Web, project: &ProjectId, status: StatusCode) {
     web.refusals.note(project, Refusal { at, status, reason });
 }
 
-/// By the rules of a key with the viewer's scope; no key is charged and no refusal is recorded.
+/// With the permissions of the viewer; no key is charged and no refusal is recorded.
 fn admit_viewer(act: Act, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
-    let caller = Caller {
-        owner: KeyOwner::Project(act.project),
-        scope: act.scope,
-        public_half: act.public_half,
+    match decide_for_viewer(act, any)? {
+        Allowed::InProject(act) => parts.extensions.insert(act).map(drop),
+        Allowed::InOrganization(act) => parts.extensions.insert(act).map(drop),
     };
-    if let Allowed::InProject(allowed) = decide(caller, any)? {
-        parts.extensions.insert(Act { session: act.session, ..allowed });
-    }
     Ok(())
 }
 

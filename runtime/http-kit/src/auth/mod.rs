@@ -24,7 +24,7 @@ mod refusals;
 mod session;
 mod throttle;
 
-pub use act::{Act, ManagerAct, OrganizationAct};
+pub use act::{Act, ManagerAct, Member, OrganizationAct, SessionPerson};
 pub use basic::Credentials;
 pub use cache::{KEPT_MS, KeyCache, KeyUse};
 pub use caller::{Session, act_of, session_of};

@@ -4,12 +4,11 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use percent_encoding::percent_decode_str;
-use perpend_catalog::SessionOrigin;
-use perpend_domain::access::{Permission, Scope};
+use perpend_domain::access::{Permission, PermissionSet};
 use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_http_kit::auth::{Act, FormToken, Session, session_of};
+use perpend_http_kit::auth::{Act, FormToken, Session, SessionPerson, session_of};
 use perpend_http_kit::cookies::cookie_values;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -32,9 +31,9 @@ const FAILURE_PERIOD_MS: i64 = 24 * 60 * 60 * 1_000;
 pub(crate) struct Viewer {
     pub(crate) project: ProjectId,
     /// Permissions in the project.
-    pub(crate) scope: Scope,
-    /// Credentials that started the session.
-    session: Option<SessionOrigin>,
+    permissions: PermissionSet,
+    /// The person.
+    session: Option<SessionPerson>,
     /// Token that the forms of the session contain.
     pub(crate) token: FormToken,
     project_name: String,
@@ -69,7 +68,7 @@ impl Viewer {
 
     /// Whether the viewer has this permission. Pages hide controls of actions that are not permitted.
     pub(crate) fn may(&self, permission: Permission) -> bool {
-        self.scope.holds(permission)
+        self.permissions.holds(permission)
     }
 
     /// Whether the viewer may change what a person wrote: the author may, or any viewer if the author is unknown.
@@ -81,7 +80,7 @@ impl Viewer {
     pub(crate) fn act(&self) -> Act {
         Act {
             project: self.project.clone(),
-            scope: self.scope,
+            permissions: self.permissions,
             public_half: None,
             session: self.session.clone(),
         }
@@ -238,7 +237,7 @@ async fn viewer_of_session(
     let is_operator = is_of_operator(app, &session).await;
     let Session { act, project, others, token, .. } = session;
     let others = others.iter();
-    let waits = match act.scope.holds(Permission::EvaluatorRead) {
+    let waits = match act.permissions.holds(Permission::EvaluatorRead) {
         // A page does not fail because of these counts.
         true => attention_counts(app, &act.project).await.unwrap_or_else(|problem| {
             tracing::warn!(
@@ -269,7 +268,7 @@ async fn viewer_of_session(
         now,
         origin: setup::origin_of_request(app, headers),
         project: act.project,
-        scope: act.scope,
+        permissions: act.permissions,
         session: act.session,
         token,
         project_name: project.name,

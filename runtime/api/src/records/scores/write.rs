@@ -331,9 +331,9 @@ fn value(data_type: ScoreDataType, raw: &Value) -> Result<ScoreValue, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use perpend_catalog::SessionOrigin;
     use perpend_domain::access::Scope;
     use perpend_domain::ids::ProjectId;
+    use perpend_http_kit::auth::SessionPerson;
 
     use super::*;
 
@@ -341,11 +341,11 @@ mod tests {
     fn a_score_of_a_page_keeps_an_internal_environment_and_one_of_a_client_does_not() {
         let client = Act {
             project: ProjectId::new("p").unwrap(),
-            scope: Scope::Full,
+            permissions: Scope::Full.into(),
             public_half: None,
             session: None,
         };
-        let page = Act { session: Some(SessionOrigin::KeyPair("pk".to_owned())), ..client.clone() };
+        let page = Act { session: Some(SessionPerson::KeyPair("pk".to_owned())), ..client.clone() };
         let stored = |sent: &str, caller: &Act| {
             environment_of(Some(sent.to_owned()), caller, &mut Map::new())
         };
