@@ -18,12 +18,24 @@ use crate::process::Process;
 
 /// Attempts to open a window.
 const ATTEMPTS: u32 = 5;
+const HEADLESS_SHELL: &str = "chromium-headless-shell";
+/// Between two evaluations of an expression until it is true. The interval doubles, because each evaluation takes time
+/// from the page.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(160);
 /// Set to `require`, a missing browser is a failure.
 pub(crate) const REQUIRE: &str = "PERPEND_TEST_BROWSER";
 
 /// Whether this run may leave nothing out.
 pub(crate) fn is_required() -> bool {
     std::env::var_os(REQUIRE).is_some_and(|value| value == "require")
+}
+
+/// The path of Chromium without the parts that draw windows: it starts faster and needs less time for each page.
+fn headless_shell() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut programs = std::env::split_paths(&path).map(|folder| folder.join(HEADLESS_SHELL));
+    programs.find(|program| program.is_file())
 }
 
 /// A browser window.
@@ -85,9 +97,13 @@ impl Browser {
         ];
         let mut args: Vec<String> = args.map(str::to_owned).to_vec();
         args.push(format!("--user-data-dir={}", profile.path().display()));
+        let mut chrome = json!({ "args": args });
+        if let Some(shell) = headless_shell() {
+            chrome["binary"] = shell.to_string_lossy().into();
+        }
         let capabilities = json!({
             "browserName": "chrome",
-            "goog:chromeOptions": { "args": args },
+            "goog:chromeOptions": chrome,
             "goog:loggingPrefs": { "browser": "ALL" },
         });
         let Value::Object(capabilities) = capabilities else {
