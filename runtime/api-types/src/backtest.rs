@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::filter::Conditions;
+use crate::preview::EstimateBasis;
 use crate::score::AnyValue;
 
 /// A new backtest. It tests the version `version`, with another `config` or `model` if they are present, or a `definition`.
@@ -66,6 +67,32 @@ pub struct NewBacktest {
     /// budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<f64>,
+}
+
+/// An estimate of a backtest, from its newest targets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BacktestEstimate {
+    /// Targets in the range, whether they match or not; `null` if they are not counted.
+    pub target_count: Option<u64>,
+    /// Examined targets.
+    pub examined_count: u64,
+    /// Whether all targets of the range were examined. Otherwise the other numbers are extrapolated.
+    pub is_whole: bool,
+    /// Targets that would be evaluated, at most `maxItems`.
+    pub item_count: u64,
+    /// Targets without a live score.
+    pub unscored_count: u64,
+    /// Targets that the filter does not take.
+    pub refused_count: u64,
+    /// Basis of cost and time.
+    pub basis: EstimateBasis,
+    /// Mean cost of a target, US dollars; `null` if unknown, as for a version with other models than the newest one.
+    pub cost_per_target_usd: Option<f64>,
+    /// Cost, US dollars; `null` if unknown. `maxUsd` may end the backtest before.
+    pub cost_usd: Option<f64>,
+    /// Seconds at the limits of the connection, or at 2,000 executions per second without model calls; `null` if unknown.
+    pub seconds: Option<f64>,
 }
 
 /// Model calls of one side of a backtest, over the targets that the version evaluated with scores.

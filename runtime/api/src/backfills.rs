@@ -6,6 +6,7 @@ use perpend_api_types::backfill::{
 };
 use perpend_api_types::filter::Conditions;
 use perpend_api_types::list::CursorList;
+use perpend_api_types::preview::EstimateBasis;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::backfill::{Backfill, BackfillPlan};
 use perpend_domain::budget::{Budget, BudgetWindow, MAX_USD, OnReached};
@@ -26,7 +27,7 @@ use perpend_http_kit::routes::Operation;
 use perpend_scheduler::{BACKFILL_JOB, BackfillEstimate};
 
 use super::evaluators::PAGE;
-use super::rule_preview::AssignmentPreview;
+use super::rule_preview::{AssignmentPreview, ExecutionMeans, concurrency};
 use super::{budgets, rule_runs, rules};
 use crate::state::{App, Routes};
 
@@ -228,39 +229,57 @@ async fn evaluator_estimates(
             continue;
         };
         let preview = AssignmentPreview { app, project, rule: &checked.rule, assignment };
-        let concurrency = preview.concurrency(evaluator).await?;
+        let concurrency = concurrency(app, project, evaluator).await?;
         let means = preview.means(evaluator.clone(), None).await?;
         let n = found.executions.get(&evaluator.id).copied().unwrap_or_default();
         let execution_count = (n as f64 * scale).round() as u64;
         let n = execution_count as f64;
-        let of_models = means.latency_ms.zip(concurrency);
-        let of_models =
-            of_models.map(|(ms, concurrency)| n * ms / 1_000.0 / f64::from(concurrency));
-        let is_code = !evaluator.version.grants.model;
         estimates.push(BackfillEvaluator {
             evaluator_id: evaluator.id.clone(),
             execution_count,
             basis: means.basis,
             cost_per_execution_usd: means.cost,
             cost_usd: means.cost.map(|cost| cost * n),
-            seconds: of_models.or(is_code.then(|| n / EXECUTIONS_PER_SECOND)),
+            seconds: seconds(n, &means, concurrency),
         });
     }
     Ok(estimates)
 }
 
-/// The factor from the examined targets to those of the range.
-fn extrapolation(found: &BackfillEstimate, plan: &BackfillPlan) -> f64 {
-    let n_examined = found.counts.n_examined as f64;
-    if found.is_whole || n_examined == 0.0 {
-        return 1.0;
+/// The time of executions: of their model calls at this concurrency, or of evaluators without calls.
+pub(super) fn seconds(n: f64, means: &ExecutionMeans, concurrency: Option<u32>) -> Option<f64> {
+    if means.basis == EstimateBasis::Free {
+        return Some(n / EXECUTIONS_PER_SECOND);
     }
-    if let Some(n) = plan.n_in_range {
-        return (n as f64 / n_examined).max(1.0);
+    let (ms, concurrency) = means.latency_ms.zip(concurrency)?;
+    Some(n * ms / 1_000.0 / f64::from(concurrency))
+}
+
+/// The examined newest part of a range of targets.
+pub(super) struct ExaminedPart {
+    pub(super) n_examined: u64,
+    pub(super) is_whole: bool,
+    pub(super) reached_at: Option<Timestamp>,
+    pub(super) from: Timestamp,
+    pub(super) to: Timestamp,
+    /// Targets in the range, if they are counted.
+    pub(super) n_in_range: Option<u64>,
+}
+
+impl ExaminedPart {
+    /// The factor from the examined targets to those of the range.
+    pub(super) fn extrapolation(&self) -> f64 {
+        let n_examined = self.n_examined as f64;
+        if self.is_whole || n_examined == 0.0 {
+            return 1.0;
+        }
+        if let Some(n) = self.n_in_range {
+            return (n as f64 / n_examined).max(1.0);
+        }
+        let (from, to) = (self.from.as_micros() as f64, self.to.as_micros() as f64);
+        let reached = self.reached_at.map_or(from, |at| at.as_micros() as f64);
+        ((to - from) / (to - reached).max(1.0)).max(1.0)
     }
-    let (from, to) = (plan.from.as_micros() as f64, plan.to.as_micros() as f64);
-    let reached = found.reached_at.map_or(from, |at| at.as_micros() as f64);
-    ((to - from) / (to - reached).max(1.0)).max(1.0)
 }
 
 async fn estimate_backfill(
@@ -269,7 +288,7 @@ async fn estimate_backfill(
     Body(input): Body<NewBackfill>,
 ) -> Result<Answer<EstimateView>, Problem> {
     let project = &caller.project;
-    let mut checked = checked(&app, project, &input).await?;
+    let checked = checked(&app, project, &input).await?;
     let _turn = app.trials.wait(project).await?;
     let read = async {
         let in_range = app.scheduler.targets_in_range(project, &checked.plan).await?;
@@ -278,8 +297,15 @@ async fn estimate_backfill(
         Ok::<_, Problem>((in_range, found))
     };
     let (in_range, found) = reading::limited(&app.web, project, read).await?;
-    checked.plan.n_in_range = in_range;
-    let factor = extrapolation(&found, &checked.plan);
+    let part = ExaminedPart {
+        n_examined: found.counts.n_examined,
+        is_whole: found.is_whole,
+        reached_at: found.reached_at,
+        from: checked.plan.from,
+        to: checked.plan.to,
+        n_in_range: in_range,
+    };
+    let factor = part.extrapolation();
     let scaled = |n: u64| (n as f64 * factor).round();
     let n_items = scaled(found.counts.n_items);
     let allowed = input.max_items.map_or(n_items, |max| n_items.min(max as f64));

@@ -2,11 +2,12 @@
 
 use axum::extract::{Path, State};
 use perpend_api_types::backtest::{
-    AdoptedBacktest, Backtest as View, BacktestCalls, BacktestFailure, BacktestFlip, FlipSide,
-    FollowingRule, NewBacktest,
+    AdoptedBacktest, Backtest as View, BacktestCalls, BacktestEstimate as EstimateView,
+    BacktestFailure, BacktestFlip, FlipSide, FollowingRule, NewBacktest,
 };
 use perpend_api_types::filter::Conditions;
 use perpend_api_types::list::{CursorList, CursorMeta};
+use perpend_api_types::preview::EstimateBasis;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::backfill::BackfillState;
 use perpend_domain::backtest::{
@@ -31,7 +32,9 @@ use perpend_http_kit::routes::Operation;
 use perpend_scheduler::BACKTEST_JOB;
 use serde_json::json;
 
+use super::backfills::ExaminedPart;
 use super::evaluators::{self, PAGE};
+use super::rule_preview::{ExecutionMeans, concurrency};
 use super::{backfills, rules};
 use crate::state::{App, Routes};
 
@@ -49,6 +52,13 @@ pub(super) fn routes(routes: &mut Routes) {
         EvaluatorWrite,
     );
     routes.add(create.body::<NewBacktest>(), create_backtest);
+    let estimate = Operation::post(
+        "estimateBacktest",
+        "/api/v1/backtests/estimate",
+        "Estimate the targets, cost and time of a backtest without starting it",
+        EvaluatorWrite,
+    );
+    routes.add(estimate.body::<NewBacktest>(), estimate_backtest);
     let list = Operation::get("listBacktests", ALL, "List backtests, newest first", EvaluatorRead);
     routes.add(list.query(PAGE), list_backtests);
     let one = Operation::get(
@@ -245,7 +255,7 @@ async fn checked(
     evaluators::check_mapping_for("variableMapping", &version, used, target)?;
     let tested = Evaluator { version: version.clone(), ..evaluator.clone() };
     check_limit(app, project, input, &tested).await?;
-    let usd_per_target = usd_per_target(app, project, &evaluator, &version).await?;
+    let usd_per_target = target_means(app, project, &evaluator, &version).await?.cost;
     Ok(BacktestPlan {
         evaluator: evaluator.id,
         evaluator_name: evaluator.name,
@@ -272,22 +282,70 @@ fn too_many_running() -> Problem {
     Problem::new(Code::Conflict, message)
 }
 
-/// The cost of a target by the last executions of the evaluator; `None` if it is unknown, or if the tested version uses other
-/// models than the newest one.
-async fn usd_per_target(
+/// Means of a target by the last executions of the evaluator; unknown if the tested version uses other models than the newest
+/// one.
+async fn target_means(
     app: &App,
     project: &ProjectId,
     evaluator: &Evaluator,
     tested: &EvaluatorVersion,
-) -> Result<Option<f64>, Problem> {
+) -> Result<ExecutionMeans, Problem> {
+    let means_of = |basis, cost, latency_ms| ExecutionMeans { basis, cost, latency_ms };
     if !tested.grants.model {
-        return Ok(Some(0.0));
+        return Ok(means_of(EstimateBasis::Free, Some(0.0), None));
     }
-    if tested.slots != evaluator.version.slots {
-        return Ok(None);
-    }
-    let means = app.store.ledger.latest_means(project, &evaluator.id).await?;
-    Ok(means.and_then(|means| means.cost))
+    let latest = match tested.slots == evaluator.version.slots {
+        true => app.store.ledger.latest_means(project, &evaluator.id).await?,
+        false => None,
+    };
+    Ok(match latest {
+        Some(means) => means_of(EstimateBasis::Executions, means.cost, Some(means.latency_ms)),
+        None => means_of(EstimateBasis::Unknown, None, None),
+    })
+}
+
+async fn estimate_backtest(
+    State(app): State<App>,
+    caller: Act,
+    Body(input): Body<NewBacktest>,
+) -> Result<Answer<EstimateView>, Problem> {
+    let project = &caller.project;
+    let plan = Box::pin(checked(&app, project, &input)).await?;
+    let evaluator = evaluators::find(&app, project, plan.evaluator.as_str()).await?;
+    let means = target_means(&app, project, &evaluator, &plan.version).await?;
+    let tested = Evaluator { version: plan.version.clone(), ..evaluator };
+    let concurrency = concurrency(&app, project, &tested).await?;
+    let _turn = app.trials.wait(project).await?;
+    let read = async {
+        let in_range = app.scheduler.targets_of_backtest(project, &plan).await?;
+        let found = app.scheduler.estimate_backtest(project, &plan).await?;
+        Ok::<_, Problem>((in_range, found))
+    };
+    let (in_range, found) = reading::limited(&app.web, project, read).await?;
+    let part = ExaminedPart {
+        n_examined: found.n_examined,
+        is_whole: found.is_whole,
+        reached_at: found.reached_at,
+        from: plan.from,
+        to: plan.to,
+        n_in_range: in_range,
+    };
+    let factor = part.extrapolation();
+    let scaled = |n: u64| (n as f64 * factor).round();
+    let n_items = scaled(found.n_items);
+    let n_items = plan.max_items.map_or(n_items, |max| n_items.min(max as f64));
+    Ok(Answer(EstimateView {
+        target_count: in_range,
+        examined_count: found.n_examined,
+        is_whole: found.is_whole,
+        item_count: n_items as u64,
+        unscored_count: scaled(found.n_unscored) as u64,
+        refused_count: scaled(found.n_refused) as u64,
+        cost_per_target_usd: means.cost,
+        cost_usd: means.cost.map(|cost| cost * n_items),
+        seconds: backfills::seconds(n_items, &means, concurrency),
+        basis: means.basis,
+    }))
 }
 
 async fn create_backtest(

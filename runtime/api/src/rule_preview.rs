@@ -141,7 +141,7 @@ impl AssignmentPreview<'_> {
         example: Option<&PreviewExample>,
         per_day: f64,
     ) -> Result<Estimate, Problem> {
-        let concurrency = self.concurrency(&evaluator).await?;
+        let concurrency = concurrency(self.app, self.project, &evaluator).await?;
         let means = self.means(evaluator, example).await?;
         let seconds = means.latency_ms.zip(concurrency);
         Ok(Estimate {
@@ -193,19 +193,23 @@ impl AssignmentPreview<'_> {
         let cost = model_calls::cost(&calls);
         Ok(means_of(EstimateBasis::Trial, cost, Some(latency_ms as f64)))
     }
+}
 
-    /// Concurrent calls of the connection of the first model.
-    pub(super) async fn concurrency(&self, evaluator: &Evaluator) -> Result<Option<u32>, Problem> {
-        let catalog = &self.app.store.catalog;
-        let own = evaluator.version.slots.first();
-        let choice = match own.and_then(|slot| slot.model.clone()) {
-            Some(choice) => Some(choice),
-            None => catalog.default_model(self.project).await?,
-        };
-        let Some(choice) = choice else {
-            return Ok(None);
-        };
-        let connection = catalog.connection(self.project, &choice.provider).await?;
-        Ok(connection.map(|connection| connection.max_in_flight.max(1)))
-    }
+/// Concurrent calls of the connection of the first model.
+pub(super) async fn concurrency(
+    app: &App,
+    project: &ProjectId,
+    evaluator: &Evaluator,
+) -> Result<Option<u32>, Problem> {
+    let catalog = &app.store.catalog;
+    let own = evaluator.version.slots.first();
+    let choice = match own.and_then(|slot| slot.model.clone()) {
+        Some(choice) => Some(choice),
+        None => catalog.default_model(project).await?,
+    };
+    let Some(choice) = choice else {
+        return Ok(None);
+    };
+    let connection = catalog.connection(project, &choice.provider).await?;
+    Ok(connection.map(|connection| connection.max_in_flight.max(1)))
 }

@@ -7,7 +7,7 @@ use perpend_domain::backfill::BackfillState;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::extract::{Params, must_be_one_of};
 use perpend_http_kit::problem::Problem;
-use perpend_views::{Moment, count, dollars, plural};
+use perpend_views::{JobEstimateView, Moment, count, dollars, duration, plural};
 use serde_json::{Map, Value, json};
 
 use crate::request::forms::SubmittedForm;
@@ -54,6 +54,31 @@ pub(crate) fn range_and_limits(
         body.insert("maxUsd".to_owned(), json!(number?));
     }
     Ok(body)
+}
+
+/// The button that was pressed: `true` for `estimate`, `false` for `start`.
+pub(crate) fn is_estimate(fields: &Params) -> Result<bool, Problem> {
+    match fields.text("action").unwrap_or("start") {
+        "estimate" => Ok(true),
+        "start" => Ok(false),
+        other => Err(Problem::body("action", must_be_one_of(&["estimate", "start"], other))),
+    }
+}
+
+/// The estimate of a job, and the targets that it leaves out in words.
+pub(crate) fn estimate_view(estimate: &Value, left_out: String) -> JobEstimateView {
+    let unknown = || "unknown".to_owned();
+    let executions = estimate["executionCount"].as_u64();
+    JobEstimateView {
+        is_rough: estimate["isWhole"] == false,
+        items: plural(estimate["itemCount"].as_u64().unwrap_or_default(), "target"),
+        left_out,
+        executions: executions.map(|n| plural(n, "execution")),
+        cost: estimate["costUsd"].as_f64().map_or_else(unknown, dollars),
+        duration: estimate["seconds"]
+            .as_f64()
+            .map_or_else(unknown, |seconds| duration((seconds * 1e6) as i64)),
+    }
 }
 
 /// Class of a state: `good`, `bad`, `waiting` or empty.

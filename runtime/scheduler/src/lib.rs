@@ -74,7 +74,8 @@ use open_calls::OpenCalls;
 use work::Batch;
 
 pub use backfill::{
-    BACKFILL_JOB, BACKTEST_JOB, BackfillAdvance, BackfillEstimate, BacktestAdvance, ChosenTargets,
+    BACKFILL_JOB, BACKTEST_JOB, BackfillAdvance, BackfillEstimate, BacktestAdvance,
+    BacktestEstimate, ChosenTargets,
 };
 pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};

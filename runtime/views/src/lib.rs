@@ -23,6 +23,7 @@ mod experiments;
 mod facts;
 pub mod format;
 mod instance;
+mod job_estimate;
 mod job_progress;
 pub mod layout;
 mod lists;
@@ -58,7 +59,7 @@ pub use crate::urls::{
     OBSERVATION_LIST, Parameter, ParsedColumns, ROWS, RowColumn, SCORE_LIST, SESSION_LIST, Sort,
     TRACE_LIST, TracesQuery, USER_LIST, UnknownParameters,
 };
-pub use backfills::{BackfillEstimateView, BackfillLine, BackfillPage, BackfillsPage};
+pub use backfills::{BackfillLine, BackfillPage, BackfillsPage};
 pub use backtests::{
     BacktestLine, BacktestPage, BacktestScoreView, BacktestSegmentLine, BacktestsPage, FlipLine,
 };
@@ -123,6 +124,7 @@ pub use instance::{
     InstanceJobLine, InstancePage, InstancePart, InstanceProblemLine, InstanceQueueLine,
     RefusedLine,
 };
+pub use job_estimate::JobEstimateView;
 pub use job_progress::JobProgressFragment;
 pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};
 pub use layout::preferences::{Preferences, PreferencesPage, Theme};

@@ -241,6 +241,13 @@ async fn a_limit_of_dollars_is_required_with_a_budget_and_ends_a_backtest_with_i
     let unlimited = json!({ "evaluatorId": evaluator, "from": FROM });
     let (status, answer) = call(&app, Method::POST, BACKTESTS, unlimited).await;
     assert!(status == 400 && answer.to_string().contains("maxUsd"), "{status} {answer}");
+    let estimated = json!({ "evaluatorId": evaluator, "from": FROM, "maxUsd": 1.0 });
+    let path = format!("{BACKTESTS}/estimate");
+    let (status, estimate) = call(&app, Method::POST, &path, estimated).await;
+    assert_eq!((status, &estimate["itemCount"]), (200, &json!(4)), "{estimate}");
+    assert_eq!(estimate["basis"], "executions", "{estimate}");
+    let cost = estimate["costUsd"].as_f64().unwrap();
+    assert!((cost - 4.0 * COST).abs() < 1e-9 && estimate["seconds"].is_number(), "{estimate}");
     let limits = json!({ "fresh": true, "maxUsd": 2.5 * COST });
     let id = start(&app, evaluator, limits).await;
     let found = completed(&app, &id).await;

@@ -32,7 +32,11 @@ async fn a_backtest_is_started_shown_with_its_flips_and_adopted() {
     assert_eq!(wrong.status, 422, "{}", wrong.text());
     assert!(wrong.text().contains("id=\"problem-config\""), "{}", wrong.text());
     let token = visitor.token(&list).await;
-    let body = format!("form={token}&{}", fields("%7B%22terms%22%3A%5B%22Sorry%22%5D%7D"));
+    let valid = fields("%7B%22terms%22%3A%5B%22Sorry%22%5D%7D");
+    let estimated = visitor.send(&list, format!("form={token}&action=estimate&{valid}")).await;
+    assert!(estimated.text().contains("2 targets"), "{}", estimated.text());
+    let token = visitor.token(&list).await;
+    let body = format!("form={token}&{valid}");
     let started = visitor.send(&list, body).await;
     assert_eq!(started.status, 303, "{}", started.text());
     let one = started.headers["location"].to_str().unwrap().to_owned();

@@ -7,17 +7,16 @@ use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::list::ListPosition;
 use perpend_domain::time::Timestamp;
-use perpend_http_kit::extract::{Params, must_be_one_of};
+use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
-    ApiRequest, BackfillEstimateView, BackfillsPage, RejectedForm, Section, Text, dollars,
-    duration, plural,
+    ApiRequest, BackfillsPage, JobEstimateView, RejectedForm, Section, Text, plural,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{OPERATION, backfill_href, line};
-use crate::jobs::range_and_limits;
+use crate::jobs::{estimate_view, is_estimate, range_and_limits};
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::{call, field_problems, is_about_input_or_reference, sent_values};
 use crate::request::query::Query;
@@ -60,11 +59,7 @@ pub(crate) async fn submit(
 ) -> Result<Response, Problem> {
     let viewer = &form.viewer;
     let now = app.web.clock.now();
-    let action = form.fields.text("action").unwrap_or_default();
-    if !["estimate", "start"].contains(&action) {
-        return Err(Problem::body("action", must_be_one_of(&["estimate", "start"], action)));
-    }
-    if action == "estimate" {
+    if is_estimate(&form.fields)? {
         return match estimate(&app, viewer, &form.fields).await {
             Ok(estimate) => {
                 let values = RejectedForm { values: values(&form.fields), problems: Vec::new() };
@@ -120,33 +115,20 @@ fn body(fields: &Params, now: Timestamp) -> Result<Value, Problem> {
     Ok(Value::Object(body))
 }
 
-async fn estimate(
-    app: &App,
-    viewer: &Viewer,
-    fields: &Params,
-) -> Result<BackfillEstimateView, Problem> {
+async fn estimate(app: &App, viewer: &Viewer, fields: &Params) -> Result<JobEstimateView, Problem> {
     let body = body(fields, app.web.clock.now())?;
     let path = format!("{OPERATION}/estimate");
     let estimate = call(app, viewer, (Method::POST, path.as_str()), &body).await?;
-    let number = |name: &str| estimate[name].as_u64().unwrap_or_default();
-    let unknown = || "unknown".to_owned();
-    Ok(BackfillEstimateView {
-        is_rough: estimate["isWhole"] == false,
-        items: plural(number("itemCount"), "target"),
-        present: plural(number("presentCount"), "target"),
-        executions: plural(number("executionCount"), "execution"),
-        cost: estimate["costUsd"].as_f64().map_or_else(unknown, dollars),
-        duration: estimate["seconds"]
-            .as_f64()
-            .map_or_else(unknown, |seconds| duration((seconds * 1e6) as i64)),
-    })
+    let n_present = estimate["presentCount"].as_u64().unwrap_or_default();
+    let left_out = format!("{} with a result", plural(n_present, "target"));
+    Ok(estimate_view(&estimate, left_out))
 }
 
 async fn view(
     app: &App,
     viewer: &Viewer,
     rule: &str,
-    (rejected_form, estimate): (RejectedForm, Option<BackfillEstimateView>),
+    (rejected_form, estimate): (RejectedForm, Option<JobEstimateView>),
 ) -> Result<BackfillsPage, Problem> {
     let (store, project, base) = (&app.store, &viewer.project, viewer.base());
     let position = ListPosition::default();

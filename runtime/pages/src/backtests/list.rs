@@ -1,4 +1,4 @@
-//! `GET P/backtests`: the backtests of the project; `POST` starts one.
+//! `GET P/backtests`: the backtests of the project; `POST` estimates or starts one.
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
@@ -9,12 +9,14 @@ use perpend_domain::list::ListPosition;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{ApiRequest, BacktestsPage, RejectedForm, Section, Text};
+use perpend_views::{
+    ApiRequest, BacktestsPage, JobEstimateView, RejectedForm, Section, Text, plural,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{OPERATION, backtest_href, line};
-use crate::jobs::range_and_limits;
+use crate::jobs::{estimate_view, is_estimate, range_and_limits};
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::{call, field_problems, is_about_input_or_reference, sent_values};
 use crate::request::query::Query;
@@ -52,15 +54,26 @@ pub(crate) async fn list_page(
     Query(params): Query<BacktestsParams>,
 ) -> Result<Response, Problem> {
     let selected = (params.evaluator.as_str(), params.rule.as_str());
-    page(StatusCode::OK, &view(&app, &viewer, selected, RejectedForm::default()).await?)
+    let form = (RejectedForm::default(), None);
+    page(StatusCode::OK, &view(&app, &viewer, selected, form).await?)
 }
 
-/// `POST P/backtests`
+/// `POST P/backtests`: the button `action` is `estimate` or `start`.
 pub(crate) async fn submit(
     State(app): State<App>,
     form: SubmittedForm,
 ) -> Result<Response, Problem> {
     let (viewer, fields) = (&form.viewer, &form.fields);
+    if is_estimate(fields)? {
+        return match estimate(&app, viewer, fields).await {
+            Ok(estimate) => {
+                let values = RejectedForm { values: values(fields), problems: Vec::new() };
+                let view = view(&app, viewer, selected(fields), (values, Some(estimate))).await?;
+                page(StatusCode::OK, &view)
+            }
+            Err(problem) => rejected(&app, viewer, fields, problem).await,
+        };
+    }
     let act = async {
         let body = body(fields, app.web.clock.now())?;
         let started = call(&app, viewer, (Method::POST, OPERATION), &body).await?;
@@ -68,19 +81,45 @@ pub(crate) async fn submit(
         let outcome = SubmissionOutcome::new("The backtest is started.");
         Ok(outcome.at(backtest_href(&viewer.base(), id)))
     };
-    let problem = match Box::pin(form.run_once(&app, act)).await {
-        Ok(response) => return Ok(response),
-        Err(problem) => problem,
-    };
+    match Box::pin(form.run_once(&app, act)).await {
+        Ok(response) => Ok(response),
+        Err(problem) => rejected(&app, viewer, fields, problem).await,
+    }
+}
+
+/// The form again with the messages of a problem about its values.
+async fn rejected(
+    app: &App,
+    viewer: &Viewer,
+    fields: &Params,
+    problem: Problem,
+) -> Result<Response, Problem> {
     if !is_about_input_or_reference(&problem) {
         return Err(problem);
     }
     let problems = field_problems(&problem, &FIELDS, "evaluator");
-    let values = sent_values(fields, FIELDS.map(|(_, field)| field));
-    let sent = |name| fields.raw(name).unwrap_or_default();
-    let selected = (sent("evaluator"), sent("rule"));
-    let view = view(&app, viewer, selected, RejectedForm { values, problems }).await?;
+    let form = RejectedForm { values: values(fields), problems };
+    let view = view(app, viewer, selected(fields), (form, None)).await?;
     page(StatusCode::UNPROCESSABLE_ENTITY, &view)
+}
+
+fn values(fields: &Params) -> Vec<(&'static str, String)> {
+    sent_values(fields, FIELDS.map(|(_, field)| field))
+}
+
+/// The sent evaluator and rule.
+fn selected(fields: &Params) -> (&str, &str) {
+    let sent = |name| fields.raw(name).unwrap_or_default();
+    (sent("evaluator"), sent("rule"))
+}
+
+async fn estimate(app: &App, viewer: &Viewer, fields: &Params) -> Result<JobEstimateView, Problem> {
+    let body = body(fields, app.web.clock.now())?;
+    let path = format!("{OPERATION}/estimate");
+    let estimate = call(app, viewer, (Method::POST, path.as_str()), &body).await?;
+    let n_unscored = estimate["unscoredCount"].as_u64().unwrap_or_default();
+    let left_out = format!("{} without a live score", plural(n_unscored, "target"));
+    Ok(estimate_view(&estimate, left_out))
 }
 
 /// The body of the operation.
@@ -118,7 +157,7 @@ async fn view(
     app: &App,
     viewer: &Viewer,
     (evaluator, rule): (&str, &str),
-    rejected_form: RejectedForm,
+    (rejected_form, estimate): (RejectedForm, Option<JobEstimateView>),
 ) -> Result<BacktestsPage, Problem> {
     let (store, project, base) = (&app.store, &viewer.project, viewer.base());
     let position = ListPosition::default();
@@ -148,6 +187,7 @@ async fn view(
         rules,
         may_write,
         rejected_form,
+        estimate,
     })
 }
 

@@ -6,6 +6,7 @@
 //! - **One node at a time.** A step is prepared under a lease that is renewed while calls are open. After a kill another
 //!   step starts at the same position when the lease has ended.
 
+mod estimate;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +40,8 @@ use crate::catalog::{PreparedEvaluator, prepare_evaluator, prepare_with};
 use crate::deps::Inner;
 use crate::scores::TrialScore;
 use crate::trial::{Trial, TrialResult, TrialSubject, items_too_large};
+
+pub use estimate::BacktestEstimate;
 
 /// The name of the job that advances backtests.
 pub const BACKTEST_JOB: &str = "backtests";

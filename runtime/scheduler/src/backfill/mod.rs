@@ -23,7 +23,7 @@ use perpend_domain::ids::ProjectId;
 use crate::catalog::{PreparedRule, prepare_alone};
 use crate::deps::Inner;
 
-pub use backtests::{BACKTEST_JOB, BacktestAdvance};
+pub use backtests::{BACKTEST_JOB, BacktestAdvance, BacktestEstimate};
 pub use chosen::ChosenTargets;
 pub use estimate::BackfillEstimate;
 pub use steps::BackfillAdvance;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use perpend_api_types::backtest::{
-    AdoptedBacktest, Backtest, BacktestCalls, BacktestFlip, NewBacktest,
+    AdoptedBacktest, Backtest, BacktestCalls, BacktestEstimate, BacktestFlip, NewBacktest,
 };
 use perpend_api_types::filter::Conditions;
 use perpend_api_types::list::CursorList;
@@ -37,6 +37,7 @@ const N_SEGMENTS: usize = 12;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     perpend backtest max-length --from 7d --config '{\"max_chars\": 400}'\n  \
+    perpend backtest helpful --from 7d --version 3 --dry-run\n  \
     perpend backtest helpful --from 7d --model openai/gpt-4o-mini --max-usd 2 --adopt-if 0.95\n\n\
     Exit status: 0 completed, 1 paused, cancelled, failed or not adopted, 3 arguments or connection, 4 --max-usd reached")]
 pub(super) struct BacktestArgs {
@@ -79,8 +80,11 @@ pub(super) struct BacktestArgs {
     /// skipped targets and scores of one side only count as different
     #[arg(long, value_name = "SHARE", conflicts_with = "no_wait")]
     adopt_if: Option<f64>,
+    /// Estimate targets, cost and time only
+    #[arg(long, conflicts_with = "adopt_if")]
+    dry_run: bool,
     /// Do not wait for the end
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     no_wait: bool,
     /// Print JSON
     #[arg(long)]
@@ -144,8 +148,20 @@ fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
     }
     let remote = ServerRemote::new(&args.access, TIMEOUT)?;
     let body = serde_json::to_vec(&body(args, &remote)?)?;
-    let answer = remote.send("POST", "/api/v1/backtests", Some(("application/json", body)));
+    let path = match args.dry_run {
+        true => "/api/v1/backtests/estimate",
+        false => "/api/v1/backtests",
+    };
+    let answer = remote.send("POST", path, Some(("application/json", body)));
     let started = succeeded(answer.map_err(anyhow::Error::msg)?)?;
+    if args.dry_run {
+        let mut out = std::io::stdout().lock();
+        match args.json {
+            true => writeln!(out, "{started:#}")?,
+            false => write!(out, "{}", estimate_text(&serde_json::from_value(started)?))?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let started: Backtest = serde_json::from_value(started)?;
     let found = match args.no_wait {
         true => started,
@@ -172,6 +188,16 @@ fn run(args: &BacktestArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(exit_code(&found, args.adopt_if.is_some() && adopted.is_none()))
+}
+
+fn estimate_text(estimate: &BacktestEstimate) -> String {
+    let cost = estimate.cost_usd.map_or("unknown".to_owned(), |usd| format!("${usd:.4}"));
+    let seconds = estimate.seconds.map_or("unknown".to_owned(), |s| format!("{s:.0} s"));
+    let about = if estimate.is_whole { "" } else { "about " };
+    format!(
+        "{about}{} targets to evaluate, {} without a live score, {} are refused\ncost {cost}, time {seconds}\n",
+        estimate.item_count, estimate.unscored_count, estimate.refused_count
+    )
 }
 
 /// Waits until the backtest does not run any more.

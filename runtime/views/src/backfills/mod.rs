@@ -6,7 +6,7 @@ mod tests;
 use askama::Template;
 use perpend_domain::time::Timestamp;
 
-use crate::{RejectedForm, Shell, Text};
+use crate::{JobEstimateView, RejectedForm, Shell, Text};
 
 /// The backfills of a project.
 #[derive(Clone, Debug, Template)]
@@ -25,7 +25,7 @@ pub struct BackfillsPage {
     /// The sent values and their validation errors.
     pub rejected_form: RejectedForm,
     /// The estimate of the sent values.
-    pub estimate: Option<BackfillEstimateView>,
+    pub estimate: Option<JobEstimateView>,
 }
 
 impl BackfillsPage {
@@ -39,23 +39,6 @@ impl BackfillsPage {
             false => self.rejected_form.value(field),
         }
     }
-}
-
-/// The estimate of a backfill.
-#[derive(Clone, Debug)]
-pub struct BackfillEstimateView {
-    /// Whether the numbers are extrapolated.
-    pub is_rough: bool,
-    /// Targets to evaluate, such as `120 targets`.
-    pub items: String,
-    /// Targets with a result, such as `30 targets`.
-    pub present: String,
-    /// Such as `240 executions`.
-    pub executions: String,
-    /// Cost, or `unknown`.
-    pub cost: String,
-    /// Duration, or `unknown`.
-    pub duration: String,
 }
 
 /// A backfill in the list.

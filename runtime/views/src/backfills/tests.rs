@@ -36,11 +36,11 @@ fn a_list_of_backfills_is_inert() {
         rules: vec![(typed(), text(HOSTILE), true)],
         may_write: true,
         rejected_form,
-        estimate: Some(BackfillEstimateView {
+        estimate: Some(JobEstimateView {
             is_rough: true,
             items: "12 targets".to_owned(),
-            present: "3 targets".to_owned(),
-            executions: "12 executions".to_owned(),
+            left_out: "3 targets with a result".to_owned(),
+            executions: Some("12 executions".to_owned()),
             cost: "unknown".to_owned(),
             duration: "2 s".to_owned(),
         }),

@@ -6,7 +6,7 @@ mod tests;
 use askama::Template;
 use perpend_domain::time::Timestamp;
 
-use crate::{RejectedForm, Shell, Text};
+use crate::{JobEstimateView, RejectedForm, Shell, Text};
 
 /// The backtests of a project.
 #[derive(Clone, Debug, Template)]
@@ -26,6 +26,8 @@ pub struct BacktestsPage {
     pub may_write: bool,
     /// The sent values and their validation errors.
     pub rejected_form: RejectedForm,
+    /// The estimate of the sent values.
+    pub estimate: Option<JobEstimateView>,
 }
 
 impl BacktestsPage {

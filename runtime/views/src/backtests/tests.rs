@@ -37,6 +37,14 @@ fn a_list_of_backtests_is_inert() {
         rules: vec![(typed(), text(HOSTILE), false)],
         may_write: true,
         rejected_form,
+        estimate: Some(JobEstimateView {
+            is_rough: true,
+            items: "12 targets".to_owned(),
+            left_out: "3 targets without a live score".to_owned(),
+            executions: None,
+            cost: "unknown".to_owned(),
+            duration: "2 s".to_owned(),
+        }),
     };
     assert!(checked(&page).contains("2 failed"));
     let read_only = BacktestsPage { may_write: false, ..page.clone() };
