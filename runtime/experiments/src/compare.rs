@@ -361,7 +361,8 @@ fn adjust<'t, 'm: 't>(
 impl MetricTest<'_> {
     fn finish(self, context: &Context<'_>) -> MetricComparison {
         let metric = self.metric;
-        let noise = noise::floor(metric, context.grid, context.base, self.margin);
+        let mask = self.mask.as_deref();
+        let noise = noise::floor(metric, context.grid, context.base, self.margin, mask);
         let mut runs = Vec::with_capacity(self.runs.len());
         for (number, test) in self.runs.into_iter().enumerate() {
             let summary = summary(context, metric, number, self.mask.as_deref());

@@ -521,6 +521,28 @@ fn six_runs_have_five_differences_and_one_of_six_is_worse() {
 }
 
 #[test]
+fn the_noise_of_a_segment_is_that_of_its_items() {
+    let runs = [first_pass("a", 200, 180), first_pass("b", 200, 166)];
+    // Between the runs of the baseline 20 of the first 100 items flip, and none of the others.
+    let second = passes("a2", (0..200).map(|at| (20..180).contains(&at)));
+    let half = |at: usize| if at < 100 { "first" } else { "second" };
+    let values = (0..200).map(|at| (format!("i{at}"), half(at).to_owned())).collect();
+    let segments = Some(ItemGroups { key: "half".to_owned(), values });
+    let with = CompareOptions { segments, noise_runs: vec![second], ..options() };
+    let comparison = compare(&runs, &with).unwrap();
+    let mut found: Vec<(Option<&str>, u64, f64)> = comparison
+        .segments
+        .iter()
+        .map(|segment| {
+            let noise = segment.metrics[0].noise.as_ref().unwrap();
+            (segment.value.as_deref(), noise.n, noise.flip_share)
+        })
+        .collect();
+    found.sort_by_key(|(value, ..)| *value);
+    assert_eq!(found, [(Some("first"), 100, 0.2), (Some("second"), 100, 0.0)]);
+}
+
+#[test]
 fn a_segment_with_one_item_is_inconclusive() {
     let runs = [numbers("a", vec![0.5; 60]), numbers("b", vec![0.4; 60])];
     let values = (0..60).map(|at| (format!("i{at}"), if at == 0 { "x" } else { "y" }.to_owned()));
