@@ -46,7 +46,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
     self, CommentWrite, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite, EvaluatorRead,
     EvaluatorWrite, ExperimentRead, ExperimentWrite, PluginRead, PluginWrite, ProjectRead,
-    ScoreConfigWrite, ScoreDelete, ScoreRead, ScoreWrite, TraceMark, TraceRead,
+    QueueWrite, ScoreConfigWrite, ScoreDelete, ScoreRead, ScoreWrite, TraceMark, TraceRead,
 };
 use perpend_http_kit::Web;
 use perpend_http_kit::auth::{Authenticator, Requirement, use_session};
@@ -260,6 +260,11 @@ fn backtest_routes(routes: &mut Routes<App>) {
     routes.page(BySession, change, backtests::one::change_state);
     let adopt = PageRoute::post("/project/{project}/backtests/{backtest}/adopt", EvaluatorWrite);
     routes.page(BySession, adopt, backtests::one::adopt);
+    let dataset = "/project/{project}/backtests/{backtest}/flips/dataset";
+    let dataset = PageRoute::post(dataset, DatasetWrite);
+    routes.page(BySession, dataset, backtests::flips::add_to_dataset);
+    let queue = PageRoute::post("/project/{project}/backtests/{backtest}/flips/queue", QueueWrite);
+    routes.page(BySession, queue, backtests::flips::add_to_queue);
 }
 
 /// Backfills of rules.

@@ -1,5 +1,6 @@
 //! The pages of backtests over HTTP: start, results and adoption, without script.
 
+use axum::http::Method;
 use perpend_it::{TestApp, Trace};
 use serde_json::{Value, json};
 
@@ -48,6 +49,30 @@ async fn a_backtest_is_started_shown_with_its_flips_and_adopted() {
     let page = visitor.client.get(&one).await.unwrap().text();
     assert!(page.contains("At most 2 targets.") && page.contains("Sorry"), "{page}");
     assert_eq!(rows(&page).len(), 2, "both results differ: {page}");
+    let post = async |path: &str, body: Value| {
+        app.client.json(Method::POST, path, &body).await.unwrap().json()
+    };
+    let config = json!({ "name": "right", "dataType": "BOOLEAN" });
+    let config = post("/api/public/score-configs", config).await;
+    let queue = json!({ "name": "flips", "scoreConfigIds": [config["id"]] });
+    let queue = post("/api/public/annotation-queues", queue).await;
+    let queue = queue["id"].as_str().unwrap();
+    let page = visitor.client.get(&one).await.unwrap().text();
+    let (_, target) = page.split_once("name=\"observation\" form=\"choice\" value=\"").unwrap();
+    let (target, _) = target.split_once('"').unwrap();
+    let token = visitor.token(&one).await;
+    let body = format!("form={token}&observation={target}&queue={queue}");
+    let added = visitor.send(&format!("{one}/flips/queue"), body).await;
+    assert_eq!(added.status, 303, "{}", added.text());
+    let items = format!("/api/public/annotation-queues/{queue}/items");
+    let items = app.client.get(&items).await.unwrap().json();
+    let item = target.split_once(':').unwrap().1;
+    assert_eq!(items["data"][0]["objectId"], item, "{items}");
+    let token = visitor.token(&one).await;
+    let body = format!("form={token}&observation={target}");
+    let chosen = visitor.send(&format!("{one}/flips/dataset"), body).await;
+    let there = chosen.headers["location"].to_str().unwrap();
+    assert!(there.contains("from-traces") && there.contains(item), "{there}");
     let progress = format!("{}/_/backtests/{id}/progress", visitor.base);
     assert_eq!(visitor.client.get(&progress).await.unwrap().text().trim(), "");
     assert_eq!(rows(&visitor.page("/backtests").await), ["contains-any"]);

@@ -1,5 +1,6 @@
 //! Pages of backtests.
 
+pub(crate) mod flips;
 pub(crate) mod list;
 pub(crate) mod one;
 mod results;

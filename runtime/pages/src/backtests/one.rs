@@ -4,10 +4,12 @@
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use perpend_domain::access::Permission::EvaluatorWrite;
+use perpend_domain::access::Permission::{DatasetWrite, EvaluatorWrite, QueueWrite};
 use perpend_domain::backfill::BackfillState;
 use perpend_domain::backtest::{Backtest, TestedVersion};
+use perpend_domain::evaluation::TargetKind;
 use perpend_domain::filter::describe_condition;
+use perpend_domain::list::Paging;
 use perpend_executions::{Flip, FlipCursor};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -29,10 +31,18 @@ use crate::state::App;
 
 /// Flips on a page.
 const N_FLIPS: u32 = 20;
+/// Annotation queues to choose from.
+const MAX_QUEUES: u32 = 100;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct BacktestPath {
     backtest: String,
+}
+
+impl BacktestPath {
+    pub(super) fn id(&self) -> &str {
+        &self.backtest
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -110,6 +120,16 @@ async fn flips(
     Ok((flips, next))
 }
 
+/// Ids and names of the annotation queues to which the viewer may add items, newest first.
+async fn queues(app: &App, viewer: &Viewer) -> Result<Vec<(String, Text)>, Problem> {
+    if !viewer.may(QueueWrite) {
+        return Ok(Vec::new());
+    }
+    let found =
+        app.store.catalog.queues(&viewer.project, Paging { page: 1, limit: MAX_QUEUES }).await?;
+    Ok(found.items.into_iter().map(|queue| (queue.id, Text::from(queue.name))).collect())
+}
+
 /// `GET P/backtests/{backtest}`
 pub(crate) async fn backtest_page(
     State(app): State<App>,
@@ -155,6 +175,8 @@ pub(crate) async fn backtest_page(
         calls: calls(&found.counts),
         flips: flips.into_iter().map(|flip| flip_line(&base, flip)).collect(),
         next_flips,
+        may_add_to_dataset: viewer.may(DatasetWrite) && plan.target != TargetKind::Session,
+        queues: queues(&app, &viewer).await?,
     };
     page(StatusCode::OK, &view)
 }

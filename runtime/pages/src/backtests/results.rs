@@ -10,6 +10,8 @@ use perpend_views::{
     plural, segment,
 };
 
+use super::flips::choice;
+
 /// A share in percent with its interval.
 fn share(estimate: &IntervalEstimate) -> String {
     let percent = |share: f64| format!("{:.1}", share * 100.0);
@@ -117,6 +119,7 @@ pub(super) fn flip_line(base: &str, flip: Flip) -> FlipLine {
     };
     let comment = |side: &PairedValue| side.comment.clone().map(Text::from);
     FlipLine {
+        choice: choice(&pair.target),
         href,
         target: Text::from(target),
         name: Text::from(pair.name.as_str()),

@@ -120,6 +120,10 @@ pub struct BacktestPage {
     pub flips: Vec<FlipLine>,
     /// URL of the next page of flips.
     pub next_flips: Option<String>,
+    /// Whether the viewer may add targets of flips to a dataset.
+    pub may_add_to_dataset: bool,
+    /// Ids and names of the annotation queues to which the viewer may add targets of flips.
+    pub queues: Vec<(String, Text)>,
 }
 
 /// The result for one score name.
@@ -154,9 +158,17 @@ pub struct BacktestSegmentLine {
     pub agreement: String,
 }
 
+impl BacktestPage {
+    fn has_choice(&self) -> bool {
+        !self.flips.is_empty() && (self.may_add_to_dataset || !self.queues.is_empty())
+    }
+}
+
 /// A live score and a result with different values.
 #[derive(Clone, Debug)]
 pub struct FlipLine {
+    /// Name and value of the field that selects the target.
+    pub choice: (&'static str, String),
     /// URL of the target.
     pub href: String,
     /// Id of the target.

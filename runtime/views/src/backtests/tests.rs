@@ -93,6 +93,7 @@ fn a_backtest_is_inert_with_its_results() {
         }],
         calls: vec![("Cost for each target", "$1".to_owned(), "$2".to_owned())],
         flips: vec![FlipLine {
+            choice: ("observation", typed()),
             href: "/p/traces/t".to_owned(),
             target: text(HOSTILE),
             name: text(HOSTILE),
@@ -102,6 +103,8 @@ fn a_backtest_is_inert_with_its_results() {
             tested_comment: None,
         }],
         next_flips: Some("/p/backtests/b?flips=x#flips".to_owned()),
+        may_add_to_dataset: true,
+        queues: vec![(typed(), text(HOSTILE))],
     };
     assert!(checked(&page).contains("<progress max=\"100\" value=\"40\""));
     let adopted =
