@@ -85,7 +85,11 @@ function mount(area) {
   const extensions = [
     lineNumbers(), history(), bracketMatching(), indentOnInput(), lintGutter(),
     speech.of(speaking(select)), syntaxHighlighting(colours), theme, keymap.of(keys),
-    EditorView.contentAttributes.of({ "aria-label": label?.textContent.trim() ?? "Source", "aria-description": hint?.textContent.trim() ?? "" }),
+    EditorView.contentAttributes.of({
+      tabindex: "0",
+      "aria-label": label?.textContent.trim() ?? "Source",
+      "aria-description": hint?.textContent.trim() ?? "",
+    }),
     EditorView.updateListener.of((update) => {
       if (!update.docChanged) return;
       const text = view.state.doc.toString();

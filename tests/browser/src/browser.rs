@@ -27,7 +27,8 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_millis(160);
 pub(crate) const REQUIRE: &str = "PERPEND_TEST_BROWSER";
 
 /// Whether this run may leave nothing out.
-pub(crate) fn is_required() -> bool {
+#[must_use]
+pub fn is_required() -> bool {
     std::env::var_os(REQUIRE).is_some_and(|value| value == "require")
 }
 

@@ -11,6 +11,6 @@ mod process;
 mod server;
 mod shared;
 
-pub use browser::Browser;
+pub use browser::{Browser, is_required};
 pub use server::Server;
 pub use shared::{Shared, TestServer, Visitor};

@@ -8,6 +8,7 @@ mod connections;
 mod content;
 mod data;
 mod datasets;
+mod evaluators;
 mod experiments;
 mod keyboard;
 mod large;
@@ -42,6 +43,7 @@ fn main() -> anyhow::Result<ExitCode> {
         changes::all(&shared),
         datasets::all(&shared),
         rules::all(&shared),
+        evaluators::all(&shared),
         paper::all(&shared),
     ];
     let tests = of_each.into_iter().flatten().collect();
