@@ -269,6 +269,14 @@ pub struct DatasetRunItem {
     pub updated_at: Timestamp,
 }
 
+impl DatasetRunItem {
+    /// The time as of which the item is read.
+    #[must_use]
+    pub fn version(&self) -> Timestamp {
+        self.dataset_version.unwrap_or(self.updated_at)
+    }
+}
+
 /// The id of a run. Clients compute the same one, so that spans and links of one run meet.
 #[must_use]
 pub fn run_id(project: &ProjectId, dataset_id: &str, run_name: &str) -> String {

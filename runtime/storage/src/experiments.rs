@@ -77,7 +77,7 @@ impl Store {
         let catalog = &self.catalog;
         let versions = results.items.iter().filter_map(|item| item.item_version);
         if let Some(newest) = versions.max() {
-            return catalog.expected_outputs(project, dataset_id, newest).await;
+            return catalog.expected_outputs(project, dataset_id, as_of(newest)).await;
         }
         let created_at = as_of(results.run.created_at);
         let expected = catalog.expected_outputs(project, dataset_id, created_at).await?;

@@ -9,6 +9,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::TraceRef;
 use perpend_domain::telemetry::Period;
+use perpend_domain::time::Timestamp;
 use perpend_worker_protocol::host_call::{RunInfo, RunItem, RunPage, TraceError};
 use serde_json::Value;
 
@@ -136,15 +137,15 @@ impl Reader<'_> {
         for own in found {
             recorded.insert((own.trace_id.clone(), own.id.clone()), own);
         }
-        let ids: Vec<&str> = entries.iter().map(|entry| entry.item_id.as_str()).collect();
-        let dataset_items = self.store.catalog.dataset_items_by_id(self.project, &ids).await;
-        let dataset_items = dataset_items.map_err(|error| failed(&error))?.into_iter();
-        let dataset_items: HashMap<String, DatasetItem> =
-            dataset_items.map(|item| (item.id.clone(), item)).collect();
+        let versions: Vec<(&str, Timestamp)> =
+            entries.iter().map(|entry| (entry.item_id.as_str(), entry.version())).collect();
+        let dataset_items = self.store.catalog.dataset_items_at(self.project, &versions).await;
+        let dataset_items = dataset_items.map_err(|error| failed(&error))?;
         let mut items = Vec::with_capacity(entries.len());
         for (entry, key) in entries.into_iter().zip(keys) {
             let own = key.and_then(|key| recorded.remove(&key));
-            let dataset_item = dataset_items.get(entry.item_id.as_str()).cloned();
+            let dataset_item =
+                dataset_items.get(&(entry.item_id.clone(), entry.version())).cloned();
             items.push(run_item(entry, own, dataset_item));
         }
         Ok(items)

@@ -1,5 +1,7 @@
 //! Changes of a dataset over time, and the differences of two instants.
 
+use std::collections::HashMap;
+
 use perpend_domain::dataset::{DatasetItem, ItemStatus};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
@@ -98,6 +100,15 @@ const DIFFERENCES: &str = "
                OR (i.valid_from <= $4 AND (i.valid_to IS NULL OR $4 < i.valid_to)))
            GROUP BY i.id) d
    WHERE (before_at IS NULL OR after_at IS NULL OR before_at <> after_at)";
+/// Of each id and instant of `k` the start of the version at the instant, or else of the last one that is no deletion.
+const STARTS: &str = "
+    SELECT k.id, k.instant,
+           (SELECT i.valid_from FROM dataset_items i
+             WHERE i.project_id = $1 AND i.id = k.id AND i.is_deleted = 0
+             ORDER BY CASE WHEN i.valid_from <= k.instant
+                            AND (i.valid_to IS NULL OR k.instant < i.valid_to) THEN 0 ELSE 1 END,
+                      i.valid_from DESC LIMIT 1)
+      FROM k";
 const IS_ACTIVE: &str = " AND (before_status = 'ACTIVE' OR after_status = 'ACTIVE')";
 /// Versions per statement.
 const PER_STATEMENT: usize = 100;
@@ -204,6 +215,43 @@ impl Catalog {
         args.push(after.into());
         let rows: Vec<DifferenceRow> = self.pool.select(&sql, &args).await?;
         rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Items as of times, by id and time. An item that did not exist then has its last state; one that never existed is left out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn dataset_items_at(
+        &self,
+        project: &ProjectId,
+        wanted: &[(&str, Timestamp)],
+    ) -> Result<HashMap<(String, Timestamp), DatasetItem>, Error> {
+        let mut starts: Vec<(String, i64, i64)> = Vec::with_capacity(wanted.len());
+        for some in wanted.chunks(PER_STATEMENT) {
+            let sql = format!(
+                "WITH k (id, instant) AS (VALUES {}){STARTS}",
+                value_rows(some.len(), 2, 2)
+            );
+            let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+            for (id, at) in some {
+                args.extend([Arg::from(*id), at.as_micros().into()]);
+            }
+            let rows: Vec<(String, i64, Option<i64>)> = self.pool.select(&sql, &args).await?;
+            starts.extend(rows.into_iter().filter_map(|(id, at, start)| Some((id, at, start?))));
+        }
+        let versions =
+            starts.iter().map(|(id, _, start)| (id.as_str(), Timestamp::from_micros(*start)));
+        let mut versions: Vec<(&str, Timestamp)> = versions.collect();
+        versions.sort_unstable();
+        versions.dedup();
+        let items = self.dataset_items_in_versions(project, &versions).await?.into_iter();
+        let items: HashMap<(String, i64), DatasetItem> =
+            items.map(|item| ((item.id.clone(), item.valid_from.as_micros()), item)).collect();
+        let found = starts.into_iter().filter_map(|(id, at, start)| {
+            let item = items.get(&(id.clone(), start))?.clone();
+            Some(((id, Timestamp::from_micros(at)), item))
+        });
+        Ok(found.collect())
     }
 
     /// Items in these versions, by id and start of validity, in no particular order.

@@ -155,6 +155,28 @@ async fn a_dataset_reads_as_it_was_at_any_moment() {
 }
 
 #[tokio::test]
+async fn items_are_read_as_of_a_time_each_or_in_their_last_state() {
+    on_each_database(|store| async move {
+        store.catalog.create_dataset(&home(), &fresh("d", at(0))).await.unwrap();
+        let d = dataset(&store, "d").await.dataset;
+        let one = DatasetItem::new("one".to_owned(), &d, input(1), at(1));
+        assert!(put(&store, one.clone(), None, false).await);
+        let changed = one.patched(input(2), at(3));
+        assert!(put(&store, changed.clone(), Some(one.valid_from), false).await);
+        let gone = changed.patched(ItemPatch::default(), at(5));
+        assert!(put(&store, gone, Some(changed.valid_from), true).await);
+        let wanted = [("one", 0), ("one", 2), ("one", 4), ("one", 6), ("none", 2)];
+        let wanted = wanted.map(|(id, seconds)| (id, at(seconds)));
+        let found = store.catalog.dataset_items_at(&home(), &wanted).await.unwrap();
+        let input_at = |seconds| found[&("one".to_owned(), at(seconds))].input["n"].clone();
+        assert_eq!([0, 2, 4, 6].map(input_at), [2, 1, 2, 2].map(|n| json!(n)));
+        assert_eq!(found.len(), 4);
+        assert!(store.catalog.dataset_items_at(&home(), &[]).await.unwrap().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn of_two_writers_of_an_item_one_has_to_look_again() {
     on_each_database(|store| async move {
         store.catalog.create_dataset(&home(), &fresh("d", at(0))).await.unwrap();

@@ -303,7 +303,7 @@ async fn items(
     (runs, shown): (&ComparedRuns, &[&ItemComparison]),
 ) -> Result<Vec<ComparedItem>, Problem> {
     let ids: Vec<&str> = shown.iter().map(|item| item.item_id.as_str()).collect();
-    let of_dataset = DatasetItems::read(app, &viewer.project, runs.dataset(), &ids).await?;
+    let of_dataset = DatasetItems::read(app, &viewer.project, &base_first(runs), &ids).await?;
     let base = viewer.base();
     let text = |payload: Option<&Payload>| payload.map(|payload| Text::from(beginning(payload)));
     let mut items = Vec::with_capacity(shown.len());
@@ -333,6 +333,12 @@ async fn items(
         });
     }
     Ok(items)
+}
+
+/// The results of the runs, those of the baseline first.
+pub(super) fn base_first(runs: &ComparedRuns) -> Vec<&RunResults> {
+    let base = runs.results.get(runs.base());
+    base.into_iter().chain(&runs.results).collect()
 }
 
 /// The values of the first result of each run for an item; absent without a result.

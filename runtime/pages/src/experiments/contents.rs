@@ -1,11 +1,12 @@
 //! Inputs, expected outputs and outputs of the results that a page shows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use perpend_domain::dataset::DatasetItem;
-use perpend_domain::experiment::ItemResult;
+use perpend_domain::dataset::{DatasetItem, as_of};
+use perpend_domain::experiment::{ItemResult, RunResults};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::payload::Payload;
+use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{encode, segment};
 use serde_json::Value;
@@ -77,18 +78,32 @@ impl ResultPlace<'_> {
 pub(super) struct DatasetItems(HashMap<String, DatasetItem>);
 
 impl DatasetItems {
-    /// The last versions of the items of a run with a dataset.
+    /// The items of runs over a dataset in the versions that the first of the runs with a result used.
     pub(super) async fn read(
         app: &App,
         project: &ProjectId,
-        dataset: Option<&str>,
+        runs: &[&RunResults],
         ids: &[&str],
     ) -> Result<Self, Problem> {
-        let Some(dataset) = dataset else {
+        let shown: HashSet<&str> = ids.iter().copied().collect();
+        let mut versions: HashMap<&str, Timestamp> = HashMap::with_capacity(ids.len());
+        let mut of_runs = None;
+        for run in runs {
+            let Some(dataset) = run.run.dataset_id.as_deref() else { continue };
+            let created_at = as_of(run.run.created_at);
+            of_runs.get_or_insert((dataset, created_at));
+            for result in run.items.iter().filter(|one| shown.contains(one.item_id.as_str())) {
+                let version = result.item_version.map_or(created_at, as_of);
+                versions.entry(result.item_id.as_str()).or_insert(version);
+            }
+        }
+        let Some((dataset, created_at)) = of_runs else {
             return Ok(Self::default());
         };
-        let found = app.store.catalog.dataset_items_by_id(project, ids).await?;
-        let own = found.into_iter().filter(|item| item.dataset_id == dataset);
+        let wanted = ids.iter().map(|id| (*id, versions.get(id).copied().unwrap_or(created_at)));
+        let wanted: Vec<(&str, Timestamp)> = wanted.collect();
+        let found = app.store.catalog.dataset_items_at(project, &wanted).await?;
+        let own = found.into_values().filter(|item| item.dataset_id == dataset);
         Ok(Self(own.map(|item| (item.id.clone(), item)).collect()))
     }
 

@@ -17,7 +17,7 @@ use perpend_views::{
 use serde::Deserialize;
 
 use crate::experiments::compare::{
-    cell, compared_output, compared_run, contents, output_view, selection_page,
+    base_first, cell, compared_output, compared_run, contents, output_view, selection_page,
 };
 use crate::experiments::comparison::{ComparisonParams, compared_runs, selected};
 use crate::experiments::contents::{DatasetItems, ResultPlace};
@@ -56,7 +56,7 @@ pub(crate) async fn item_page(
     let neighbor = |at: Option<usize>| {
         at.and_then(|at| rows.get(at)).map(|item| query.item_address(&base, &item.item_id))
     };
-    let of_dataset = DatasetItems::read(&app, &viewer.project, runs.dataset(), &[id]).await?;
+    let of_dataset = DatasetItems::read(&app, &viewer.project, &base_first(&runs), &[id]).await?;
     let all = contents(&app, &viewer, item, &of_dataset).await?;
     let first = all.iter().flatten().next();
     let sides = (0..item.runs.len()).map(|at| side(&runs, &query, (at, item, &all), &base));

@@ -337,8 +337,7 @@ async fn items(
     rows: &[Row<'_>],
 ) -> Result<Vec<RunItem>, Problem> {
     let ids: Vec<&str> = rows.iter().map(Row::item).collect();
-    let dataset = results.run.dataset_id.as_deref();
-    let of_dataset = DatasetItems::read(app, &viewer.project, dataset, &ids).await?;
+    let of_dataset = DatasetItems::read(app, &viewer.project, &[results], &ids).await?;
     let base = viewer.base();
     let mut items = Vec::with_capacity(rows.len());
     for row in rows {

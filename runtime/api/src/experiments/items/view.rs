@@ -41,7 +41,8 @@ struct PageData {
     /// The observation of each item, by its index in the page.
     keys: Vec<Option<Key>>,
     roots: HashMap<Key, Observation>,
-    items: HashMap<String, DatasetItem>,
+    /// Items of links by id and time.
+    items: HashMap<(String, Timestamp), DatasetItem>,
     scores: Vec<Vec<Score>>,
 }
 
@@ -65,13 +66,11 @@ impl PageData {
         }
         if fields.has("io") || fields.has("itemMetadata") {
             let links = page.iter().filter_map(|item| match item {
-                Item::Link(parts) => Some(parts.0.item_id.as_str()),
+                Item::Link(parts) => Some((parts.0.item_id.as_str(), parts.0.version())),
                 Item::Span(_) => None,
             });
-            let ids: Vec<&str> = links.collect();
-            for item in app.store.catalog.dataset_items_by_id(project, &ids).await? {
-                data.items.insert(item.id.clone(), item);
-            }
+            let versions: Vec<(&str, Timestamp)> = links.collect();
+            data.items = app.store.catalog.dataset_items_at(project, &versions).await?;
         }
         if fields.has("scores") {
             data.scores = data.scores(app, project, page, fields.score_limit).await?;
@@ -309,7 +308,7 @@ fn add_sources(
         }
         Item::Link(parts) => {
             let (link, run) = parts.as_ref();
-            let stored = data.items.get(&link.item_id);
+            let stored = data.items.get(&(link.item_id.clone(), link.version()));
             let expected =
                 stored.map(|item| &item.expected_output).filter(|expected| !expected.is_null());
             let expected =
