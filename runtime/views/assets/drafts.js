@@ -90,6 +90,7 @@ function fitMessages(form, texts) {
   return missing.length > 0;
 }
 
+/** False if the form was sent, to show further messages. */
 function restore(form, { texts, basis }) {
   const isMissing = fitMessages(form, texts);
   const all = new Map();
@@ -99,6 +100,7 @@ function restore(form, { texts, basis }) {
     if (value !== undefined && valueOf(field) !== value) setValue(field, value);
   }
   if (isMissing) form.requestSubmit(form.querySelector("button[value=preview]"));
+  return !isMissing;
 }
 
 /** Offers the draft of a form, and keeps a new one while the form changes. `sent`: the form that was sent last. */
@@ -119,10 +121,11 @@ function begin(form, sent) {
     if (timer !== 0 && form.isConnected) keep();
   };
   const decide = (isRestored) => {
-    const draft = read(key);
+    const draft = isRestored ? read(key) : null;
+    if (!draft) remove(key);
+    // The draft stays offered, and is not replaced, until all of it is in the form.
+    else if (!restore(form, draft)) return;
     offer.hidden = true;
-    if (isRestored && draft) restore(form, draft);
-    else remove(key);
     form.querySelector("textarea:not([hidden])")?.focus();
   };
 
