@@ -4,6 +4,7 @@ use axum::extract::{Path, State};
 use perpend_api_types::list::NumberedList;
 use perpend_domain::access::Permission::{ScoreConfigRead, ScoreConfigWrite};
 use perpend_domain::ids::ProjectId;
+use perpend_domain::issue::Issue;
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::score_config::{Category, ScoreConfig, ScoreDirection, boolean_categories};
 use perpend_domain::time::Timestamp;
@@ -116,12 +117,11 @@ fn categories(list: Vec<CategoryInput>) -> Vec<Category> {
     list.into_iter().map(category).collect()
 }
 
-fn checked(config: ScoreConfig) -> Result<ScoreConfig, Problem> {
-    let faults = config.faults();
-    if faults.is_empty() {
-        return Ok(config);
+fn checked(config: ScoreConfig, faults: Vec<Issue>) -> Result<ScoreConfig, Problem> {
+    match faults.is_empty() {
+        true => Ok(config),
+        false => Err(Problem::issues(Code::InvalidBody, faults)),
     }
-    Err(Problem::issues(Code::InvalidBody, faults))
 }
 
 /// A score config.
@@ -181,7 +181,7 @@ async fn create_config(
         .map_err(|_| Problem::body("dataType", must_be_one_of(&DATA_TYPES, &input.data_type)))?;
     let categories = input.categories.map(categories);
     let now = app.web.clock.now();
-    let config = checked(ScoreConfig {
+    let config = ScoreConfig {
         id: app.web.ids.uuid().to_string(),
         name: input.name,
         data_type,
@@ -196,7 +196,9 @@ async fn create_config(
         description: input.description,
         created_at: now,
         updated_at: now,
-    })?;
+    };
+    let faults = config.faults();
+    let config = checked(config, faults)?;
     app.store.catalog.create_score_config(&caller.project, &config).await?;
     Ok(Answer(view(&caller.project, &config)))
 }
@@ -233,6 +235,7 @@ async fn update_config(
     let patch: ConfigPatch = perpend_http_kit::extract::from_value(&patch)?;
     let mut config = find(&app, &caller.project, &id).await?;
     let seen = config.updated_at;
+    let is_renamed = patch.name.is_some();
     config.is_archived = patch.is_archived.unwrap_or(config.is_archived);
     config.name = patch.name.unwrap_or(config.name);
     config.min_value = patch.min_value.or(config.min_value);
@@ -244,7 +247,9 @@ async fn update_config(
         false => direction(patch.direction)?.or(config.direction),
     };
     config.updated_at = app.web.clock.now().max(seen.plus_millis(1));
-    let config = checked(config)?;
+    // A config that only stores the direction of a score may have another name.
+    let faults = if is_renamed { config.faults() } else { config.value_faults() };
+    let config = checked(config, faults)?;
     app.store.catalog.update_score_config(&caller.project, &config, seen).await?;
     Ok(Answer(view(&caller.project, &config)))
 }
@@ -262,7 +267,7 @@ async fn set_direction(
         _ => return Err(Problem::body("dataType", must_be_one_of(&["NUMERIC", "BOOLEAN"], raw))),
     };
     let now = app.web.clock.now();
-    let new = checked(ScoreConfig {
+    let new = ScoreConfig {
         id: app.web.ids.uuid().to_string(),
         name,
         data_type,
@@ -274,7 +279,9 @@ async fn set_direction(
         description: None,
         created_at: now,
         updated_at: now,
-    })?;
+    };
+    let faults = new.direction_faults();
+    let new = checked(new, faults)?;
     let config = app.store.catalog.set_score_direction(&caller.project, new).await?;
     Ok(Answer(view(&caller.project, &config)))
 }

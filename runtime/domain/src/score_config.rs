@@ -12,6 +12,8 @@ use crate::time::Timestamp;
 
 /// The longest name in characters.
 const MAX_NAME_CHARS: usize = 35;
+/// The longest name of a score with a direction, in characters.
+const MAX_SCORE_NAME_CHARS: usize = 500;
 
 /// One category of a categorical or boolean config.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -79,6 +81,24 @@ impl ScoreConfig {
                 "1 to 35 letters, digits, blanks and _ . ( ) - are expected",
             ));
         }
+        faults.extend(self.value_faults());
+        faults
+    }
+
+    /// As [`Self::faults`], for the direction of a score, which may have any name.
+    #[must_use]
+    pub fn direction_faults(&self) -> Vec<Issue> {
+        let mut faults = self.value_faults();
+        if !(1..=MAX_SCORE_NAME_CHARS).contains(&self.name.chars().count()) {
+            faults.push(Issue::new("name", "1 to 500 characters are expected"));
+        }
+        faults
+    }
+
+    /// As [`Self::faults`], without the name.
+    #[must_use]
+    pub fn value_faults(&self) -> Vec<Issue> {
+        let mut faults = Vec::new();
         if self.data_type == ScoreDataType::Correction {
             faults
                 .push(Issue::new("dataType", "NUMERIC, BOOLEAN, CATEGORICAL or TEXT is expected"));
@@ -232,6 +252,18 @@ mod tests {
         boolean.categories = labels(&[("yes", 1.0), ("no", 0.0)]);
         assert_eq!(fields(&boolean), ["categories"]);
         assert_eq!(fields(&config(ScoreDataType::Correction)), ["dataType"]);
+    }
+
+    #[test]
+    fn the_direction_of_a_score_may_have_the_name_of_any_score() {
+        let mut numeric = config(ScoreDataType::Numeric);
+        numeric.name = "is the answer relevant? / v2 (judged by a model)".to_owned();
+        assert_eq!(fields(&numeric), ["name"]);
+        assert_eq!(numeric.direction_faults(), []);
+        numeric.name = String::new();
+        numeric.max_value = Some(f64::NAN);
+        let faults: Vec<String> = numeric.direction_faults().iter().map(Issue::field).collect();
+        assert_eq!(faults, ["maxValue", "name"]);
     }
 
     #[test]

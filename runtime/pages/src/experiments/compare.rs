@@ -255,15 +255,17 @@ fn charts(runs: &ComparedRuns) -> Vec<DeltaChart> {
 fn undirected(runs: &ComparedRuns) -> Vec<DirectionForm> {
     let metrics = runs.comparison.metrics.iter();
     let unknown = metrics.filter(|metric| {
-        metric.kind == MetricKind::Score
-            && metric.direction.is_none()
-            && matches!(metric.data_type, Some(ScoreDataType::Numeric | ScoreDataType::Boolean))
+        metric.kind == MetricKind::Score && metric.direction.is_none() && metric.obstacle.is_none()
     });
     unknown
         .map(|metric| DirectionForm {
             name: Text::from(metric.score().unwrap_or(&metric.name)),
             encoded: encode(metric.score().unwrap_or(&metric.name)),
-            data_type: metric.data_type.map_or("", ScoreDataType::as_str),
+            // The categories are in a score config already.
+            data_type: match metric.data_type {
+                Some(own @ (ScoreDataType::Numeric | ScoreDataType::Boolean)) => own.as_str(),
+                _ => "",
+            },
         })
         .collect()
 }
