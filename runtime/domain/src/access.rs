@@ -71,6 +71,12 @@ macro_rules! permissions {
             #[must_use]
             pub const fn covers(self) -> &'static str { match self { $(Self::$variant => $covers,)* } }
 
+            /// Whether the role of a member in the project decides, also about operations of the organization.
+            #[must_use]
+            pub const fn is_decided_in_project(self) -> bool {
+                matches!(self, Self::KeyRead | Self::KeyWrite) || matches!(self.level(), PermissionLevel::Project)
+            }
+
             /// The level on which it applies.
             #[must_use]
             pub const fn level(self) -> PermissionLevel { match self { $(Self::$variant => PermissionLevel::$level,)* } }

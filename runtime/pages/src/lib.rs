@@ -21,6 +21,7 @@ mod export;
 mod groups;
 mod instance;
 mod jobs;
+mod keys;
 mod list;
 mod observations;
 mod overview;
@@ -45,8 +46,9 @@ use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
     self, CommentWrite, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite, EvaluatorRead,
-    EvaluatorWrite, ExperimentRead, ExperimentWrite, PluginRead, PluginWrite, ProjectRead,
-    QueueWrite, ScoreConfigWrite, ScoreDelete, ScoreRead, ScoreWrite, TraceMark, TraceRead,
+    EvaluatorWrite, ExperimentRead, ExperimentWrite, KeyRead, KeyWrite, PluginRead, PluginWrite,
+    ProjectRead, QueueWrite, ScoreConfigWrite, ScoreDelete, ScoreRead, ScoreWrite, TraceMark,
+    TraceRead,
 };
 use perpend_http_kit::Web;
 use perpend_http_kit::auth::{Authenticator, Requirement, use_session};
@@ -404,6 +406,27 @@ fn connection_routes(routes: &mut Routes<App>) {
     routes.page(BySession, delete, connections::delete::delete_connection);
 }
 
+/// Key pairs. Responses with a secret are neither cached nor compressed.
+fn key_routes(routes: &mut Routes<App>) {
+    let all = PageRoute::get("/project/{project}/settings/keys", KeyRead);
+    routes.page(BySession, all, keys::list::list_page);
+    let new = "/project/{project}/settings/keys/new";
+    routes.page(BySession, PageRoute::get(new, KeyWrite), keys::create::new_page);
+    routes.page(BySession, PageRoute::post(new, KeyWrite).secret(), keys::create::create_key);
+    let one = "/project/{project}/settings/keys/{key}";
+    routes.page(BySession, PageRoute::get(one, KeyRead), keys::one::key_page);
+    routes.page(BySession, PageRoute::post(one, KeyWrite), keys::one::change_key);
+    let rotate = "/project/{project}/settings/keys/{key}/rotate";
+    let rotate = PageRoute::post(rotate, KeyWrite).secret();
+    routes.page(BySession, rotate, keys::one::rotate_key);
+    let end = "/project/{project}/settings/keys/{key}/end-previous-secret";
+    routes.page(BySession, PageRoute::post(end, KeyWrite), keys::one::end_previous_secret);
+    let revoke = "/project/{project}/settings/keys/{key}/revoke";
+    let confirmation = PageRoute::get(revoke, KeyWrite);
+    routes.page(BySession, confirmation, keys::revoke::confirmation_page);
+    routes.page(BySession, PageRoute::post(revoke, KeyWrite), keys::revoke::revoke_key);
+}
+
 /// Plug-ins.
 fn plugin_routes(routes: &mut Routes<App>) {
     let all = PageRoute::get("/project/{project}/plugins", PluginRead);
@@ -516,6 +539,7 @@ fn redirect_routes(routes: &mut Routes<App>) {
         ("/experiments", ExperimentRead),
         ("/experiments/{experiment}", ExperimentRead),
         ("/settings/connections", ConnectionRead),
+        ("/settings/keys", KeyRead),
         ("/plugins", PluginRead),
         ("/plugins/{digest}", PluginRead),
     ] {
@@ -578,6 +602,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     experiment_routes(&mut routes);
     connection_routes(&mut routes);
     plugin_routes(&mut routes);
+    key_routes(&mut routes);
     list_routes::<Observations>(&mut routes, TraceRead);
     list_routes::<Sessions>(&mut routes, TraceRead);
     list_routes::<Users>(&mut routes, TraceRead);

@@ -25,6 +25,7 @@ pub mod format;
 mod instance;
 mod job_estimate;
 mod job_progress;
+mod keys;
 pub mod layout;
 mod lists;
 pub mod markup;
@@ -126,6 +127,9 @@ pub use instance::{
 };
 pub use job_estimate::JobEstimateView;
 pub use job_progress::JobProgressFragment;
+pub use keys::{
+    KeyLine, KeyPage, KeyRotationView, KeySecretPage, KeyState, KeysPage, NewKeyPage, RevokeKeyPage,
+};
 pub use layout::forms::{FlashMessage, FormContext, RejectedForm, Undo};
 pub use layout::preferences::{Preferences, PreferencesPage, Theme};
 pub use layout::setup::{RejectedRequest, Setup};

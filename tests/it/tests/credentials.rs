@@ -513,3 +513,38 @@ async fn a_secret_that_another_node_made_is_accepted_and_an_expired_pair_has_a_c
     assert!(catalog.is_public_key_used(&key).await.unwrap());
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_session_of_a_key_pair_shows_the_keys_and_changes_none() {
+    let app = TestApp::new().await.unwrap();
+    let project = app.app.home_project.to_string();
+    let keys = format!("/project/{project}/settings/keys");
+    let visitor = async |public_key: &str, secret_key: &str| {
+        let form = format!("public_key={public_key}&secret_key={secret_key}");
+        app.anonymous().with_header("cookie", &log_in(&app, &form).await)
+    };
+    let full = visitor(KEYS.0, KEYS.1).await;
+    let list = full.get(&keys).await.unwrap();
+    assert_eq!(list.status, 200, "{}", list.text());
+    assert!(list.text().contains(KEYS.0) && !list.text().contains("settings/keys/new"));
+    assert!(!list.text().contains(KEYS.1), "no secret");
+    let id = key_id(&app, &project).await;
+    assert_eq!(status(&full, &format!("{keys}/{id}")).await, 200);
+    assert_eq!(status(&full, &format!("{keys}/none")).await, 404);
+    let headers = [crate::pages::FORM, crate::pages::OURS];
+    for path in ["/new".to_owned(), format!("/{id}/rotate"), format!("/{id}/revoke")] {
+        let path = format!("{keys}{path}");
+        let refused = full.send(Method::POST, &path, &headers, "overlap=0").await.unwrap();
+        assert_eq!(refused.status, 403, "{path}");
+    }
+    // A pair for reading opens the pages without those of the keys.
+    let path = format!("/api/public/projects/{project}/apiKeys");
+    let made = app.organizer().json(Method::POST, &path, &json!({ "scope": "read" })).await;
+    let made = made.unwrap().json();
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let read = visitor(&text("publicKey"), &text("secretKey")).await;
+    assert_eq!(status(&read, &keys).await, 403);
+    let traces = read.get(&format!("/project/{project}/traces")).await.unwrap();
+    assert!(traces.status == 200 && !traces.text().contains("/settings/keys"), "{}", traces.text());
+    app.stop().await.unwrap();
+}

@@ -153,20 +153,16 @@ pub(super) fn decide(caller: Caller, any: &[Permission]) -> Result<Allowed, Prob
 /// there, and on the organization with the role of the member in it.
 pub(super) fn decide_for_viewer(act: Act, any: &[Permission]) -> Result<Allowed, Problem> {
     if let Some(SessionPerson::Member(member)) = &act.session {
-        let is_allowed = any
-            .iter()
-            .any(|one| one.level() == PermissionLevel::Organization && member.role.holds(*one));
+        let is_allowed =
+            any.iter().any(|one| !one.is_decided_in_project() && member.role.holds(*one));
         if is_allowed {
             let organization = member.organization.clone();
             let member = Some(member.clone());
             return Ok(Allowed::InOrganization(OrganizationAct { organization, member }));
         }
     }
-    // A permission of an organization applies to the project of the page where keys of projects have it too.
-    let is_allowed = any.iter().any(|one| {
-        act.permissions.holds(*one)
-            && (one.level() == PermissionLevel::Project || Scope::Full.holds(*one))
-    });
+    let is_allowed =
+        any.iter().any(|one| one.is_decided_in_project() && act.permissions.holds(*one));
     match is_allowed {
         true => Ok(Allowed::InProject(act)),
         false => Err(denied("this session lacks the permission", any)),
@@ -176,4 +172,32 @@ pub(super) fn decide_for_viewer(act: Act, any: &[Permission]) -> Result<Allowed,
 fn denied(message: &str, any: &[Permission]) -> Problem {
     let names: Vec<_> = any.iter().map(|one| one.name()).collect();
     Problem::new(Code::AccessDenied, message).with("permission", names.join(" or "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_role_in_the_project_decides_about_its_keys_and_that_in_the_organization_about_others() {
+        let is_allowed = |in_project: Role, in_organization: Role, permission| {
+            let member = Member {
+                organization: OrganizationId::new("o").unwrap(),
+                id: UserId::new("u").unwrap(),
+                role: in_organization,
+                account: "a".to_owned(),
+            };
+            let act = Act {
+                project: ProjectId::new("p").unwrap(),
+                permissions: in_project.into(),
+                public_half: None,
+                session: Some(SessionPerson::Member(member)),
+            };
+            decide_for_viewer(act, &[permission]).is_ok()
+        };
+        assert!(is_allowed(Role::Admin, Role::Viewer, Permission::KeyWrite));
+        assert!(!is_allowed(Role::Member, Role::Admin, Permission::KeyWrite));
+        assert!(!is_allowed(Role::Admin, Role::Viewer, Permission::OrgProjectCreate));
+        assert!(is_allowed(Role::Viewer, Role::Admin, Permission::OrgProjectCreate));
+    }
 }

@@ -80,11 +80,34 @@ impl<const MAX: usize> SubmittedForm<MAX> {
     ) -> Result<Response, Problem> {
         let slot = app.submissions().slot(&self.key, app.web.clock.now());
         let outcome = slot.get_or_try_init(|| action).await?;
+        Ok(self.redirect(app, outcome))
+    }
+
+    /// Runs an action that makes a secret unless the same form was submitted recently. The secret is not stored: the first
+    /// submission returns it, and a repeated one the redirect to a page that shows `repeated`.
+    pub(crate) async fn run_once_for_secret<T>(
+        &self,
+        app: &App,
+        repeated: SubmissionOutcome,
+        action: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<Result<T, Response>, Problem> {
+        let slot = app.submissions().slot(&self.key, app.web.clock.now());
+        let mut made = None;
+        let first = async {
+            made = Some(action.await?);
+            Ok::<_, Problem>(repeated)
+        };
+        let outcome = slot.get_or_try_init(|| first).await?;
+        let redirect = self.redirect(app, outcome);
+        Ok(made.ok_or(redirect))
+    }
+
+    fn redirect(&self, app: &App, outcome: &SubmissionOutcome) -> Response {
         let location = outcome.location.clone().unwrap_or_else(|| self.return_path());
         let mut response = Redirect::to(&location).into_response();
         let notice = set_cookie(&app.web.config, NOTICE_COOKIE, &self.key.id(), UNDO_SECONDS);
         append_cookie(&mut response, &notice);
-        Ok(response)
+        response
     }
 }
 

@@ -131,6 +131,10 @@ impl Viewer {
             attention: self.waits,
             alarms: self.alarms.clone(),
             is_operator: self.is_operator,
+            hidden: match self.may(Permission::KeyRead) {
+                true => Vec::new(),
+                false => vec![Section::Keys],
+            },
             api: Vec::new(),
             now: self.now,
         }

@@ -35,6 +35,8 @@ pub struct Shell {
     pub alarms: Vec<&'static str>,
     /// Whether the viewer may see the page of the instance.
     pub is_operator: bool,
+    /// Sections that the viewer may not see.
+    pub hidden: Vec<Section>,
     /// Time of the response.
     pub now: Timestamp,
 }
@@ -140,6 +142,8 @@ pub enum Section {
     Connections,
     /// Plug-ins.
     Plugins,
+    /// Key pairs.
+    Keys,
     /// API reference.
     Reference,
     /// Search.
@@ -237,6 +241,12 @@ static GROUPS: [SidebarGroup; 4] = [
                 "/plugins",
                 ("i", "M5 2v4M11 2v4M3 6h10v3a5 5 0 0 1-10 0zM8 14v2"),
             ),
+            entry(
+                Section::Keys,
+                "Keys",
+                "/settings/keys",
+                ("k", "M10 2a4 4 0 1 1 0 8 4 4 0 0 1 0-8M7 9l-5 5v-3M4 12l2 2"),
+            ),
         ],
     },
 ];
@@ -321,6 +331,10 @@ impl Shell {
         Self { api: api.into_iter().collect(), ..self }
     }
 
+    pub(crate) fn shows(&self, entry: &SidebarEntry) -> bool {
+        !self.hidden.contains(&entry.section)
+    }
+
     pub(crate) fn groups(&self) -> &'static [SidebarGroup] {
         &GROUPS
     }
@@ -367,6 +381,7 @@ impl Shell {
     #[must_use]
     pub fn places(&self) -> Vec<(&'static str, String)> {
         let entries = GROUPS.iter().flat_map(|group| group.entries);
+        let entries = entries.filter(|entry| self.shows(entry));
         let own = entries.map(|entry| (entry.label, self.href(entry)));
         let others = [("API reference", "/api/reference"), ("Preferences", "/preferences")];
         let others = others.map(|(label, href)| (label, format!("{href}{}", self.focus.query())));
