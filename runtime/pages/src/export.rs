@@ -192,11 +192,6 @@ fn without_formula(mut cell: Value) -> Value {
     cell
 }
 
-/// Microseconds as seconds.
-pub(crate) fn seconds(micros: i64) -> Value {
-    Value::from(micros as f64 / 1e6)
-}
-
 #[cfg(test)]
 mod tests {
     use perpend_http_kit::problem::Code;

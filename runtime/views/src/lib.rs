@@ -140,8 +140,8 @@ pub use layout::shell::{
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
 pub use lists::chips::{ScoreChip, score_chips};
 pub use lists::column::{
-    Cell, CellContent, CellContext, CellLayout, DeclaredCell, ExportedValue, ListColumn, ListTable,
-    TableStyle,
+    Cell, CellContent, CellContext, CellLayout, ChosenColumn, DeclaredCell, ExportedValue,
+    ListColumn, ListTable, NamedColumns, TableStyle,
 };
 pub use lists::executions::{EXECUTION_ROWS, ExecutionRow};
 pub use lists::facets::{FacetsPage, FacetsView};
@@ -161,12 +161,14 @@ pub use lists::news::{NewsFragment, StateFragment};
 pub use lists::observations::{OBSERVATION_ROWS, ObservationLine};
 pub use lists::page_links::PageLinks;
 pub use lists::picker::ColumnPicker;
+pub use lists::row_actions::{PageActions, RowActions};
 pub use lists::search::{
     SearchContentsFragment, SearchEntry, SearchEntryGroup, SearchFragment, SearchPage,
     SearchResults,
 };
 pub use lists::suggest::{SuggestPage, Suggestion};
-pub use lists::trace_line::TraceLine;
+pub use lists::trace_line::{TraceContent, TraceLine};
+pub use lists::trace_rows::TRACE_ROWS;
 pub use lists::traces::{Pager, TracesPage};
 pub use overview::charts::{Chart, ChartBar, ChartPart, SO_FAR};
 pub use overview::figure::{Figure, percent_change, point_change};

@@ -287,7 +287,7 @@ fn a_list_of_executions_is_inert_and_only_failed_ones_have_a_form() {
         ExecutionRow { execution, line, cost: Some(None) }
     };
     let (forms, focus) = (forms(), Focus::default());
-    let context = CellContext { base: "/project/p", focus: &focus, forms: &forms };
+    let context = CellContext::new("/project/p", &focus, &forms);
     let table = |rows: &[ExecutionRow]| list.table(&columns, rows, &context);
     let view = ListView {
         shell: shell(),

@@ -277,7 +277,6 @@ pub(crate) fn hostile_line() -> TraceLine {
         user: Some(text(HOSTILE)),
         session: Some(text(HOSTILE)),
         bookmarked: true,
-        is_markable: true,
         tags: vec![text(HOSTILE); 5],
         observation_names: observation_names(HOSTILE),
         latency_us: 1_000,
@@ -292,8 +291,11 @@ pub(crate) fn hostile_line() -> TraceLine {
         release: Some(text(HOSTILE)),
         version: Some(text(HOSTILE)),
         parts: [9, 3],
-        metadata: [(HOSTILE.to_owned(), text(HOSTILE))].into(),
-        by_name: [(HOSTILE.to_owned(), text(HOSTILE))].into(),
+        content: TraceContent {
+            metadata: trace(HOSTILE).metadata,
+            scores: vec![scored(HOSTILE, ScoreValue::Text(HOSTILE.to_owned()), None)],
+            ..TraceContent::default()
+        },
     }
 }
 

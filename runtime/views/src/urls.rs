@@ -14,7 +14,8 @@ mod sort;
 mod traces_query;
 mod unknown_parameters;
 
-pub use columns::{CellKind, Column, Columns, MAX_COLUMNS, ParsedColumns, StandardColumn};
+pub use columns::{Column, Columns, MAX_COLUMNS, ParsedColumns};
+pub(crate) use columns::{METADATA, SCORE, key_of_name, name_with_key, split_names};
 pub use filterable_list::{
     FilterableList, OBSERVATION_LIST, SCORE_LIST, SESSION_LIST, TRACE_LIST, USER_LIST, term_prefix,
 };

@@ -75,8 +75,8 @@ async fn lists_and_heads_tell_nothing_zero_unknown_and_a_part_apart() {
     for (name, _, text) in CASES {
         let figure = format!("<dt>Cost</dt><dd>{text}</dd>");
         let row = between(&traces, &format!("<tr id=\"row-{name}\""), "</tr>");
-        shows(row, &format!("<td data-label=\"Cost\" class=\"num\"><bdi>{text}</bdi>"));
         let cell = format!("data-label=\"Cost\"><bdi>{text}</bdi>");
+        shows(row, &cell);
         let row = between(&sessions, &format!("<bdi>s-{name}</bdi>"), "</tr>");
         shows(row, &cell);
         let row = between(&users, &format!("<bdi>u-{name}</bdi>"), "</tr>");

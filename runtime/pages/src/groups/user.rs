@@ -80,7 +80,7 @@ pub(crate) async fn user_page(
     let address = href(&viewer.base(), GroupKey::User, &user);
     let focus = (address, viewer.unknown_parameters());
     let base = viewer.base();
-    let context = CellContext { base: &base, focus: &viewer.focus, forms: viewer.form_context() };
+    let context = CellContext::new(&base, &viewer.focus, viewer.form_context());
     let mut view = UserPage {
         shell: viewer
             .shell(Section::Users)

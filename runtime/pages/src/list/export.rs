@@ -4,7 +4,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use perpend_domain::list::ListPosition;
 use perpend_http_kit::problem::Problem;
-use perpend_views::ListColumn;
+use perpend_views::ChosenColumn;
 
 use crate::export::{
     ExportColumn, ExportFormat, ExportedList, ExportedPage, PAGE_ROWS, reject_faults, respond,
@@ -55,7 +55,7 @@ impl<L: ListSource> ExportedList for ListExport<L> {
 }
 
 /// The columns of a file. A column of the list with several values is several columns here; the id comes first.
-fn exported_columns<R: 'static>(chosen: &[&'static ListColumn<R>]) -> Vec<ExportColumn<R>> {
+pub(crate) fn exported_columns<R: 'static>(chosen: &[ChosenColumn<R>]) -> Vec<ExportColumn<R>> {
     let mut columns: Vec<ExportColumn<R>> = Vec::new();
     let mut add = |column: ExportColumn<R>| {
         if columns.iter().all(|other| other.id() != column.id()) {
@@ -63,9 +63,11 @@ fn exported_columns<R: 'static>(chosen: &[&'static ListColumn<R>]) -> Vec<Export
             columns.insert(at, column);
         }
     };
-    for &column in chosen {
-        add(ExportColumn::new(column.id, column.heading(), move |row: &R| column.value(row)));
-        for &(id, heading, value) in column.further {
+    for column in chosen {
+        let (id, heading) = column.names_in_files();
+        let own = column.clone();
+        add(ExportColumn::new(id, heading, move |row: &R| own.value(row)));
+        for &(id, heading, value) in column.further() {
             add(ExportColumn::new(id, heading, value));
         }
     }

@@ -165,7 +165,7 @@ async fn view<L: ListSource>(
     let total = source.total(scope, conditions, &part, is_later).await?;
     let rows = source.rows(scope, part.items).await?;
     let forms = viewer.form_context();
-    let context = CellContext { base: &base, focus: &viewer.focus, forms };
+    let context = CellContext::new(&base, &viewer.focus, forms);
     let table = list.table(&request.columns, &rows, &context);
     let choice = row_choice(viewer, list, &links);
     Ok(ListView {

@@ -294,18 +294,12 @@ async fn fill(
         page_links: ways,
     };
     let traces: Vec<_> = part.items.into_iter().map(|stored| stored.trace).collect();
-    let options = lines::LineOptions {
-        columns: Some(&view.query.columns),
-        sought: &sought.iter().map(String::as_str).collect::<Vec<_>>(),
-    };
-    view.lines = lines::trace_lines_with(app, &viewer.project, &traces, options).await?;
+    let sought: Vec<&str> = sought.iter().map(String::as_str).collect();
+    view.lines = lines::list_lines(app, &viewer.project, traces, &sought).await?;
     view.may_mark = viewer.may(TraceMark);
     view.may_write_datasets = viewer.may(DatasetWrite);
     view.may_run_rules = viewer.may(EvaluatorWrite);
     view.score_href = new_rule_href(viewer, TargetKind::Trace, &view.query.q);
-    for line in &mut view.lines {
-        line.is_markable = view.may_mark;
-    }
     Ok(())
 }
 

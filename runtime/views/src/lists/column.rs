@@ -1,6 +1,9 @@
 //! Columns that a list declares, and the table of their cells.
 //!
-//! A column has a name, a heading, the content of its cells on pages, and the values of its rows in files.
+//! A column has a name, a heading, the content of its cells on pages, and the values of its rows in files. Values with names, such
+//! as metadata, have a column for each name that a reader chooses.
+
+use std::borrow::Cow;
 
 use askama::Template;
 use perpend_domain::cost::CostSum;
@@ -9,11 +12,12 @@ use perpend_domain::telemetry::GroupKey;
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::format::{cost, count, duration};
+use crate::format::{cost, count, decimal_blanks, duration};
 use crate::layout::forms::FormContext;
 use crate::layout::shell::href;
-use crate::urls::Focus;
-use crate::{Html, Text, with_query};
+use crate::lists::row_actions::{RowActions, RowMenu};
+use crate::urls::{Focus, name_with_key};
+use crate::{Html, Text, segment, with_query};
 
 /// Characters of a text in a cell.
 const MAX_TEXT: usize = 160;
@@ -35,6 +39,8 @@ pub struct ListColumn<R: 'static> {
     pub is_order: bool,
     /// Content of its cells, and value in files.
     pub content: CellContent<R>,
+    /// Name and heading in files, if they differ from those on pages.
+    pub file_names: Option<ColumnNames>,
     /// Unit of the value; empty without one.
     pub unit: &'static str,
     /// Further values in files.
@@ -56,6 +62,8 @@ pub enum CellContent<R: 'static> {
     Duration(fn(&R) -> Option<i64>),
     /// A cost; in files, absent unless it is complete.
     Cost(fn(&R) -> CostSum),
+    /// A cost with decimals that are aligned with those of the other rows; in files, the known part.
+    AlignedCost(fn(&R) -> CostSum),
     /// The cell that the list declares for the name of the column.
     Declared(fn(&R) -> Value),
 }
@@ -104,6 +112,11 @@ impl<R: 'static> ListColumn<R> {
         Self::of(names, CellLayout::Figure, CellContent::Cost(sum)).in_unit("USD")
     }
 
+    /// A column of costs with aligned decimals.
+    pub(crate) const fn aligned_cost(names: ColumnNames, sum: fn(&R) -> CostSum) -> Self {
+        Self::of(names, CellLayout::Figure, CellContent::AlignedCost(sum)).in_unit("USD")
+    }
+
     /// A column with links to the list filtered by the value. The name is that of a filter column.
     pub(crate) const fn filter_link(names: ColumnNames, value: fn(&R) -> Value) -> Self {
         Self::of(names, CellLayout::Plain, CellContent::FilterLink(value))
@@ -120,9 +133,18 @@ impl<R: 'static> ListColumn<R> {
 
     const fn of((id, label): ColumnNames, layout: CellLayout, content: CellContent<R>) -> Self {
         let further: &'static [ExportedValue<R>] = &[];
-        let unit = "";
-        let (is_default, is_optional, is_order) = (false, false, false);
-        Self { id, label, layout, is_default, is_optional, is_order, content, unit, further }
+        Self {
+            id,
+            label,
+            layout,
+            is_default: false,
+            is_optional: false,
+            is_order: false,
+            content,
+            file_names: None,
+            unit: "",
+            further,
+        }
     }
 
     /// Shows it by default.
@@ -144,6 +166,11 @@ impl<R: 'static> ListColumn<R> {
         Self { unit, ..self }
     }
 
+    /// Has other names in files.
+    pub(crate) const fn in_files(self, names: ColumnNames) -> Self {
+        Self { file_names: Some(names), ..self }
+    }
+
     pub(crate) const fn with(self, further: &'static [ExportedValue<R>]) -> Self {
         Self { further, ..self }
     }
@@ -159,7 +186,20 @@ impl<R: 'static> ListColumn<R> {
             CellContent::Time(time) => time(row).map(|at| at.to_iso_micros()).into(),
             CellContent::Duration(micros) => micros(row).map(|micros| micros as f64 / 1e6).into(),
             CellContent::Cost(sum) => sum(row).exact().into(),
+            CellContent::AlignedCost(sum) => sum(row).known().into(),
         }
+    }
+
+    /// The cells of the rows of a page of this list.
+    fn cells(&self, list: &TableStyle<R>, rows: &[R], context: &CellContext<'_>) -> Vec<Cell> {
+        let CellContent::AlignedCost(sum) = self.content else {
+            return rows.iter().map(|row| self.cell(list, row, context)).collect();
+        };
+        let sums: Vec<CostSum> = rows.iter().map(sum).collect();
+        let aligned = |own: &CostSum| {
+            Cell::Aligned(Text::from(cost(*own)), decimal_blanks(*own, sums.iter().copied()))
+        };
+        sums.iter().map(aligned).collect()
     }
 
     /// The cell of a row of this list.
@@ -179,7 +219,7 @@ impl<R: 'static> ListColumn<R> {
             CellContent::Duration(micros) => {
                 Cell::text(micros(row).map(duration).unwrap_or_default())
             }
-            CellContent::Cost(sum) => match sum(row) {
+            CellContent::Cost(sum) | CellContent::AlignedCost(sum) => match sum(row) {
                 sum if sum.is_empty() => Cell::Empty,
                 sum => Cell::text(cost(sum)),
             },
@@ -187,13 +227,122 @@ impl<R: 'static> ListColumn<R> {
         }
     }
 
-    /// Heading in CSV files.
-    #[must_use]
-    pub fn heading(&self) -> String {
-        match self.unit {
-            "" => self.label.to_owned(),
-            unit => format!("{} ({unit})", self.label),
+    /// Name and heading in files.
+    fn names_in_files(&self) -> (String, String) {
+        let (id, label) = self.file_names.unwrap_or((self.id, self.label));
+        let heading = match self.unit {
+            "" => label.to_owned(),
+            unit => format!("{label} ({unit})"),
+        };
+        (id.to_owned(), heading)
+    }
+}
+
+/// Columns of values with names, such as metadata. The name of a column is the prefix and the name of the value.
+#[derive(Debug)]
+pub struct NamedColumns<R: 'static> {
+    /// Such as `metadata.`
+    pub prefix: &'static str,
+    /// Such as `metadata.KEY`, for messages.
+    pub example: &'static str,
+    /// Layout of their cells.
+    pub layout: CellLayout,
+    /// The cell of a row for the value with this name.
+    pub cell: fn(&str, &R) -> Cell,
+    /// The value with this name in files.
+    pub value: fn(&str, &R) -> Value,
+}
+
+/// A column that a reader chooses.
+#[derive(Debug)]
+pub enum ChosenColumn<R: 'static> {
+    /// A declared column.
+    Declared(&'static ListColumn<R>),
+    /// The column of the values with this name.
+    Named(&'static NamedColumns<R>, String),
+}
+
+impl<R: 'static> Clone for ChosenColumn<R> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Declared(column) => Self::Declared(column),
+            Self::Named(columns, name) => Self::Named(columns, name.clone()),
         }
+    }
+}
+
+impl<R: 'static> ChosenColumn<R> {
+    /// URL name.
+    #[must_use]
+    pub fn id(&self) -> Cow<'static, str> {
+        match self {
+            Self::Declared(column) => Cow::Borrowed(column.id),
+            Self::Named(columns, name) => Cow::Owned(name_with_key(columns.prefix, name)),
+        }
+    }
+
+    /// Heading.
+    #[must_use]
+    pub fn label(&self) -> Text {
+        match self {
+            Self::Declared(column) => Text::from(column.label),
+            Self::Named(_, name) => Text::from(name.as_str()),
+        }
+    }
+
+    /// Name and heading in files.
+    #[must_use]
+    pub fn names_in_files(&self) -> (String, String) {
+        match self {
+            Self::Declared(column) => column.names_in_files(),
+            Self::Named(..) => (self.id().into_owned(), self.id().into_owned()),
+        }
+    }
+
+    /// The value of a row in files.
+    #[must_use]
+    pub fn value(&self, row: &R) -> Value {
+        match self {
+            Self::Declared(column) => column.value(row),
+            Self::Named(columns, name) => (columns.value)(name, row),
+        }
+    }
+
+    /// Further values in files.
+    #[must_use]
+    pub fn further(&self) -> &'static [ExportedValue<R>] {
+        match self {
+            Self::Declared(column) => column.further,
+            Self::Named(..) => &[],
+        }
+    }
+
+    fn cells(&self, list: &TableStyle<R>, rows: &[R], context: &CellContext<'_>) -> Vec<Cell> {
+        match self {
+            Self::Declared(column) => column.cells(list, rows, context),
+            Self::Named(columns, name) => {
+                rows.iter().map(|row| (columns.cell)(name, row)).collect()
+            }
+        }
+    }
+
+    fn head(&self) -> TableHead {
+        let (layout, is_order) = match self {
+            Self::Declared(column) => (column.layout, column.is_order),
+            Self::Named(columns, _) => (columns.layout, false),
+        };
+        TableHead {
+            id: self.id(),
+            label: self.label(),
+            is_named: matches!(self, Self::Named(..)),
+            layout,
+            href: None,
+            order: is_order.then_some("descending"),
+        }
+    }
+
+    fn is_optional(&self) -> bool {
+        matches!(self, Self::Declared(column) if column.is_optional)
     }
 }
 
@@ -214,6 +363,8 @@ pub enum CellLayout {
     Line,
     /// Text that wraps.
     Plain,
+    /// The beginning of a long text.
+    Beginning,
     /// Text in several lines.
     Comment,
     /// Several elements.
@@ -230,6 +381,7 @@ impl CellLayout {
             Self::Chips => "chips",
             Self::Line => "nowrap",
             Self::Plain => "plain",
+            Self::Beginning => "text",
             Self::Comment => "comment",
             Self::Mixed => "",
         }
@@ -245,6 +397,23 @@ pub struct CellContext<'a> {
     pub focus: &'a Focus,
     /// Values of forms.
     pub forms: &'a FormContext,
+    /// Query string of the links of rows, such as the list that the pages behind them return to.
+    pub within: &'a str,
+    /// Names of the columns of the table.
+    pub columns: &'a [Cow<'static, str>],
+}
+
+impl<'a> CellContext<'a> {
+    /// The context of a page of the project at `base`.
+    #[must_use]
+    pub const fn new(base: &'a str, focus: &'a Focus, forms: &'a FormContext) -> Self {
+        Self { base, focus, forms, within: "", columns: &[] }
+    }
+
+    /// Whether the table has a column with this name.
+    pub(crate) fn has_column(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| column == name)
+    }
 }
 
 /// A value in a cell: long text is cut, and the texts of a list are separated by commas.
@@ -279,6 +448,8 @@ pub enum Cell {
     Text(Text),
     /// Text and URL of a link.
     Link(Text, String),
+    /// A figure, and blanks that align its decimals.
+    Aligned(Text, String),
     /// A time, and whether its distance from now is shown too.
     Time(Timestamp, bool),
     /// Other markup.
@@ -322,6 +493,8 @@ pub struct TableStyle<R: 'static> {
     pub row_class: Option<fn(&R) -> &'static str>,
     /// Value and label of the checkbox of a row, if rows can be selected.
     pub choice_value: Option<ChoiceValue<R>>,
+    /// Actions of rows, if they have any.
+    pub actions: Option<&'static RowActions<R>>,
 }
 
 /// The table of a page.
@@ -335,6 +508,10 @@ pub struct ListTable {
     pub(crate) rows: Vec<TableRow>,
     /// Name of the checkboxes; absent if rows cannot be selected.
     pub(crate) choice: Option<&'static str>,
+    /// Whether rows have ids in the page.
+    pub(crate) has_ids: bool,
+    /// Label, if it is not the name of the list.
+    pub(crate) label: Option<&'static str>,
 }
 
 /// The cells of a row.
@@ -345,16 +522,25 @@ pub(crate) struct TableRow {
     pub(crate) cells: Vec<Cell>,
     /// Value and label of its checkbox.
     pub(crate) choice: Option<(String, Text)>,
+    /// Its id, percent-encoded; empty without one.
+    pub(crate) id: String,
+    /// Whether its preview is shown.
+    pub(crate) is_current: bool,
+    pub(crate) menu: Option<RowMenu>,
 }
 
 /// A heading.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TableHead {
-    pub(crate) id: &'static str,
-    pub(crate) label: &'static str,
+    pub(crate) id: Cow<'static, str>,
+    pub(crate) label: Text,
+    /// Whether the label is a name from data.
+    pub(crate) is_named: bool,
     pub(crate) layout: CellLayout,
-    /// Whether the list is ordered by it, latest first.
-    pub(crate) is_order: bool,
+    /// URL of the list ordered by the column.
+    pub(crate) href: Option<String>,
+    /// Value of `aria-sort`, if the list is ordered by the column.
+    pub(crate) order: Option<&'static str>,
 }
 
 impl TableHead {
@@ -362,9 +548,14 @@ impl TableHead {
         self.layout == CellLayout::Figure
     }
 
+    /// Whether cells have the link and the actions of the row.
+    pub(crate) fn is_name(&self) -> bool {
+        self.layout == CellLayout::Name
+    }
+
     /// Whether cells repeat the heading, for rows that are shown as cards.
     pub(crate) fn is_labelled(&self) -> bool {
-        self.layout != CellLayout::Name
+        !self.is_name()
     }
 
     pub(crate) fn class(&self) -> &'static str {
@@ -377,38 +568,38 @@ impl ListTable {
     #[must_use]
     pub fn new<R: 'static>(
         list: &TableStyle<R>,
-        columns: &[&'static ListColumn<R>],
+        columns: &[ChosenColumn<R>],
         rows: &[R],
         context: &CellContext<'_>,
     ) -> Self {
-        let cells = |column: &&'static ListColumn<R>| -> Vec<Cell> {
-            rows.iter().map(|row| column.cell(list, row, context)).collect()
-        };
+        let names: Vec<Cow<'static, str>> = columns.iter().map(ChosenColumn::id).collect();
+        let context = CellContext { columns: &names, ..*context };
+        let id = |row: &R| list.actions.map(|actions| segment((actions.row)(row).0));
         let mut table = Self {
             name: list.name,
             class: list.class,
             heads: Vec::new(),
             choice: None,
+            has_ids: false,
+            label: None,
             rows: rows
                 .iter()
                 .map(|row| TableRow {
                     class: list.row_class.map_or("", |class| class(row)),
                     cells: Vec::new(),
                     choice: list.choice_value.map(|value| value(row)),
+                    id: id(row).unwrap_or_default(),
+                    is_current: false,
+                    menu: None,
                 })
                 .collect(),
         };
         for column in columns {
-            let cells = cells(column);
-            if column.is_optional && cells.iter().all(|cell| matches!(cell, Cell::Empty)) {
+            let cells = column.cells(list, rows, &context);
+            if column.is_optional() && cells.iter().all(|cell| matches!(cell, Cell::Empty)) {
                 continue;
             }
-            table.heads.push(TableHead {
-                id: column.id,
-                label: column.label,
-                layout: column.layout,
-                is_order: column.is_order,
-            });
+            table.heads.push(column.head());
             for (row, cell) in table.rows.iter_mut().zip(cells) {
                 row.cells.push(cell);
             }
@@ -420,6 +611,36 @@ impl ListTable {
     #[must_use]
     pub fn with_choice(self, name: &'static str) -> Self {
         Self { choice: Some(name), ..self }
+    }
+
+    /// With ids of rows, which only one table of a page has.
+    #[must_use]
+    pub fn with_ids(self) -> Self {
+        Self { has_ids: true, ..self }
+    }
+
+    /// With a label that differs from those of the other tables of a page.
+    #[must_use]
+    pub fn labelled(self, label: &'static str) -> Self {
+        Self { label: Some(label), ..self }
+    }
+
+    /// With headings that order the list. `order` returns the URL of the list ordered by a column, and the value of `aria-sort`.
+    #[must_use]
+    pub fn ordered(
+        mut self,
+        order: impl Fn(&str) -> Option<(String, Option<&'static str>)>,
+    ) -> Self {
+        for head in &mut self.heads {
+            if let Some((href, state)) = order(&head.id) {
+                (head.href, head.order) = (Some(href), state);
+            }
+        }
+        self
+    }
+
+    pub(crate) fn label(&self) -> &'static str {
+        self.label.unwrap_or(self.name)
     }
 
     /// Whether the page has no rows.

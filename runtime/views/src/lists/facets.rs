@@ -2,7 +2,7 @@
 
 use crate::urls::TracesQuery;
 use askama::Template;
-use perpend_domain::filter::{Condition, TRACES, Test, find};
+use perpend_domain::filter::{Column, Condition, TRACES, Test, find};
 use perpend_domain::query::{parse, print_condition};
 use perpend_domain::text_search::{Facet, FacetColumn, Facets};
 
@@ -106,7 +106,7 @@ impl FacetsView {
 fn group(facet: &Facet, query: &TracesQuery, base: &str) -> FacetGroup {
     let with_term = |test: Test, id: &str| {
         let condition = Condition { column: find(TRACES, id), test };
-        let q = joined(&query.q, condition)?;
+        let q = joined(TRACES, &query.q, condition)?;
         Some(query.with(&q).first(base))
     };
     let value = |(value, n): &(Option<String>, u64)| {
@@ -141,8 +141,8 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> FacetGroup {
 
 /// The filter with one more condition. A value is merged into an existing condition of its column, without duplicates. If
 /// the filter has an invalid term, the condition is appended.
-pub(crate) fn joined(q: &str, condition: Condition) -> Option<String> {
-    let parsed = parse(q, TRACES);
+pub(crate) fn joined(columns: &'static [Column], q: &str, condition: Condition) -> Option<String> {
+    let parsed = parse(q, columns);
     if parsed.terms.iter().any(|term| term.outcome.is_err()) {
         return Some(format!("{q} {}", print_condition(&condition)?));
     }
@@ -188,13 +188,16 @@ mod tests {
         let of = |test| Condition { column: find(TRACES, "environment"), test };
         let any = |value: &str| of(Test::AnyOf(vec![value.to_owned()]));
         let none = |value: &str| of(Test::NoneOf(vec![value.to_owned()]));
-        let q = joined("name:chat", any("a")).unwrap();
+        let q = joined(TRACES, "name:chat", any("a")).unwrap();
         assert_eq!(q, "name:chat environment:a");
-        let wide = joined(&q, any("b")).unwrap();
+        let wide = joined(TRACES, &q, any("b")).unwrap();
         assert_eq!(wide, "name:chat environment:a,b");
-        assert_eq!(joined(&wide, any("b")).unwrap(), wide);
-        assert_eq!(joined(&q, none("b")).unwrap(), "name:chat environment:a -environment:b");
-        assert_eq!(joined("latncy:>2", any("a")).unwrap(), "latncy:>2 environment:a");
+        assert_eq!(joined(TRACES, &wide, any("b")).unwrap(), wide);
+        assert_eq!(
+            joined(TRACES, &q, none("b")).unwrap(),
+            "name:chat environment:a -environment:b"
+        );
+        assert_eq!(joined(TRACES, "latncy:>2", any("a")).unwrap(), "latncy:>2 environment:a");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use crate::format::{count, plural};
+use crate::lists::trace_rows::TRACE_ROWS;
 use crate::markup::with_query;
-use crate::urls::{Column, FilterableList, Focus, Parameter};
+use crate::urls::{FilterableList, Focus, Parameter};
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 
@@ -49,9 +50,9 @@ pub(crate) fn exported_rows(row: &str) -> String {
 /// Label of a filter column: the column heading, or else its id in words.
 pub(crate) fn title(id: &str) -> String {
     // `timestamp` has different headings in different lists.
-    let known = Column::from_name(id).filter(|_| id != "timestamp");
+    let known = TRACE_ROWS.columns.iter().find(|column| column.id == id && id != "timestamp");
     if let Some(column) = known {
-        return column.label().raw().to_owned();
+        return column.label.to_owned();
     }
     let mut words = String::new();
     for c in id.chars() {

@@ -1,18 +1,18 @@
 //! Lists of sessions and of users.
 
 use askama::Template;
-use perpend_domain::cost::CostSum;
 use perpend_domain::telemetry::{GroupKey, TraceGroup};
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::facts::{Fact, fact};
-use crate::format::{count, decimal_blanks};
+use crate::format::count;
 use crate::layout::setup::Setup;
 use crate::layout::shell::href;
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn, ListTable};
 use crate::lists::focus::FocusView;
 use crate::lists::list::{ChoicePage, ListDeclaration, ListTexts, RowChoice};
+use crate::lists::trace_rows::trace_table;
 use crate::overview::trends::DeferredTrend;
 use crate::{Html, SESSION_LIST, Section, Shell, Text, USER_LIST, encode};
 
@@ -133,6 +133,14 @@ impl GroupLine {
 }
 
 impl UserPage {
+    fn traces_table(&self) -> ListTable {
+        trace_table(&self.traces, &self.shell).with_ids()
+    }
+
+    fn low_table(&self) -> ListTable {
+        trace_table(&self.low, &self.shell).labelled("traces with low scores")
+    }
+
     /// URL that the page polls for new items.
     fn news_href(&self) -> String {
         let (base, id) = (self.shell.base(), encode(&self.line.group.id));
@@ -150,19 +158,13 @@ pub struct GroupRow {
     pub scores: Value,
     /// Traces of the last days.
     pub n_recent: u64,
-    /// Aligns the decimals of the cost with those of the other rows.
-    padding: String,
 }
 
 impl GroupRow {
     /// The rows of a page: cells, sums of scores and traces of the last days.
     #[must_use]
     pub fn all(rows: Vec<(GroupLine, Value, u64)>) -> Vec<Self> {
-        let costs: Vec<CostSum> = rows.iter().map(|(line, ..)| line.group.cost).collect();
-        let row = |(line, scores, n_recent): (GroupLine, Value, u64)| {
-            let padding = decimal_blanks(line.group.cost, costs.iter().copied());
-            Self { line, scores, n_recent, padding }
-        };
+        let row = |(line, scores, n_recent)| Self { line, scores, n_recent };
         rows.into_iter().map(row).collect()
     }
 }
@@ -256,7 +258,6 @@ impl GroupSetup {
 struct GroupCell<'a> {
     column: &'static str,
     line: &'a GroupLine,
-    padding: &'a str,
     base: &'a str,
     /// Query string with the focus.
     focus: String,
@@ -266,8 +267,8 @@ fn cell(column: &'static str, row: &GroupRow, context: &CellContext<'_>) -> Cell
     if column == "totalTokens" {
         return Cell::text(row.line.tokens());
     }
-    let (line, padding, focus) = (&row.line, row.padding.as_str(), context.focus.query());
-    Cell::html(&GroupCell { column, line, padding, base: context.base, focus })
+    let (line, focus) = (&row.line, context.focus.query());
+    Cell::html(&GroupCell { column, line, base: context.base, focus })
 }
 
 type Column = ListColumn<GroupRow>;
@@ -311,11 +312,7 @@ const TOKENS: Column = Column::declared(("totalTokens", "Tokens"), CellLayout::F
 })
 .usual();
 
-const COST: Column = Column::declared(("totalCost", "Cost"), CellLayout::Figure, |row| {
-    row.line.group.cost.known().into()
-})
-.in_unit("USD")
-.usual();
+const COST: Column = Column::aligned_cost(("totalCost", "Cost"), |row| row.line.group.cost).usual();
 
 const SCORES: Column =
     Column::declared(("scores", "Scores"), CellLayout::Chips, |row| row.scores.clone()).usual();

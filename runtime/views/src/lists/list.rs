@@ -4,14 +4,16 @@ use askama::Template;
 use perpend_domain::access::Permission;
 
 use crate::lists::column::{
-    CellContext, ChoiceValue, DeclaredCell, ListColumn, ListTable, TableStyle,
+    CellContext, ChoiceValue, ChosenColumn, DeclaredCell, ListColumn, ListTable, NamedColumns,
+    TableStyle,
 };
 use crate::lists::filter::{FilterView, StoppedSearch};
 use crate::lists::focus::FocusView;
 use crate::lists::page_links::PageLinks;
 use crate::lists::picker::{ColumnPicker, PickerColumn, row_choices};
+use crate::lists::row_actions::RowActions;
 use crate::markup::with_query;
-use crate::urls::{FilterableList, Focus, Parameter};
+use crate::urls::{FilterableList, Focus, Parameter, key_of_name, split_names};
 use crate::{Html, Section, Shell, Text};
 
 /// A list with rows of type `R`.
@@ -35,6 +37,12 @@ pub struct ListDeclaration<R: 'static> {
     pub row_class: Option<fn(&R) -> &'static str>,
     /// Selection of rows for another page.
     pub choice: Option<RowChoice<R>>,
+    /// Columns of values with names.
+    pub named: &'static [NamedColumns<R>],
+    /// Explanation of these columns in the form that chooses columns.
+    pub named_note: &'static str,
+    /// Preview, bookmark and menu of rows.
+    pub actions: Option<RowActions<R>>,
 }
 
 /// Selection of rows for another page.
@@ -116,7 +124,7 @@ impl ListTexts {
 }
 
 /// The chosen columns of a list.
-pub type ChosenColumns<R> = Vec<&'static ListColumn<R>>;
+pub type ChosenColumns<R> = Vec<ChosenColumn<R>>;
 
 impl<R: 'static> ListDeclaration<R> {
     /// A list without a text filter and news.
@@ -136,14 +144,17 @@ impl<R: 'static> ListDeclaration<R> {
             table_class: "",
             row_class: None,
             choice: None,
+            named: &[],
+            named_note: "",
+            actions: None,
         }
     }
 
     /// The table of these columns.
     #[must_use]
     pub fn table(
-        &self,
-        columns: &[&'static ListColumn<R>],
+        &'static self,
+        columns: &[ChosenColumn<R>],
         rows: &[R],
         context: &CellContext<'_>,
     ) -> ListTable {
@@ -153,6 +164,7 @@ impl<R: 'static> ListDeclaration<R> {
             class: self.table_class,
             row_class: self.row_class,
             choice_value: self.choice.as_ref().map(|choice| choice.value),
+            actions: self.actions.as_ref(),
         };
         ListTable::new(&style, columns, rows, context)
     }
@@ -162,36 +174,54 @@ impl<R: 'static> ListDeclaration<R> {
     pub fn choose(&'static self, names: &str) -> (ChosenColumns<R>, Vec<String>) {
         let mut chosen: ChosenColumns<R> = Vec::new();
         let mut unknown = Vec::new();
-        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-            match self.columns.iter().find(|column| column.id == name) {
-                Some(column) if chosen.iter().any(|other| other.id == column.id) => {}
+        for name in split_names(names) {
+            match self.column(name) {
+                Some(column) if chosen.iter().any(|other| other.id() == column.id()) => {}
                 Some(column) => chosen.push(column),
                 None => unknown.push(name.to_owned()),
             }
         }
         if chosen.is_empty() {
-            chosen = self.columns.iter().filter(|column| column.is_default).collect();
+            chosen = self.default_columns();
         }
         let first = self.columns.iter().take(1);
-        let missing: ChosenColumns<R> =
-            first.filter(|first| chosen.iter().all(|other| other.id != first.id)).collect();
+        let missing = first.filter(|first| chosen.iter().all(|other| other.id() != first.id));
+        let missing: ChosenColumns<R> = missing.map(ChosenColumn::Declared).collect();
         (missing.into_iter().chain(chosen).collect(), unknown)
+    }
+
+    /// The column with this name.
+    fn column(&'static self, name: &str) -> Option<ChosenColumn<R>> {
+        let declared = self.columns.iter().find(|column| column.id == name);
+        let named = || {
+            self.named.iter().find_map(|columns| {
+                Some(ChosenColumn::Named(columns, key_of_name(columns.prefix, name)?))
+            })
+        };
+        declared.map(ChosenColumn::Declared).or_else(named)
+    }
+
+    fn default_columns(&'static self) -> ChosenColumns<R> {
+        let default = self.columns.iter().filter(|column| column.is_default);
+        default.map(ChosenColumn::Declared).collect()
     }
 
     /// The `cols` parameter; absent for the default columns.
     #[must_use]
-    pub fn columns_parameter(&self, chosen: &[&'static ListColumn<R>]) -> Option<Parameter> {
-        let own: Vec<&str> = chosen.iter().map(|column| column.id).collect();
-        let default = self.columns.iter().filter(|column| column.is_default);
-        let default: Vec<&str> = default.map(|column| column.id).collect();
-        (own != default).then(|| ("cols".into(), own.join(",")))
+    pub fn columns_parameter(&'static self, chosen: &[ChosenColumn<R>]) -> Option<Parameter> {
+        let names = |columns: &[ChosenColumn<R>]| -> Vec<_> {
+            columns.iter().map(ChosenColumn::id).collect()
+        };
+        let own = names(chosen);
+        (own != names(&self.default_columns())).then(|| ("cols".into(), own.join(",")))
     }
 
     /// The names of all columns, for messages.
     #[must_use]
     pub fn column_names(&self) -> String {
-        let names: Vec<&str> = self.columns.iter().map(|column| column.id).collect();
-        names.join(", ")
+        let declared = self.columns.iter().map(|column| column.id);
+        let named = self.named.iter().map(|columns| columns.example);
+        declared.chain(named).collect::<Vec<_>>().join(", ")
     }
 
     /// The form that chooses columns. `parameters` are the other query parameters of the list without its position.
@@ -200,15 +230,15 @@ impl<R: 'static> ListDeclaration<R> {
         &'static self,
         path: &str,
         parameters: &[Parameter],
-        (chosen, n): (&[&'static ListColumn<R>], u32),
+        (chosen, n): (&[ChosenColumn<R>], u32),
     ) -> ColumnPicker {
         let is_own = |name: &str| matches!(name, "cols" | "n");
         let others = parameters.iter().filter(|(name, _)| !is_own(name));
         let others: Vec<Parameter> = others.cloned().collect();
-        let pick = |column: &ListColumn<R>, is_shown| PickerColumn {
-            name: column.id.to_owned(),
-            label: Text::from(column.label),
-            is_fixed: self.columns.first().is_some_and(|first| first.id == column.id),
+        let pick = |column: &ChosenColumn<R>, is_shown| PickerColumn {
+            name: column.id().into_owned(),
+            label: column.label(),
+            is_fixed: self.columns.first().is_some_and(|first| first.id == column.id()),
             is_shown,
             earlier: None,
         };
@@ -224,15 +254,16 @@ impl<R: 'static> ListDeclaration<R> {
             earlier: (0 < at).then(|| earlier(at)),
             ..pick(column, true)
         });
-        let is_chosen = |id: &str| chosen.iter().any(|column| column.id == id);
+        let is_chosen = |id: &str| chosen.iter().any(|column| column.id() == id);
         let rest = self.columns.iter().filter(|column| !is_chosen(column.id));
+        let rest = rest.map(|column| pick(&ChosenColumn::Declared(column), false));
         ColumnPicker {
             action: path.to_owned(),
-            columns: shown.chain(rest.map(|column| pick(column, false))).collect(),
+            columns: shown.chain(rest).collect(),
             rows: row_choices(n),
             default_href: with_query(path, &others),
             hidden_fields: others,
-            has_named_columns: false,
+            named_note: self.named_note,
         }
     }
 }
@@ -445,7 +476,7 @@ mod tests {
         assert!(unknown.is_empty());
         let shell = shell();
         let (base, forms, time) = (shell.base().to_owned(), shell.forms.clone(), Focus::default());
-        let context = CellContext { base: &base, focus: &time, forms: &forms };
+        let context = CellContext::new(&base, &time, &forms);
         let parameters = [("q".into(), typed())];
         ListView {
             texts: &list.texts,

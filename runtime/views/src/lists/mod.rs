@@ -8,15 +8,15 @@ pub(crate) mod filter;
 pub(crate) mod focus;
 pub(crate) mod groups;
 pub(crate) mod list;
-pub(crate) mod menu;
 pub(crate) mod news;
 pub(crate) mod observations;
 pub(crate) mod page_links;
 pub(crate) mod picker;
+pub(crate) mod row_actions;
 pub(crate) mod search;
 pub(crate) mod suggest;
-pub(crate) mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod trace_line;
+pub(crate) mod trace_rows;
 pub(crate) mod traces;

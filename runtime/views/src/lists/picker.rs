@@ -16,8 +16,8 @@ pub struct ColumnPicker {
     pub(crate) rows: [(u32, bool); ROWS.len()],
     /// URL of the list with the default columns and number of rows.
     pub(crate) default_href: String,
-    /// Whether names of metadata keys and scores are columns too.
-    pub(crate) has_named_columns: bool,
+    /// Explanation of the columns of values with names; empty without such columns.
+    pub(crate) named_note: &'static str,
 }
 
 /// A column of the form.

@@ -170,7 +170,7 @@ fn list_view<R: 'static>(
     let (shell, time) = (shell(), Focus::default());
     let base = shell.base().to_owned();
     let forms = FormContext::default();
-    let context = CellContext { base: &base, focus: &time, forms: &forms };
+    let context = CellContext::new(&base, &time, &forms);
     ListView {
         texts: &list.texts,
         focus: Some(focus()),
@@ -546,7 +546,7 @@ fn a_user_and_a_session_are_inert() {
         all_traces: typed(),
         sessions: session_table(
             &GroupRow::all(vec![(hostile_group(GroupKey::Session), HOSTILE.into(), 0)]),
-            &CellContext { base: "/p", focus: &Focus::default(), forms: &FormContext::default() },
+            &CellContext::new("/p", &Focus::default(), &FormContext::default()),
         ),
         has_more_sessions: true,
         traces: vec![hostile_line()],

@@ -1,7 +1,7 @@
 //! The list of traces.
 
 use crate::markup::{encode, with_query};
-use crate::urls::{Column, ListPage, MAX_LIST, Sort, StandardColumn, TRACE_LIST, TracesQuery};
+use crate::urls::{Column, ListPage, MAX_LIST, Sort, TRACE_LIST, TracesQuery};
 use askama::Template;
 use perpend_domain::filter::OBSERVATIONS;
 use perpend_domain::query::parse;
@@ -9,20 +9,19 @@ use perpend_domain::text_search::BoundedCount;
 
 use crate::format::{count, plural};
 use crate::layout::setup::Setup;
+use crate::lists::column::{CellContext, ListTable};
 use crate::lists::facets::FacetsView;
 use crate::lists::filter::{EmptyListCounts, FilterView, SearchProgress, StoppedSearch, TermChip};
 use crate::lists::focus::FocusView;
-use crate::lists::menu;
+use crate::lists::list::ChosenColumns;
 use crate::lists::page_links::PageLinks;
-use crate::lists::picker::{ColumnPicker, PickerColumn, row_choices};
-use crate::lists::table::{ColumnHeading, Table};
+use crate::lists::picker::ColumnPicker;
+use crate::lists::row_actions::PageActions;
 use crate::lists::trace_line::TraceLine;
+use crate::lists::trace_rows::TRACE_ROWS;
 use crate::overview::trends::Trend;
 use crate::trace::peek::Peek;
 use crate::{Shell, Text};
-
-/// With a longer filter rows have no preview link, which would repeat it.
-const MAX_PEEKED: usize = 2 * MAX_LIST;
 
 /// The list of traces.
 #[derive(Clone, Debug, Default, Template)]
@@ -152,27 +151,35 @@ impl TracesPage {
             .collect()
     }
 
+    /// The chosen columns.
+    fn columns(&self) -> ChosenColumns<TraceLine> {
+        TRACE_ROWS.choose(&self.query.columns.to_parameter()).0
+    }
+
     /// The table. Headings of sortable columns are links.
-    fn table(&self) -> Table {
+    fn table(&self) -> ListTable {
         let (query, base) = (&self.query, self.shell.base());
-        let mut table = Table::new(&query.columns, |head| {
-            let Some(order) = head.column.order() else {
-                return head;
-            };
+        let list = self.list();
+        let within = list.map_or_else(String::new, |list| format!("?in={}", encode(&list)));
+        let context = CellContext::new(base, &query.focus, &self.shell.forms);
+        let context = CellContext { within: &within, ..context };
+        let order = |name: &str| {
+            let order = Column::from_name(name)?.order()?;
             let state = query.sort.state_of(&order);
             let turned = TracesQuery { sort: query.sort.of_heading(order), ..query.clone() };
-            ColumnHeading { href: Some(turned.first(base)), state, ..head }
-        });
-        let peeked_id = self.peek.as_ref().and_then(Peek::id);
-        table.peeked_id = peeked_id.map(str::to_owned);
-        table.peek = (query.q.len() <= MAX_PEEKED).then(|| query.peeking(base, &self.page));
-        table.choice = Some("choice");
-        let list = self.list();
-        table.within = list.map_or_else(String::new, |list| format!("?in={}", encode(&list)));
-        let lines = self.lines.iter();
-        let menus = lines.map(|line| (line.id.clone(), menu::of(line, query, base)));
-        table.menus = menus.collect();
-        table
+            Some((turned.first(base), state))
+        };
+        let page = PageActions {
+            url: query.address(base, &self.page),
+            peeked_id: self.peek.as_ref().and_then(Peek::id).map(str::to_owned),
+            may_bookmark: self.may_mark,
+        };
+        let rows = self.lines.as_slice();
+        TRACE_ROWS
+            .table(&self.columns(), rows, &context)
+            .ordered(order)
+            .with_choice("trace")
+            .with_actions((&TRACE_ROWS, rows), &self.filter(), &page)
     }
 
     /// URL of this page relative to the project, for links that return to it; `None` if it is too long.
@@ -185,31 +192,9 @@ impl TracesPage {
 
     /// The form that chooses columns.
     fn picker(&self) -> ColumnPicker {
-        let (query, base) = (&self.query, self.shell.base());
-        let columns = &query.columns;
-        let pick = |column: &Column, is_shown| PickerColumn {
-            name: column.name(),
-            label: column.label(),
-            is_fixed: *column == Column::Standard(StandardColumn::Trace),
-            is_shown,
-            earlier: None,
-        };
-        let shown = columns.iter().enumerate().map(|(at, column)| {
-            let moved = TracesQuery { columns: columns.moved(at), ..query.clone() };
-            let earlier = (0 < at).then(|| moved.first(base));
-            PickerColumn { earlier, ..pick(column, true) }
-        });
-        let others = columns.others().map(|column| pick(&column, false));
-        let usual = TracesQuery::default();
-        let default = TracesQuery { columns: usual.columns, n: usual.n, ..query.clone() };
-        ColumnPicker {
-            action: format!("{base}/traces"),
-            hidden_fields: query.hidden_fields(&["cols", "n"]),
-            columns: shown.chain(others).collect(),
-            rows: row_choices(query.n),
-            default_href: default.first(base),
-            has_named_columns: true,
-        }
+        let path = format!("{}/traces", self.shell.base());
+        let columns = self.columns();
+        TRACE_ROWS.picker(&path, &self.query.hidden_fields(&[]), (&columns, self.query.n))
     }
 }
 

@@ -4,8 +4,10 @@ use askama::Template;
 use perpend_domain::time::Timestamp;
 
 use crate::layout::setup::Setup;
+use crate::lists::column::ListTable;
 use crate::lists::focus::FocusView;
 use crate::lists::trace_line::TraceLine;
+use crate::lists::trace_rows::trace_table;
 use crate::overview::figure::Figure;
 use crate::overview::trends::DeferredTrend;
 use crate::{Chart, Shell, Text};
@@ -44,6 +46,12 @@ pub struct OverviewPage {
     pub evaluations_href: Option<String>,
     /// Setup instructions, if the project has no data.
     pub setup: Option<Setup>,
+}
+
+impl OverviewPage {
+    fn failed_table(&self) -> ListTable {
+        trace_table(&self.failed, &self.shell).with_ids()
+    }
 }
 
 /// A run over a dataset.

@@ -1,237 +1,87 @@
-//! The columns of a list of traces, and their names in URLs.
+//! The names of the columns of a list of traces in URLs.
 
 use std::fmt::Write as _;
 
-use crate::markup::Text;
 use perpend_domain::trace_list::TraceOrder;
+
+use crate::lists::trace_rows::TRACE_ROWS;
 
 /// Maximum number of shown columns.
 pub const MAX_COLUMNS: usize = 40;
 /// Maximum length in characters of a metadata key or score name of a column.
 const MAX_NAME: usize = 200;
-
-/// A column available in every list of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StandardColumn {
-    /// Link to the trace, with tags and previews.
-    Trace,
-    /// Start time.
-    Started,
-    /// User and session.
-    People,
-    /// Scores of the trace itself.
-    Scores,
-    /// Latency.
-    Latency,
-    /// Total tokens.
-    Tokens,
-    /// Total cost.
-    Cost,
-    /// Number of observations.
-    Observations,
-    /// Trace id.
-    Id,
-    /// Environment.
-    Environment,
-    /// User.
-    User,
-    /// Session.
-    Session,
-    /// Release.
-    Release,
-    /// Version.
-    Version,
-    /// Tags.
-    Tags,
-    /// Models of the observations.
-    Models,
-    /// Kinds of the observations.
-    Kinds,
-    /// Prompts of the observations.
-    Prompts,
-    /// Most severe level of the observations.
-    Level,
-    /// Number of observations with level ERROR.
-    Errors,
-    /// Number of observations with level WARNING.
-    Warnings,
-    /// Input tokens.
-    InputTokens,
-    /// Output tokens.
-    OutputTokens,
-    /// Beginning of the input.
-    Input,
-    /// Beginning of the output.
-    Output,
-}
-
-/// Columns with their URL names and headings.
-static STANDARD: [(StandardColumn, &str, &str); 25] = [
-    (StandardColumn::Trace, "trace", "Trace"),
-    (StandardColumn::Started, "timestamp", "Started"),
-    (StandardColumn::People, "people", "User and session"),
-    (StandardColumn::Scores, "scores", "Scores"),
-    (StandardColumn::Latency, "latency", "Latency"),
-    (StandardColumn::Tokens, "totalTokens", "Tokens"),
-    (StandardColumn::Cost, "totalCost", "Cost"),
-    (StandardColumn::Observations, "observationCount", "Observations"),
-    (StandardColumn::Id, "id", "Id"),
-    (StandardColumn::Environment, "environment", "Environment"),
-    (StandardColumn::User, "userId", "User"),
-    (StandardColumn::Session, "sessionId", "Session"),
-    (StandardColumn::Release, "release", "Release"),
-    (StandardColumn::Version, "version", "Version"),
-    (StandardColumn::Tags, "tags", "Tags"),
-    (StandardColumn::Models, "models", "Models"),
-    (StandardColumn::Kinds, "kinds", "Observation kinds"),
-    (StandardColumn::Prompts, "prompts", "Prompts"),
-    (StandardColumn::Level, "level", "Level"),
-    (StandardColumn::Errors, "errorCount", "Errors"),
-    (StandardColumn::Warnings, "warningCount", "Warnings"),
-    (StandardColumn::InputTokens, "inputTokens", "Input tokens"),
-    (StandardColumn::OutputTokens, "outputTokens", "Output tokens"),
-    (StandardColumn::Input, "input", "Input"),
-    (StandardColumn::Output, "output", "Output"),
-];
-/// Number of columns of `STANDARD` that are shown by default.
-const N_DEFAULT: usize = 8;
+/// Prefixes of the names of columns with metadata and with scores.
+pub(crate) const METADATA: &str = "metadata.";
+pub(crate) const SCORE: &str = "score.";
 
 /// A column of a list of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
     /// A column available in every list.
-    Standard(StandardColumn),
+    Standard(&'static str),
     /// A metadata key.
     Metadata(String),
     /// Scores of the trace itself with this name.
     Score(String),
 }
 
-/// The layout of the cells of a column.
-pub enum CellKind {
-    /// Link to the trace, with tags and previews.
-    Trace,
-    /// Timestamp.
-    Started,
-    /// Links to user and session.
-    People,
-    /// List of scores.
-    Scores,
-    /// List of tags.
-    Tags,
-    /// Long text.
-    Long,
-    /// Number or short text.
-    Other,
+/// The URL name of the column of values with this name.
+pub(crate) fn name_with_key(prefix: &str, key: &str) -> String {
+    let is_plain = !key.contains([',', '"', '\\']) && key.trim() == key;
+    match is_plain && key.chars().all(is_printable) {
+        true => format!("{prefix}{key}"),
+        false => format!("{prefix}{}", quoted(key)),
+    }
+}
+
+/// Inverse of [`name_with_key`]; absent for other names.
+pub(crate) fn key_of_name(prefix: &str, name: &str) -> Option<String> {
+    let key = name.strip_prefix(prefix)?;
+    let key = match key.starts_with('"') {
+        true => serde_json::from_str(key).ok()?,
+        false => key.to_owned(),
+    };
+    let is_short = key.chars().nth(MAX_NAME).is_none();
+    (!key.is_empty() && is_short).then_some(key)
 }
 
 impl Column {
     /// Parses a URL name.
     #[must_use]
     pub fn from_name(raw: &str) -> Option<Self> {
-        let of_key = |prefix: &str| {
-            let key = raw.strip_prefix(prefix)?;
-            let key = match key.starts_with('"') {
-                true => serde_json::from_str(key).ok()?,
-                false => key.to_owned(),
-            };
-            let is_short = key.chars().nth(MAX_NAME).is_none();
-            (!key.is_empty() && is_short).then_some(key)
-        };
-        let known = STANDARD.iter().find(|(_, name, _)| *name == raw);
+        let known = TRACE_ROWS.columns.iter().find(|column| column.id == raw);
         known
-            .map(|(known, ..)| Self::Standard(*known))
-            .or_else(|| of_key("metadata.").map(Self::Metadata))
-            .or_else(|| of_key("score.").map(Self::Score))
+            .map(|known| Self::Standard(known.id))
+            .or_else(|| key_of_name(METADATA, raw).map(Self::Metadata))
+            .or_else(|| key_of_name(SCORE, raw).map(Self::Score))
     }
 
     /// The URL name.
     #[must_use]
     pub fn name(&self) -> String {
-        let with_key = |prefix: &str, key: &str| {
-            let is_plain = !key.contains([',', '"', '\\']) && key.trim() == key;
-            match is_plain && key.chars().all(is_printable) {
-                true => format!("{prefix}{key}"),
-                false => format!("{prefix}{}", quoted(key)),
-            }
-        };
         match self {
-            Self::Standard(known) => {
-                let found = STANDARD.iter().find(|(own, ..)| own == known);
-                found.map_or("trace", |(_, name, _)| name).to_owned()
-            }
-            Self::Metadata(key) => with_key("metadata.", key),
-            Self::Score(name) => with_key("score.", name),
-        }
-    }
-
-    /// The heading.
-    #[must_use]
-    pub fn label(&self) -> Text {
-        match self {
-            Self::Standard(known) => {
-                let found = STANDARD.iter().find(|(own, ..)| own == known);
-                Text::from(found.map_or("", |(.., label)| label))
-            }
-            Self::Metadata(key) => Text::from(key.as_str()),
-            Self::Score(name) => Text::from(name.as_str()),
+            Self::Standard(name) => (*name).to_owned(),
+            Self::Metadata(key) => name_with_key(METADATA, key),
+            Self::Score(name) => name_with_key(SCORE, name),
         }
     }
 
     /// The order of the list by this column, if available.
     #[must_use]
     pub fn order(&self) -> Option<TraceOrder> {
-        let known = match self {
-            Self::Standard(known) => known,
+        let name = match self {
+            Self::Standard(name) => *name,
             Self::Score(name) => return Some(TraceOrder::Score(name.clone())),
             Self::Metadata(_) => return None,
         };
-        Some(match known {
-            StandardColumn::Started => TraceOrder::Timestamp,
-            StandardColumn::Latency => TraceOrder::Latency,
-            StandardColumn::Tokens => TraceOrder::TotalTokens,
-            StandardColumn::Cost => TraceOrder::TotalCost,
-            StandardColumn::Errors => TraceOrder::ErrorCount,
+        Some(match name {
+            "timestamp" => TraceOrder::Timestamp,
+            "latency" => TraceOrder::Latency,
+            "totalTokens" => TraceOrder::TotalTokens,
+            "totalCost" => TraceOrder::TotalCost,
+            "errorCount" => TraceOrder::ErrorCount,
             _ => return None,
         })
-    }
-
-    /// Whether the cells are numbers.
-    #[must_use]
-    pub fn is_figure(&self) -> bool {
-        use StandardColumn::{
-            Cost, Errors, InputTokens, Latency, Observations, OutputTokens, Tokens, Warnings,
-        };
-        matches!(
-            self,
-            Self::Score(_)
-                | Self::Standard(
-                    Latency
-                        | Tokens
-                        | Cost
-                        | Observations
-                        | Errors
-                        | Warnings
-                        | InputTokens
-                        | OutputTokens
-                )
-        )
-    }
-
-    /// The layout of the cells.
-    #[must_use]
-    pub fn cell_kind(&self) -> CellKind {
-        match self {
-            Self::Standard(StandardColumn::Trace) => CellKind::Trace,
-            Self::Standard(StandardColumn::Started) => CellKind::Started,
-            Self::Standard(StandardColumn::People) => CellKind::People,
-            Self::Standard(StandardColumn::Scores) => CellKind::Scores,
-            Self::Standard(StandardColumn::Tags) => CellKind::Tags,
-            Self::Standard(StandardColumn::Input | StandardColumn::Output) | Self::Metadata(_) => {
-                CellKind::Long
-            }
-            Self::Standard(_) | Self::Score(_) => CellKind::Other,
-        }
     }
 }
 
@@ -241,8 +91,8 @@ pub struct Columns(Vec<Column>);
 
 impl Default for Columns {
     fn default() -> Self {
-        let default = STANDARD.iter().take(N_DEFAULT);
-        Self(default.map(|(known, ..)| Column::Standard(*known)).collect())
+        let default = TRACE_ROWS.columns.iter().filter(|column| column.is_default);
+        Self(default.map(|column| Column::Standard(column.id)).collect())
     }
 }
 
@@ -263,7 +113,7 @@ impl Columns {
     pub fn parse(raw: &str) -> ParsedColumns {
         let mut read = ParsedColumns::default();
         let mut columns = Vec::new();
-        for name in split(raw) {
+        for name in split_names(raw) {
             match Column::from_name(name) {
                 None => read.unknown.push(name.to_owned()),
                 Some(column) if columns.contains(&column) => {}
@@ -272,7 +122,7 @@ impl Columns {
             }
         }
         if !columns.is_empty() {
-            let trace = Column::Standard(StandardColumn::Trace);
+            let trace = Column::Standard("trace");
             if !columns.contains(&trace) {
                 columns.insert(0, trace);
             }
@@ -291,16 +141,7 @@ impl Columns {
     /// The valid names, for error messages.
     #[must_use]
     pub fn names() -> String {
-        let names: Vec<&str> = STANDARD.iter().map(|(_, name, _)| *name).collect();
-        format!("{}, metadata.KEY, score.NAME", names.join(", "))
-    }
-
-    /// The metadata keys.
-    pub fn metadata(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|column| match column {
-            Column::Metadata(key) => Some(key.as_str()),
-            _ => None,
-        })
+        TRACE_ROWS.column_names()
     }
 
     /// The score names.
@@ -309,23 +150,6 @@ impl Columns {
             Column::Score(name) => Some(name.as_str()),
             _ => None,
         })
-    }
-
-    /// Iterates over the columns in order.
-    pub fn iter(&self) -> std::slice::Iter<'_, Column> {
-        self.0.iter()
-    }
-
-    /// The standard columns that are not included.
-    pub fn others(&self) -> impl Iterator<Item = Column> {
-        let all = STANDARD.iter().map(|(known, ..)| Column::Standard(*known));
-        all.filter(|column| !self.0.contains(column))
-    }
-
-    /// Whether a standard column is included.
-    #[must_use]
-    pub fn has(&self, known: StandardColumn) -> bool {
-        self.0.contains(&Column::Standard(known))
     }
 
     /// A copy with a column of the scores with this name.
@@ -337,16 +161,6 @@ impl Columns {
             columns.0.push(column);
         }
         columns
-    }
-
-    /// A copy with the column at this index moved forward by one.
-    #[must_use]
-    pub fn moved(&self, at: usize) -> Self {
-        let mut moved = self.clone();
-        if 0 < at && at < moved.0.len() {
-            moved.0.swap(at - 1, at);
-        }
-        moved
     }
 }
 
@@ -370,8 +184,8 @@ fn quoted(key: &str) -> String {
     quoted
 }
 
-/// Splits at commas outside of quotes and drops empty parts.
-fn split(raw: &str) -> impl Iterator<Item = &str> {
+/// Splits names at commas outside of quotes and drops empty ones.
+pub(crate) fn split_names(raw: &str) -> impl Iterator<Item = &str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let is_separator = move |c: char| {
         match c {
@@ -397,7 +211,7 @@ mod tests {
         let read = Columns::parse(raw);
         assert!(read.unknown.is_empty() && !read.is_cut);
         assert_eq!(read.columns.to_parameter(), raw);
-        assert_eq!(read.columns.iter().count(), 5);
+        assert_eq!(read.columns.0.len(), 5);
         assert_eq!(Columns::parse("").columns, Columns::default());
         let default = Columns::default().to_parameter();
         assert_eq!(Columns::parse(&default).columns, Columns::default());
@@ -410,14 +224,14 @@ mod tests {
         assert_eq!(read.columns.to_parameter(), "trace,id");
         let many: Vec<String> = (0..60).map(|n| format!("metadata.k{n}")).collect();
         let read = Columns::parse(&many.join(","));
-        assert!(read.is_cut && read.columns.iter().count() == MAX_COLUMNS + 1);
+        assert!(read.is_cut && read.columns.0.len() == MAX_COLUMNS + 1);
     }
 
     proptest::proptest! {
         #[test]
         fn any_key_round_trips(key in ".{1,60}", name in "[a,\"\\\\ .]{1,9}") {
             let columns = Columns(vec![
-                Column::Standard(StandardColumn::Trace), Column::Metadata(key), Column::Score(name),
+                Column::Standard("trace"), Column::Metadata(key), Column::Score(name),
             ]);
             let read = Columns::parse(&columns.to_parameter());
             proptest::prop_assert_eq!(read.columns, columns);
