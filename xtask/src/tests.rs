@@ -42,6 +42,8 @@ const LONGEST: &[&str] = &[
     "runtime/storage",
 ];
 
+const WALK: &str = "tests/browser walk";
+
 /// A program that runs longer hangs: it is killed and its output is shown.
 const LONGEST_RUN: Duration = Duration::from_secs(45 * 60);
 
@@ -79,8 +81,8 @@ pub(crate) fn walk(variables: &Variables) -> anyhow::Result<bool> {
     };
     let perpend = built.perpend.context("no program perpend was built")?;
     let mut programs = built.tests.iter();
-    let walk = programs.find(|program| program.name == "tests/browser walk");
-    let walk = walk.context("no program tests/browser walk was built")?;
+    let walk = programs.find(|program| program.name == WALK);
+    let walk = walk.with_context(|| format!("no program {WALK} was built"))?;
     let logs = shell::target_dir()?.join("test-logs");
     std::fs::create_dir_all(&logs)?;
     let scratch = Scratch::new();
@@ -189,8 +191,9 @@ fn perform(program: &Program, context: &RunContext<'_>) -> anyhow::Result<bool> 
     let started = Instant::now();
     let log = context.logs.join(program.executable.file_name().unwrap_or_default());
     let file = File::create(&log)?;
-    // Most tests wait for a process or a limit.
-    let n_threads = 2 * thread::available_parallelism().map_or(2, NonZeroUsize::get);
+    let n_processors = thread::available_parallelism().map_or(2, NonZeroUsize::get);
+    // Most tests wait for a process or a limit; a browser keeps a processor busy.
+    let n_threads = if program.name == WALK { n_processors } else { 2 * n_processors };
     let mut command = Command::new(&program.executable);
     if let Some(scratch) = &context.scratch {
         command.env("TMPDIR", scratch.path());

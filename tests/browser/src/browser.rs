@@ -66,17 +66,19 @@ impl Browser {
     /// # Errors
     /// When it does not start.
     pub async fn open() -> Result<Self> {
-        let mut opened = Self::start().await;
+        let mut opened = Self::start(headless_shell()).await;
         for _ in 1..ATTEMPTS {
             if opened.is_ok() {
                 break;
             }
-            opened = Self::start().await;
+            // The driver refuses a shell of another version than its own.
+            opened = Self::start(None).await;
         }
         opened
     }
 
-    async fn start() -> Result<Self> {
+    /// `program`: `None` for the browser that the driver finds.
+    async fn start(program: Option<PathBuf>) -> Result<Self> {
         let mut command = Command::new("chromedriver");
         let driver =
             Process::start(command.arg("--port=0"), |line| line.contains("successfully on port "))?;
@@ -99,8 +101,8 @@ impl Browser {
         let mut args: Vec<String> = args.map(str::to_owned).to_vec();
         args.push(format!("--user-data-dir={}", profile.path().display()));
         let mut chrome = json!({ "args": args });
-        if let Some(shell) = headless_shell() {
-            chrome["binary"] = shell.to_string_lossy().into();
+        if let Some(program) = program {
+            chrome["binary"] = program.to_string_lossy().into();
         }
         let capabilities = json!({
             "browserName": "chrome",

@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 
 use crate::judges::{call, generations};
 
-/// Kills on each of the two databases.
-const N_KILLS: u32 = 100;
+/// Kills on each of the two databases, unless `PERPEND_TEST_KILLS` has another number.
+const N_KILLS: u32 = 40;
 /// Targets that wait for each process.
 const N_TARGETS: u64 = 2;
 /// Requests of an execution: two repeats, of which the first reply to one does not fit its schema.
@@ -183,7 +183,9 @@ async fn kill_and_check(database: TempDatabase) {
     app.stop().await.unwrap();
     let (mut n_kills, mut number) = (0, 0);
     let mut killed_at: BTreeMap<&str, u32> = BTreeMap::new();
-    while n_kills < N_KILLS {
+    let min_kills = std::env::var("PERPEND_TEST_KILLS").ok();
+    let min_kills = min_kills.map_or(N_KILLS, |n| n.parse().unwrap());
+    while n_kills < min_kills {
         // An execution whose process was killed ten times in a row is given up: in between everything ends.
         let at = match number % 5 {
             4 => NOWHERE,
@@ -200,13 +202,14 @@ async fn kill_and_check(database: TempDatabase) {
         n_kills += u32::from(is_killed);
         *killed_at.entry(at).or_default() += u32::from(is_killed);
         number += 1;
-        assert!(number < 3 * N_KILLS, "processes are not killed: {killed_at:?}");
+        assert!(number < 3 * min_kills, "processes are not killed: {killed_at:?}");
     }
     eprintln!("{url}: {killed_at:?} in {number} processes");
-    check(data.path(), &url, number, &counts).await;
+    check(data.path(), &url, (number, min_kills), &counts).await;
 }
 
-async fn check(data: &Path, url: &str, number: u32, counts: &RequestCounts) {
+/// `number`: processes; `n_kills`: those that were killed.
+async fn check(data: &Path, url: &str, (number, n_kills): (u32, u32), counts: &RequestCounts) {
     let ahead = BETWEEN * (number + 2);
     let settings = settings(url);
     let app = TestApp::in_dir(data, &settings, TestClock::ahead(ahead), Breakpoints::default());
@@ -249,7 +252,7 @@ async fn check(data: &Path, url: &str, number: u32, counts: &RequestCounts) {
     );
     // Both repeats of the judge may be under way when the server is killed.
     let n_again = n_requests - n_distinct;
-    let most = u64::from(N_KILLS) * 2;
+    let most = u64::from(n_kills) * 2;
     assert!(0 < n_again && n_again <= most, "{n_again} of {n_requests} were asked again");
     app.stop().await.unwrap();
 }

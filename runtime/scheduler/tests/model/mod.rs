@@ -46,8 +46,8 @@ use crate::support::{
 };
 use plant::Plant;
 
-/// Histories of 250 steps each, on each of two databases.
-const N_HISTORIES: u64 = 20;
+/// Histories of 250 steps each, on each of two databases, unless `PERPEND_MODEL_HISTORIES` has another number.
+const N_HISTORIES: u64 = 6;
 const N_STEPS: usize = 250;
 const N_AT_A_TIME: usize = 4;
 /// Maximum of change rows of one pass: after this number of requests the schedulers run.
@@ -688,7 +688,9 @@ async fn run(
 async fn in_any_history_each_target_of_each_rule_ends_explained_and_scored_once() {
     let given = std::env::var("PERPEND_MODEL_SEED").ok();
     let given: Option<u64> = given.map(|seed| seed.parse().unwrap());
-    let seeds = given.map_or(1..1 + N_HISTORIES, |seed| seed..seed + 1);
+    let n_histories = std::env::var("PERPEND_MODEL_HISTORIES").ok();
+    let n_histories = n_histories.map_or(N_HISTORIES, |n| n.parse().unwrap());
+    let seeds = given.map_or(1..1 + n_histories, |seed| seed..seed + 1);
     // They wait for disks most of the time.
     let mut histories = stream::iter(seeds)
         .map(|seed| async move {
