@@ -302,11 +302,13 @@ impl Browser {
     pub async fn wait_for(&self, expression: &str) -> Result<()> {
         let loaded = format!("document.readyState === 'complete' && ({expression})");
         let started = Instant::now();
+        let mut interval = MIN_POLL_INTERVAL;
         while started.elapsed() < PATIENCE {
             if self.eval(&loaded).await? == Value::Bool(true) {
                 return Ok(());
             }
-            tokio::time::sleep(Duration::from_millis(25)).await;
+            tokio::time::sleep(interval).await;
+            interval = (2 * interval).min(MAX_POLL_INTERVAL);
         }
         let shown = "document.querySelector('main')?.innerText.slice(0, 4000)";
         let shown = self.eval(shown).await?;
