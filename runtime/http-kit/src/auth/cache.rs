@@ -139,3 +139,64 @@ impl KeyCache {
         uses.into_iter().map(|(secret, (key, at))| KeyUse { key, secret, at }).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perpend_catalog::{KeyOwner, NewApiKey, Rights};
+    use perpend_domain::ids::{ProjectId, PublicKey};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
+
+    fn key(last_used_at: Option<Timestamp>) -> ApiKey {
+        ApiKey {
+            made: NewApiKey {
+                id: "key-1".to_owned(),
+                public_key: PublicKey::new("pk-1").unwrap(),
+                secret_hash: SecretHash::new("secret", [1; 16]),
+                secret_hint: "…t".to_owned(),
+                rights: Rights::Full,
+                note: None,
+                expires_at: None,
+            },
+            owner: KeyOwner::Project(ProjectId::new("p").unwrap()),
+            created_at: NOW,
+            last_used_at,
+            rotation: None,
+        }
+    }
+
+    #[test]
+    fn a_use_is_stored_at_most_once_a_minute_with_the_time_of_the_last_one() {
+        let cache = KeyCache::default();
+        let used = |key: &ApiKey, seconds: i64| {
+            let secret = MatchedSecret::find(key, "secret").unwrap();
+            cache.note_use(key, &secret, NOW.plus_millis(seconds * 1_000));
+        };
+        let unused = key(None);
+        used(&unused, 1);
+        used(&unused, 50);
+        let stored: Vec<_> = cache.take_uses().into_iter().map(|one| (one.key, one.at)).collect();
+        assert_eq!(stored, [("key-1".to_owned(), NOW.plus_millis(50_000))]);
+        let recent = key(Some(NOW.plus_millis(50_000)));
+        used(&recent, 109);
+        assert!(cache.take_uses().is_empty());
+        used(&recent, 110);
+        assert_eq!(cache.take_uses().len(), 1);
+    }
+
+    #[test]
+    fn a_cached_key_is_read_again_for_an_unknown_secret_at_most_once_a_second() {
+        let cache = KeyCache::default();
+        assert_eq!(cache.may_reread("pk-1", NOW), None, "it is not cached");
+        cache.put("pk-1", Some(Arc::new(key(None))), 0, NOW);
+        let rereads = [0, 999, 1_000, 1_500, 2_000];
+        let rereads = rereads.map(|ms| cache.may_reread("pk-1", NOW.plus_millis(ms)).is_some());
+        assert_eq!(rereads, [false, false, true, false, true]);
+        // A key that was changed here meanwhile is not overwritten by an earlier look-up.
+        cache.clear();
+        cache.put("pk-1", None, 0, NOW);
+        assert!(matches!(cache.get("pk-1", NOW), CacheLookup::Miss(1)));
+    }
+}

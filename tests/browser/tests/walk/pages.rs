@@ -172,6 +172,7 @@ fn of_lists(base: &str) -> Vec<Page> {
         ("score-thresholds", "/scores/thresholds?name=no+refusal"),
         ("connections", "/settings/connections"),
         ("new-connection", "/settings/connections/new"),
+        ("keys", "/settings/keys"),
         ("plugins", "/plugins"),
         ("new-plugin", "/plugins/new"),
         ("values", "/traces?facets=1"),
