@@ -281,9 +281,9 @@ async fn lists_of_sessions_users_and_scores_and_a_session_say_what_came_since() 
         ("/scores?to=2020-01-01", ""),
     ] {
         let page = visitor.page(path).await;
-        let addresses = page.split("data-from=\"").skip(1);
-        let mut addresses = addresses.filter_map(|rest| rest.split('"').next());
-        let address = addresses.find(|address| address.contains("/news"));
+        let sources = page.split("data-from=\"").skip(1);
+        let mut sources = sources.filter_map(|rest| rest.split('"').next());
+        let address = sources.find(|address| address.contains("/news"));
         let address = address.unwrap().replace("&#38;", "&");
         // The first answer names the instant alone.
         let first = visitor.client.get(&address).await.unwrap();

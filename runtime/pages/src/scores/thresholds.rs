@@ -45,7 +45,7 @@ pub(crate) async fn thresholds_page(
     let query = query(&app, &viewer, &params);
     let mut api = ApiRequest::new(&viewer.origin, OPERATION);
     for (name, value) in &query {
-        api = api.with(*name, value);
+        api = api.with(name, value);
     }
     let href = |choice: &str| {
         let others = sent.iter().filter(|(name, _)| *name != "choice").cloned();
