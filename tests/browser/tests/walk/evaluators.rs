@@ -13,6 +13,8 @@ use crate::pages;
 const TYPED: &str = "def evaluate(ctx):\u{e007}return 1 +";
 const SOURCE: &str = "def evaluate(ctx):\\n    return 1 +";
 const SELECT_ALL: &str = "\u{e009}a";
+const TAB_LEAVES: &str = "\u{e009}m";
+const TAB: &str = "\u{e004}";
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![shared.test(
@@ -40,6 +42,9 @@ async fn writes_code(visitor: &Visitor) -> Result<()> {
     browser.press(TYPED).await?;
     let field = "document.getElementById('field-source')";
     browser.wait_for(&format!("{field}.value === '{SOURCE}'")).await?;
+    browser.chord(TAB_LEAVES).await?;
+    browser.press(TAB).await?;
+    browser.expect("document.activeElement.className !== 'code-editor'").await?;
 
     browser.fill("#field-name", "written in a browser").await?;
     browser.click("button[name=action][value=save]").await?;
