@@ -214,6 +214,8 @@ fn evaluator_routes(routes: &mut Routes<App>) {
     routes.page(BySession, change, evaluators::editor::change_evaluator);
     let one = PageRoute::get("/project/{project}/evaluators/{evaluator}", EvaluatorRead);
     routes.page(BySession, one, evaluators::one::evaluator_page);
+    let switch = PageRoute::post("/project/{project}/evaluators/{evaluator}/rules", EvaluatorWrite);
+    routes.page(BySession, switch, evaluators::switch::switch_rules);
     let tried = "/project/{project}/evaluators/{evaluator}/try";
     routes.page(BySession, PageRoute::get(tried, EvaluatorWrite), evaluators::trial::try_page);
     let run = PageRoute::post(tried, EvaluatorWrite);

@@ -16,6 +16,7 @@ pub mod backup;
 mod compared_runs;
 mod comparisons;
 mod experiments;
+mod people;
 mod score_analytics;
 mod sweep;
 #[cfg(any(test, feature = "testing"))]

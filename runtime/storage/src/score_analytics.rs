@@ -225,7 +225,7 @@ fn name_subject(pair: &mut ScorePair, subject: Subject) {
 }
 
 /// Runs a computation on a thread of its own.
-async fn computed<T: Send + 'static>(
+pub(crate) async fn computed<T: Send + 'static>(
     compute: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
     let computed = tokio::task::spawn_blocking(compute).await;

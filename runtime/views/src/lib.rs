@@ -92,6 +92,7 @@ pub use evaluators::editor::{
     CodeFields, ConfigControl, ConfigField, EvaluatorConflict, EvaluatorDefinitionFields,
     EvaluatorFormPage, EvaluatorHeadFields, ModelField, PluginFields, SourceProblem,
 };
+pub use evaluators::figures::{EvaluatorFiguresView, PeopleAgreement, VersionTrend};
 pub use evaluators::gallery::{EvaluatorGalleryPage, GalleryEntry, GalleryGroup};
 pub use evaluators::judge::{
     JudgeConflict, JudgeConnection, JudgeEditorPage, JudgeFields, JudgeMessage, MappingChoice,

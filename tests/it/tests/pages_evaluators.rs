@@ -59,6 +59,14 @@ async fn the_list_has_the_rules_the_scores_and_the_kind_of_each_evaluator() {
         let page = visitor.page(&path).await;
         assert!(page.contains(&link), "{path}: {page}");
     }
+    let one = format!("/evaluators/{used}");
+    for enabled in ["false", "true"] {
+        let switch = format!("{one}/rules");
+        let switched = visitor.submit(&one, &switch, &[("enabled", enabled)]).await;
+        assert_eq!(switched.status, 303, "{}", switched.text());
+        let rule = app.client.get(&format!("/api/public/v2/evaluation-rules/{rule}")).await;
+        assert_eq!(rule.unwrap().json()["enabled"].to_string(), enabled);
+    }
     app.stop().await.unwrap();
 }
 

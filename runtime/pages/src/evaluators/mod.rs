@@ -4,11 +4,13 @@
 mod definition;
 pub(crate) mod delete;
 pub(crate) mod editor;
+mod figures;
 pub(crate) mod judge;
 pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod one;
 mod scores;
+pub(crate) mod switch;
 pub(crate) mod trial;
 mod trial_results;
 mod versions;

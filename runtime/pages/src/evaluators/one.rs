@@ -19,7 +19,7 @@ use serde::Deserialize;
 use super::list::week;
 use super::scores::{means, score_count};
 use super::versions::MAX_SCORES;
-use super::{EvaluatorPath, definition, kind, pause_summary, versions};
+use super::{EvaluatorPath, definition, figures, kind, pause_summary, versions};
 use crate::executions::newest::{newest, scored};
 use crate::request::query::Query;
 use crate::request::reply::page;
@@ -124,6 +124,11 @@ async fn view(
         pause: pause(app, viewer, evaluator).await?,
         held: held(app, viewer, evaluator).await?,
         facts: facts(app, viewer, evaluator, &all).await?,
+        figures: figures::view(app, viewer, evaluator, (&all, &scores)).await?,
+        switches: [true, false].map(|on| {
+            let is = |rule: &Rule| (rule.enabled && rule.paused.is_none()) == on;
+            rules.iter().any(|(rule, _)| is(rule))
+        }),
         definition: definition::view(app, viewer, &shown, evaluator.version.number).await?,
         versions: versions::lines(viewer, &href, &all, (shown.number, &scores), &policies),
         has_more_versions,

@@ -588,6 +588,10 @@ async fn the_scores_of_versions_are_summed_by_name_from_a_time_up_to_a_limit() {
             let found = found.iter().map(|scores| scores.iter().map(|each| each.n).sum::<u64>());
             assert_eq!(found.collect::<Vec<_>>(), counts);
         }
+        let by_day = store.telemetry.version_scores_by_day(&home, &versions, at(0), 10).await;
+        let by_day = by_day.unwrap();
+        let counts = by_day.iter().map(|days| days.values().sum::<u64>());
+        assert_eq!(counts.collect::<Vec<_>>(), [3, 0, 1]);
         let other = project("other");
         let none = store.telemetry.version_scores(&other, &versions, None, 10).await.unwrap();
         assert_eq!(none, vec![Vec::new(); 3]);

@@ -2,6 +2,7 @@
 
 pub(crate) mod definition;
 pub(crate) mod editor;
+pub(crate) mod figures;
 #[cfg(test)]
 mod form_tests;
 pub(crate) mod gallery;

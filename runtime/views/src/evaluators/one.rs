@@ -3,6 +3,7 @@
 use askama::Template;
 
 use crate::evaluators::definition::EvaluatorDefinition;
+use crate::evaluators::figures::EvaluatorFiguresView;
 use crate::evaluators::list::EvaluatorPauseSummary;
 use crate::evaluators::versions::{EvaluatorVersionLine, VersionComparison};
 use crate::{ExecutionLine, FailureLine, Html, ResourceLink, ScoreView, Shell, Text};
@@ -25,6 +26,10 @@ pub struct EvaluatorPage {
     pub held: String,
     /// Labels and values.
     pub facts: Vec<(&'static str, Html)>,
+    /// Time, cost, scores by version and agreement with people.
+    pub figures: EvaluatorFiguresView,
+    /// Whether a rule that uses it is enabled, and whether one is disabled.
+    pub switches: [bool; 2],
     /// The shown definition.
     pub definition: EvaluatorDefinition,
     /// Versions, newest first.

@@ -117,6 +117,23 @@ fn evaluator_page() -> EvaluatorPage {
         pause: Some(pause()),
         held: "2 executions held.".to_owned(),
         facts: vec![("Id", Html::from(text(HOSTILE)))],
+        figures: EvaluatorFiguresView {
+            facts: vec![("Executions", Html::from(text(HOSTILE)))],
+            versions: vec![VersionTrend::new(
+                2,
+                typed(),
+                &[1, 2, 3].map(|n| (typed(), n)),
+                vec![text(HOSTILE)],
+            )],
+            calibration: Some(("weak".to_owned(), "waiting", text(HOSTILE))),
+            people: vec![PeopleAgreement {
+                name: text(HOSTILE),
+                pairs: "30 pairs".to_owned(),
+                sentence: text(HOSTILE),
+                href: typed(),
+            }],
+        },
+        switches: [true, true],
         definition: definition(code),
         versions: vec![version_line(2, Some(vec![text(HOSTILE)])), version_line(1, None)],
         has_more_versions: true,

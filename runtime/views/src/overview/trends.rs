@@ -112,6 +112,33 @@ pub(crate) struct SparkPoint {
     pub(crate) title: String,
 }
 
+/// The points of a sparkline from the start and the value of each bucket; none if there are too few.
+pub(crate) fn spark(over_time: &[(String, Option<f64>)]) -> Vec<SparkPoint> {
+    // The scale includes 0, so that small changes do not look large, and 1, so that scores between 0 and 1 of several
+    // names can be compared.
+    let values = || over_time.iter().filter_map(|(_, value)| *value);
+    let (low, high) = (values().fold(0.0, f64::min), values().fold(1.0, f64::max));
+    let place = |value: f64| match low < high {
+        true => (value - low) / (high - low) * HEIGHT,
+        false => 0.0,
+    };
+    let dots = over_time.iter().enumerate().filter_map(|(x, (at, value))| {
+        let (end, zero) = (place((*value)?), place(0.0));
+        let height = ((end - zero).abs() * 10.0).round() / 10.0;
+        Some(SparkPoint {
+            x,
+            y: HEIGHT - end.max(zero),
+            height: height.max(0.5),
+            title: format!("{at}: {}", number((*value)?)),
+        })
+    });
+    let dots: Vec<SparkPoint> = dots.collect();
+    match dots.len() < MIN_DOTS {
+        true => Vec::new(),
+        false => dots,
+    }
+}
+
 impl ScoreTrend {
     /// `over_time` is the start and the mean of each bucket. The URLs are those of the scores and of their statistics.
     #[must_use]
@@ -121,29 +148,7 @@ impl ScoreTrend {
         over_time: &[(String, Option<f64>)],
         [href, analytics_href]: [String; 2],
     ) -> Self {
-        // The scale includes 0, so that small changes do not look large, and 1, so that scores between 0 and 1 of several
-        // names can be compared.
-        let values = || over_time.iter().filter_map(|(_, mean)| *mean);
-        let (low, high) = (values().fold(0.0, f64::min), values().fold(1.0, f64::max));
-        let place = |value: f64| match low < high {
-            true => (value - low) / (high - low) * HEIGHT,
-            false => 0.0,
-        };
-        let dots = over_time.iter().enumerate().filter_map(|(x, (at, mean))| {
-            let (end, zero) = (place((*mean)?), place(0.0));
-            let height = ((end - zero).abs() * 10.0).round() / 10.0;
-            Some(SparkPoint {
-                x,
-                y: HEIGHT - end.max(zero),
-                height: height.max(0.5),
-                title: format!("{at}: {}", number((*mean)?)),
-            })
-        });
-        let dots: Vec<SparkPoint> = dots.collect();
-        let spark = match dots.len() < MIN_DOTS {
-            true => Vec::new(),
-            false => dots,
-        };
+        let spark = spark(over_time);
         let (value, interval) = match value {
             ScoreAggregate::Mean(mean, interval) => (
                 Text::from(number_like(mean, mean)),
