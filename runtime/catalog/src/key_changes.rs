@@ -1,4 +1,4 @@
-//! Changes of stored keys: rotation of the secret, note, expiry.
+//! Changes of stored keys: rotation of the secret, note, expiry, use of the public half.
 
 use perpend_db::{Tx, in_transaction, query};
 use perpend_domain::time::Timestamp;
@@ -26,6 +26,8 @@ pub struct KeyPatch {
     pub note: Option<Option<String>>,
     /// The time from which the key is refused; `Some(None)` removes it.
     pub expires_at: Option<Option<Timestamp>>,
+    /// Whether the public half may be sent alone to write scores.
+    pub public_scores: Option<bool>,
 }
 
 /// A statement on a key of a project, and the same on a key of an organization.
@@ -49,7 +51,8 @@ const ROTATE: [&str; 2] = of_owner!(
 );
 const END_PREVIOUS: [&str; 2] =
     of_owner!("UPDATE api_keys SET previous_expires_at = $3", " AND previous_expires_at > $3");
-const CHANGE: [&str; 2] = of_owner!("UPDATE api_keys SET note = $3, expires_at = $4", "");
+const CHANGE: [&str; 2] =
+    of_owner!("UPDATE api_keys SET note = $3, expires_at = $4, public_scores = $5", "");
 
 const OVERLAPS: Error = Error::Conflict(
     "the previous secret of this key is still accepted; end it before the next rotation",
@@ -129,7 +132,7 @@ impl Catalog {
         Ok(changed)
     }
 
-    /// Changes note and expiry of a key.
+    /// Changes note, expiry and use of the public half of a key.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the owner has no key with this id.
@@ -140,14 +143,16 @@ impl Catalog {
     ) -> Result<ApiKey, Error> {
         let (sql, owner_id) = owner.statement(CHANGE);
         let changed = in_transaction!(&self.pool, |tx| {
-            let stored = get(&mut tx, owner, id).await?.made;
-            let note = patch.note.clone().unwrap_or(stored.note);
-            let expires_at = patch.expires_at.unwrap_or(stored.expires_at);
+            let stored = get(&mut tx, owner, id).await?;
+            let public_scores = patch.public_scores.unwrap_or(stored.public_scores);
+            let note = patch.note.clone().unwrap_or(stored.made.note);
+            let expires_at = patch.expires_at.unwrap_or(stored.made.expires_at);
             query(sql)
                 .bind(owner_id)
                 .bind(id)
                 .bind(&note)
                 .bind(expires_at.map(Timestamp::as_micros))
+                .bind(public_scores)
                 .execute(&mut tx)
                 .await?;
             get(&mut tx, owner, id).await?

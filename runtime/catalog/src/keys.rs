@@ -92,6 +92,8 @@ pub struct ApiKey {
     pub created_at: Timestamp,
     /// Time of the last use with the secret in `made`, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
+    /// Whether the public half may be sent alone to write scores.
+    pub public_scores: bool,
     /// The last rotation.
     pub rotation: Option<KeyRotation>,
 }
@@ -118,6 +120,12 @@ impl ApiKey {
     #[must_use]
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.made.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// Whether scores are accepted from a client with the public half alone.
+    #[must_use]
+    pub fn accepts_public_half(&self, now: Timestamp) -> bool {
+        self.public_scores && self.made.rights != Rights::Read && self.is_valid(now)
     }
 
     /// Browser sessions that began earlier have ended, because the secret they began with has.
@@ -151,6 +159,7 @@ perpend_db::record! {
         created_at: i64,
         expires_at: Option<i64>,
         last_used_at: Option<i64>,
+        public_scores: i16,
         rotated_at: Option<i64>,
         previous_secret_hash: Option<String>,
         previous_secret_hint: Option<String>,
@@ -192,6 +201,7 @@ impl TryFrom<KeyRow> for ApiKey {
         Ok(Self {
             owner,
             rotation: row.rotation()?,
+            public_scores: row.public_scores != 0,
             created_at: Timestamp::from_micros(row.created_at),
             last_used_at: row.last_used_at.map(Timestamp::from_micros),
             made: NewApiKey {

@@ -218,6 +218,16 @@ async fn a_public_key_alone_changes_the_scores_that_it_wrote_and_no_others() {
     }
     assert_eq!((stored("of-half").await, stored("of-pair").await), (json!(2.0), json!(1.0)));
 
+    let switch = format!(
+        "/api/v1/projects/{}/api-keys/{}",
+        app.app.home_project,
+        made["id"].as_str().unwrap()
+    );
+    let off = json!({ "publicScores": false });
+    let changed = app.organizer().json(Method::PATCH, &switch, &off).await.unwrap();
+    assert_eq!(changed.json()["publicScores"], false, "{}", changed.text());
+    assert_eq!(write(&other_half, score("of-half", 9)).await.0, 401, "it is switched off");
+
     // In a list and in a batch, each is answered on its own.
     let (status, response) = write(&half, json!([score("of-pair", 9), score("new", 3)])).await;
     assert_eq!((status, &response["accepted"], &response["rejected"]), (207, &json!(1), &json!(1)));

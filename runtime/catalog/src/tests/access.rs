@@ -243,12 +243,15 @@ async fn a_key_is_changed_by_its_owner_alone() {
             (Some("checkout"), Some(at(9)))
         );
         assert!(changed.is_valid(at(8)) && !changed.is_valid(at(9)));
-        let patch = KeyPatch { note: None, expires_at: Some(None) };
+        assert!(changed.accepts_public_half(at(8)));
+        let patch =
+            KeyPatch { expires_at: Some(None), public_scores: Some(false), ..KeyPatch::default() };
         let changed = catalog.change_key((&owner, "key-1"), &patch).await.unwrap();
         assert_eq!(
             (changed.made.note.as_deref(), changed.made.expires_at),
             (Some("checkout"), None)
         );
+        assert!(!changed.accepts_public_half(at(8)));
         for stranger in [&organization, &KeyOwner::Project(project("none"))] {
             let which = (stranger, "key-1");
             let outcomes = [

@@ -163,6 +163,7 @@ mod tests {
             owner: KeyOwner::Project(ProjectId::new("p").unwrap()),
             created_at: NOW,
             last_used_at,
+            public_scores: true,
             rotation: None,
         }
     }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
-use perpend_catalog::{
-    ApiKey, BrowserSession, KeyOwner, Project, Rights, SecretHash, SessionOrigin,
-};
+use perpend_catalog::{ApiKey, BrowserSession, KeyOwner, Project, SecretHash, SessionOrigin};
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::{ProjectId, PublicKey};
 
@@ -192,9 +190,9 @@ async fn by_pair(
 }
 
 async fn by_public_key(web: &Web, public_key: &str) -> Result<Caller, AuthFailure> {
+    let now = web.clock.now();
     let key = known_key(web, public_key).await?;
-    // The public half writes scores, which a pair for reading does not permit.
-    let Some(key) = key.filter(|key| key.made.rights != Rights::Read) else {
+    let Some(key) = key.filter(|key| key.accepts_public_half(now)) else {
         return Err(AuthFailure::Wrong(AuthTarget::UnknownKey));
     };
     Ok(Caller {

@@ -37,7 +37,7 @@ const MAX_SHOWN: usize = 64;
 pub enum AuthTarget {
     /// A known key pair, by its id.
     Key(String),
-    /// A key that does not exist, or a public key alone whose pair expired or only reads.
+    /// A key that does not exist, or a public key alone that is not accepted.
     UnknownKey,
     /// All projects, with the key of the administrator.
     Administrator,

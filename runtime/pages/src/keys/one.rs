@@ -56,7 +56,7 @@ pub(crate) async fn key_page(
     page(StatusCode::OK, &view(&app, &viewer, &key))
 }
 
-/// `POST P/settings/keys/{key}`: fields `name` and `expires`.
+/// `POST P/settings/keys/{key}`: fields `name`, `expires` and `public_scores`.
 pub(crate) async fn change_key(
     State(app): State<App>,
     Path(path): Path<KeyPath>,
@@ -72,13 +72,17 @@ pub(crate) async fn change_key(
     match Box::pin(form.run_once(&app, act)).await {
         Err(problem) if is_about_input(&problem) => {
             let text = |name: &str| form.fields.raw(name).unwrap_or_default().to_owned();
-            let (name_field, expires_field) = (text("name"), text("expires"));
             let view = view(&app, viewer, &key);
-            let rejected_form = rejected(&problem);
-            page(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                &KeyPage { name_field, expires_field, rejected_form, ..view },
-            )
+            let sent = KeyPage {
+                name_field: text("name"),
+                expires_field: text("expires"),
+                public_scores_field: key
+                    .public_scores()
+                    .map(|_| form.fields.raw("public_scores").is_some()),
+                rejected_form: rejected(&problem),
+                ..view
+            };
+            page(StatusCode::UNPROCESSABLE_ENTITY, &sent)
         }
         outcome => outcome,
     }
@@ -148,6 +152,7 @@ fn view(app: &App, viewer: &Viewer, key: &StoredKey) -> KeyPage {
         key: key.line(viewer, app.web.clock.now()),
         name_field: key.name.clone().unwrap_or_default(),
         expires_field: date(key.expires_at),
+        public_scores_field: key.public_scores(),
         rejected_form: RejectedForm::default(),
         may_write: viewer.may(KeyWrite),
     }
@@ -163,6 +168,9 @@ fn changes(fields: &Params, key: &StoredKey) -> Value {
     let text = |name: &str| fields.raw(name).unwrap_or_default().trim();
     let name = Some(text("name")).filter(|name| !name.is_empty());
     let mut changes = json!({ "name": name });
+    if key.public_scores().is_some() {
+        changes["publicScores"] = json!(fields.raw("public_scores").is_some());
+    }
     if text("expires") != date(key.expires_at) {
         changes["expiresAt"] = json!(start_of_day(text("expires")));
     }

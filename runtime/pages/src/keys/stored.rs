@@ -74,7 +74,8 @@ pub(super) struct StoredKey {
     pub(super) name: Option<String>,
     pub(super) public_key: String,
     display_secret_key: String,
-    scope: String,
+    pub(super) scope: String,
+    public_scores: Option<bool>,
     rotation: Option<StoredRotation>,
 }
 
@@ -90,6 +91,11 @@ struct StoredRotation {
 }
 
 impl StoredKey {
+    /// Whether the public half may be sent alone to write scores; absent for a key that does not write them.
+    pub(super) fn public_scores(&self) -> Option<bool> {
+        (self.scope != "read").then(|| self.public_scores.unwrap_or(true))
+    }
+
     pub(super) fn line(&self, viewer: &Viewer, now: Timestamp) -> KeyLine {
         let text = |text: &str| Text::from(text);
         KeyLine {

@@ -106,6 +106,8 @@ pub struct KeyPage {
     pub name_field: String,
     /// Value of the field `expires`, a date.
     pub expires_field: String,
+    /// Value of the field `public_scores`; absent for a key pair that does not write scores.
+    pub public_scores_field: Option<bool>,
     /// The rejected form.
     pub rejected_form: RejectedForm,
     /// Whether the viewer may change keys.

@@ -45,13 +45,14 @@ fn the_pages_of_keys_are_inert_and_only_the_new_secret_page_has_a_secret() {
         key: line(KeyState::Valid, true),
         name_field: typed(),
         expires_field: typed(),
+        public_scores_field: Some(true),
         rejected_form: rejected_form.clone(),
         may_write: true,
     };
     let html = checked(&page);
     assert!(html.contains("/end-previous-secret") && !html.contains("name=\"overlap\""));
-    let html = checked(&KeyPage { key: new, ..page.clone() });
-    assert!(html.contains("name=\"overlap\""));
+    let html = checked(&KeyPage { key: new, public_scores_field: None, ..page.clone() });
+    assert!(html.contains("name=\"overlap\"") && !html.contains("name=\"public_scores\""));
     assert!(!checked(&KeyPage { may_write: false, ..page }).contains("name=\"expires\""));
 
     checked(&NewKeyPage { shell: shell(), rejected_form });

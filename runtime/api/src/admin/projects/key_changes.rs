@@ -1,4 +1,4 @@
-//! `/api/v1/projects/{projectId}/api-keys/{apiKeyId}`: note, expiry and rotation of a key.
+//! `/api/v1/projects/{projectId}/api-keys/{apiKeyId}`: changes and rotation of a key.
 
 use axum::extract::{Path, State};
 use perpend_api_types::nullable;
@@ -26,7 +26,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let change = Operation::patch(
         "updateProjectKey",
         KEY,
-        "Change name and expiry of a key, with immediate effect",
+        "Change name, expiry and use of the public half of a key, with immediate effect",
         KeyWrite,
     );
     routes.add(change.body::<KeyChange>(), change_key);
@@ -58,6 +58,8 @@ struct KeyChange {
     #[serde(default, deserialize_with = "nullable::present")]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Option<Timestamp>>,
+    /// Whether the public half may be sent alone to write scores, as browsers of end users do.
+    public_scores: Option<bool>,
 }
 
 /// A rotation.
@@ -92,7 +94,11 @@ async fn change_key(
     let owner = owner(&app, &caller, &project).await?;
     check_note(input.name.as_ref().and_then(|name| name.as_deref()))?;
     check_expiry(input.expires_at.flatten(), app.web.clock.now())?;
-    let patch = KeyPatch { note: input.name, expires_at: input.expires_at };
+    let patch = KeyPatch {
+        note: input.name,
+        expires_at: input.expires_at,
+        public_scores: input.public_scores,
+    };
     let changed = app.store.catalog.change_key((&owner, &key), &patch).await;
     shown(&app, changed)
 }

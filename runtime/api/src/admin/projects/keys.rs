@@ -69,6 +69,9 @@ pub(super) struct KeyView {
     display_secret_key: String,
     /// `full`, `read` or `ingest`.
     scope: &'static str,
+    /// `false` if the public half is not accepted alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_scores: Option<bool>,
     /// The last rotation of the secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     rotation: Option<RotationView>,
@@ -147,6 +150,7 @@ pub(super) fn view(key: &ApiKey) -> KeyView {
         public_key: key.made.public_key.to_string(),
         display_secret_key: key.made.secret_hint.clone(),
         scope: key.made.rights.as_str(),
+        public_scores: (!key.public_scores).then_some(false),
         rotation: key.rotation.as_ref().map(|rotation| RotationView {
             rotated_at: rotation.at,
             new_secret_last_used_at: key.last_used_at,
