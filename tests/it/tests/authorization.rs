@@ -299,6 +299,7 @@ async fn populate(app: &TestApp) -> anyhow::Result<Vec<(&'static str, String)>> 
     let mut known = vec![
         ("/api/public/scim/Users/{userId}", user),
         ("/api/public/projects/{projectId}", app.app.home_project.to_string()),
+        ("/api/v1/projects/{projectId}", app.app.home_project.to_string()),
         ("/api/public/traces/{traceId}", trace_id(1)),
         ("/api/public/observations/{observationId}", Trace::span_id(2)),
         ("/api/public/v2/evaluators/{evaluatorId}", evaluator),

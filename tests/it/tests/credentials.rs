@@ -511,6 +511,17 @@ async fn a_secret_that_another_node_made_is_accepted_and_an_expired_pair_has_a_c
         assert_eq!(refused.text().contains("key_expired"), has_expired, "{}", refused.text());
     }
     assert!(catalog.is_public_key_used(&key).await.unwrap());
+
+    // A start with the settings from before a rotation succeeds and changes nothing.
+    let home = key_id(&app, &project).await;
+    let rotate = format!("/api/v1/projects/{project}/api-keys/{home}/rotate");
+    let rotated = organizer.json(Method::POST, &rotate, &json!({ "overlapHours": 0 })).await;
+    assert_eq!(rotated.unwrap().status, 200);
+    let (init, now) = (&app.app.web.config.init, app.app.web.clock.now());
+    let started =
+        first_start(&app.app.store, init, &RandomIds, now, |_| unreachable!("there is a project"));
+    assert_eq!(started.await.unwrap().id, app.app.home_project);
+    assert_eq!(status(&app.client, SCORES).await, 401);
     app.stop().await.unwrap();
 }
 
