@@ -83,7 +83,7 @@ codes! {
     KeyExpired, "key_expired", UNAUTHORIZED, "authentication_failed", "UnauthorizedError",
         "The key pair or its secret has expired", "The message says whether the whole pair expired or a rotation replaced the secret. Send another pair or the new secret, or change `expiresAt` of the pair.";
     AccessDenied, "access_denied", FORBIDDEN, "access_denied", "ForbiddenError",
-        "The credentials lack the permission", "A public key alone may write scores, a key pair of an organization manages that organization; everything else requires the key pair of the project.";
+        "The credentials lack the permission", "A public key alone may write scores, a key pair of an organization manages that organization; everything else requires the key pair of the project. Its scope may be `read`, which changes nothing, or `ingest`, which sends telemetry and scores only.";
     NotFound, "resource_not_found", NOT_FOUND, "resource_not_found", "LangfuseNotFoundError",
         "The resource does not exist in this project", "Check the id, and that the key pair belongs to the project.";
     MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, "method_not_allowed", "MethodNotAllowedError",

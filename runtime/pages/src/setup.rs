@@ -1,6 +1,7 @@
 //! Connection data for exporters, shown while a project has no traces.
 
 use axum::http::HeaderMap;
+use perpend_catalog::{ApiKey, Rights};
 use perpend_domain::ids::ProjectId;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{RejectedRequest, Setup, clock, encode};
@@ -22,7 +23,9 @@ pub(super) async fn guide_at(
     origin: String,
 ) -> Result<Setup, Problem> {
     let keys = app.store.catalog.api_keys(project).await?;
-    let public_key = keys.first().map(|key| key.made.public_key.to_string());
+    let now = app.web.clock.now();
+    let sends = |key: &&ApiKey| key.is_valid(now) && key.made.rights != Rights::Read;
+    let public_key = keys.iter().find(sends).map(|key| key.made.public_key.to_string());
     Ok(Setup {
         origin,
         project: encode(project.as_str()),
