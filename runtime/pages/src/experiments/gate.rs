@@ -8,6 +8,7 @@ use perpend_domain::experiment::{GateRecord, RunResults};
 use perpend_experiments::CheckStatus;
 use perpend_experiments::gate::{GateCheck, GateOutcome as Outcome, GateReport, GateRuns, gate};
 use perpend_experiments::gate_config::GateConfig;
+use perpend_experiments::names::metric_of_score;
 use perpend_experiments::report::{Links, gate_markdown};
 use perpend_experiments::run_summary::score_summaries;
 use perpend_http_kit::problem::Problem;
@@ -188,7 +189,7 @@ fn proposed(results: &RunResults) -> String {
     let mut is_empty = true;
     for scores in names {
         is_empty = false;
-        let name = Value::from(scores.name.as_str());
+        let name = Value::from(metric_of_score(&scores.name).as_ref());
         text.push_str(&format!("\n[[require]]\nmetric = {name}\nnot_worse_than_baseline = 0.02\n"));
     }
     if is_empty {

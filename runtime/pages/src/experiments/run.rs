@@ -154,6 +154,7 @@ pub(crate) async fn run_page(
         is_complete: report.account.is_complete,
         account_notes: account_notes(&report.account),
         cost_usd: report.figures.total_cost_usd,
+        n_tokens: report.figures.total_tokens,
         latency: report.latency(),
         metadata: metadata(run),
         scores: report.scores.iter().map(|scores| score_summary(scores, &results)).collect(),
@@ -362,6 +363,7 @@ async fn items(
                 item.is_error = result.is_error;
                 item.latency_ms = result.latency_ms;
                 item.cost_usd = result.cost_usd;
+                item.n_tokens = result.n_tokens;
                 item.message = contents.message.filter(|_| result.is_error).map(Text::lines);
                 let scores = result.scores.iter();
                 item.scores = scores

@@ -50,6 +50,8 @@ pub struct RunPage {
     pub account_notes: Vec<Text>,
     /// Sum of the known costs in US dollars.
     pub cost_usd: Option<f64>,
+    /// Sum of the known tokens.
+    pub n_tokens: Option<u64>,
     /// Mean latency.
     pub latency: Option<Estimate>,
     /// Metadata as JSON; absent without metadata.
@@ -87,6 +89,10 @@ pub struct RunPage {
 impl RunPage {
     fn cost(&self) -> String {
         self.cost_usd.map_or_else(|| NO_VALUE.to_owned(), dollars)
+    }
+
+    fn tokens(&self) -> String {
+        self.n_tokens.map_or_else(|| NO_VALUE.to_owned(), count)
     }
 
     fn mean_latency(&self) -> String {
@@ -216,6 +222,8 @@ pub struct RunItem {
     pub latency_ms: Option<f64>,
     /// Cost in US dollars.
     pub cost_usd: Option<f64>,
+    /// Number of tokens.
+    pub n_tokens: Option<u64>,
     /// Whether the result has an error.
     pub is_error: bool,
     /// Whether the item has no result.
@@ -234,6 +242,10 @@ pub(super) fn short_item_id(id: &Text) -> Text {
 }
 
 impl RunItem {
+    fn tokens(&self) -> String {
+        self.n_tokens.map_or_else(|| NO_VALUE.to_owned(), count)
+    }
+
     fn short_id(&self) -> Text {
         short_item_id(&self.id)
     }

@@ -93,6 +93,7 @@ fn a_run_is_inert_and_accounts_for_its_items() {
         scores: vec![score()],
         latency_ms: Some(12.0),
         cost_usd: Some(0.25),
+        n_tokens: Some(1_200),
         is_error: true,
         is_missing: false,
         message: Some(text(HOSTILE)),
@@ -116,6 +117,7 @@ fn a_run_is_inert_and_accounts_for_its_items() {
         is_complete: false,
         account_notes: vec![text(HOSTILE)],
         cost_usd: None,
+        n_tokens: Some(36_000),
         latency: Some(Estimate { unit: Unit::Milliseconds, ..estimate(120.0) }),
         metadata: Some(Text::lines(typed())),
         scores: vec![numbers, categories],
@@ -137,7 +139,16 @@ fn a_run_is_inert_and_accounts_for_its_items() {
         rule: Some(ResourceLink::new(HOSTILE, HOSTILE)),
         baseline: Some((text(HOSTILE), typed())),
     });
-    for part in ["incomplete", "36 results", "± 0.05", "100 % (n = 9)", ">missing<", ">error<"] {
+    for part in [
+        "incomplete",
+        "36 results",
+        "36,000",
+        "1,200",
+        "± 0.05",
+        "100 % (n = 9)",
+        ">missing<",
+        ">error<",
+    ] {
         assert!(html.contains(part), "{part} in {html}");
     }
 }
