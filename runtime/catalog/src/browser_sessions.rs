@@ -78,7 +78,8 @@ const DELETE: &str = "DELETE FROM browser_sessions WHERE digest = $1";
 const DELETE_EXPIRED: &str = "DELETE FROM browser_sessions WHERE expires_at <= $1";
 
 impl Catalog {
-    /// Those of these sessions that have neither ended nor expired, in any order. Crosses tenants: a digest
+    /// Those of these sessions that have neither ended nor expired, in any order; none once the installation has an
+    /// account. Crosses tenants: a digest
     /// identifies the project.
     ///
     /// # Errors
@@ -93,7 +94,8 @@ impl Catalog {
         }
         let sql = format!(
             "SELECT digest, project_id, public_key, start_id, created_at, expires_at
-               FROM browser_sessions WHERE $1 < expires_at AND digest IN ({})",
+               FROM browser_sessions
+              WHERE $1 < expires_at AND digest IN ({}) AND NOT EXISTS (SELECT 1 FROM accounts)",
             value_list(digests.len(), 2)
         );
         let mut args: Vec<Arg<'_>> = vec![now.as_micros().into()];

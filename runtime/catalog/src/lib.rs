@@ -8,6 +8,7 @@
 //! - **Every change raises the revision.** Each change of a rule or an evaluator raises the catalog revision
 //!   in the same transaction, so a cache that compares revisions cannot miss it.
 
+mod accounts;
 mod active;
 pub mod blob_exports;
 mod browser_sessions;
@@ -49,6 +50,10 @@ mod testing;
 mod tests;
 mod users;
 
+pub use accounts::{
+    ACCOUNT_EXISTS, AcceptingAccount, Account, AccountLink, AccountSession, EMAIL_TAKEN,
+    LinkPurpose, Membership, NewAccount, NewLink,
+};
 pub use active::{ActiveCatalog, ActiveRule};
 pub use browser_sessions::{BrowserSession, SessionDigest, SessionOrigin};
 pub use categories::Categories;

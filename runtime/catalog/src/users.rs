@@ -135,6 +135,10 @@ const IS_ACTIVE: &str = "
 const COUNT_OWNERS: &str = "
     SELECT COUNT(*) FROM users
      WHERE organization_id = $1 AND role = 'OWNER' AND left_at IS NULL AND is_active = 1";
+/// Owners who can sign in.
+const COUNT_SIGNING_OWNERS: &str = "
+    SELECT COUNT(*) FROM users u JOIN accounts a ON a.id = u.account_id AND a.is_active = 1
+     WHERE u.organization_id = $1 AND u.role = 'OWNER' AND u.left_at IS NULL AND u.is_active = 1";
 const LEAVE: &str = "
     UPDATE users SET left_at = $3, updated_at = $3
      WHERE organization_id = $1 AND id = $2 AND left_at IS NULL";
@@ -156,8 +160,16 @@ const LEAVE_PROJECT: &str = "
     DELETE FROM project_members
      WHERE project_id = (SELECT id FROM projects WHERE organization_id = $1 AND id = $2) AND user_id = $3";
 
-/// Locks an organization; returns the number of active owners.
-async fn lock_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, Error> {
+/// Numbers of active owners of an organization.
+#[derive(Clone, Copy)]
+struct OwnerCounts {
+    active: i64,
+    /// Those who can sign in.
+    signing: i64,
+}
+
+/// Locks an organization; returns the numbers of active owners.
+async fn lock_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<OwnerCounts, Error> {
     let n_locked = query(LOCK_ORGANIZATION).bind(organization.as_str()).execute(&mut *tx).await?;
     match n_locked {
         0 => Err(Error::NotFound),
@@ -165,17 +177,21 @@ async fn lock_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, 
     }
 }
 
-async fn n_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, Error> {
-    query_scalar(COUNT_OWNERS).bind(organization.as_str()).fetch_one(tx).await
+async fn n_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<OwnerCounts, Error> {
+    let active = query_scalar(COUNT_OWNERS).bind(organization.as_str()).fetch_one(&mut *tx).await?;
+    let signing = query_scalar(COUNT_SIGNING_OWNERS).bind(organization.as_str());
+    Ok(OwnerCounts { active, signing: signing.fetch_one(tx).await? })
 }
 
-/// Refuses to commit a change that removed the last owner.
+/// Refuses to commit a change that removed the last owner, or the last one who can sign in.
 async fn ensure_owner(
     tx: &mut Tx,
     organization: &OrganizationId,
-    n_before: i64,
+    before: OwnerCounts,
 ) -> Result<(), Error> {
-    match 0 < n_before && n_owners(tx, organization).await? == 0 {
+    let after = n_owners(tx, organization).await?;
+    let is_last = |before: i64, after: i64| 0 < before && after == 0;
+    match is_last(before.active, after.active) || is_last(before.signing, after.signing) {
         true => Err(Error::Conflict(LAST_OWNER)),
         false => Ok(()),
     }
@@ -289,7 +305,7 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<User, Error> {
         let n_changed = in_transaction!(&self.pool, |tx| {
-            let n_owners = lock_owners(&mut tx, organization).await?;
+            let owners = lock_owners(&mut tx, organization).await?;
             let n_others: i64 = query_scalar(IS_TAKEN)
                 .bind(organization.as_str())
                 .bind(&user.user_name)
@@ -317,7 +333,7 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            ensure_owner(&mut tx, organization, n_owners).await?;
+            ensure_owner(&mut tx, organization, owners).await?;
             n_changed
         });
         if n_changed == 0 {
@@ -350,7 +366,7 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<User, Error> {
         in_transaction!(&self.pool, |tx| {
-            let n_owners = lock_owners(&mut tx, organization).await?;
+            let owners = lock_owners(&mut tx, organization).await?;
             let is_active: Option<i64> = query_scalar(IS_ACTIVE)
                 .bind(organization.as_str())
                 .bind(id.as_str())
@@ -372,7 +388,7 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            ensure_owner(&mut tx, organization, n_owners).await?;
+            ensure_owner(&mut tx, organization, owners).await?;
         });
         let found = self.user(organization, id).await?;
         found.ok_or(Error::NotFound)
@@ -390,7 +406,7 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<(), Error> {
         let n_left = in_transaction!(&self.pool, |tx| {
-            let n_owners = lock_owners(&mut tx, organization).await?;
+            let owners = lock_owners(&mut tx, organization).await?;
             for sql in [UNASSIGN, LEAVE_PROJECTS] {
                 query(sql).bind(organization.as_str()).bind(id.as_str()).execute(&mut tx).await?;
             }
@@ -400,7 +416,7 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            ensure_owner(&mut tx, organization, n_owners).await?;
+            ensure_owner(&mut tx, organization, owners).await?;
             n_left
         });
         match n_left {

@@ -31,7 +31,11 @@ impl Expiry {
         let replies = self.store.ledger.sweep_replies(until, self.max_reply_bytes).await;
         let sessions = self.store.catalog.delete_expired_sessions(now).await;
         let logs = self.store.ledger.delete_old_logs(now).await;
+        let accounts = self.store.catalog.delete_expired_account_sessions(now).await;
+        let links = self.store.catalog.delete_expired_links(now).await;
         sessions?;
+        accounts?;
+        links?;
         logs?;
         Ok(Progress { n_items: replies?, again_after: None })
     }

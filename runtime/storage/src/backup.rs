@@ -31,6 +31,8 @@ pub async fn inspect(file: &Path) -> Result<Contents, Error> {
 pub async fn begin_anew(file: &Path) -> Result<(), Error> {
     let changes = [
         TableChange { table: "browser_sessions", sql: "DELETE FROM browser_sessions", values: &[] },
+        TableChange { table: "account_sessions", sql: "DELETE FROM account_sessions", values: &[] },
+        TableChange { table: "account_links", sql: "DELETE FROM account_links", values: &[] },
         TableChange {
             table: "executions",
             sql: "UPDATE executions SET state = 0, fence = 0 WHERE state = 1",

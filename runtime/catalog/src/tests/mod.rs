@@ -1,6 +1,7 @@
 //! Guarantees of the catalog, on each database; this module has the shared fixtures.
 
 mod access;
+mod accounts;
 mod organizations;
 mod plugins;
 mod rules;
