@@ -46,12 +46,13 @@ pub(super) fn routes(routes: &mut Routes) {
     );
     routes.add(list.query(LIST_ITEMS), list_items);
     let create = Operation::post("createQueueItem", ITEMS, "Add an item to a queue", QueueWrite);
-    routes.add(create.body::<NewItem>(), create_item);
+    routes.add(create.body::<NewItem>().unrecorded(), create_item);
     routes.add(Operation::get("getQueueItem", ITEM, "Get an item of a queue", QueueRead), get_item);
     let update = Operation::patch("updateQueueItem", ITEM, "Set the status of an item", QueueWork);
     routes.add(update.body::<ItemPatch>(), update_item);
     routes.add(
-        Operation::delete("deleteQueueItem", ITEM, "Remove an item from a queue", QueueWrite),
+        Operation::delete("deleteQueueItem", ITEM, "Remove an item from a queue", QueueWrite)
+            .unrecorded(),
         delete_item,
     );
     let assign = Operation::post(

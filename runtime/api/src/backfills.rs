@@ -50,7 +50,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Estimate the targets, cost and time of a backfill without starting it",
         EvaluatorWrite,
     );
-    routes.add(estimate.body::<NewBackfill>(), estimate_backfill);
+    routes.add(estimate.body::<NewBackfill>().unrecorded(), estimate_backfill);
     let list = Operation::get("listBackfills", ALL, "List backfills, newest first", EvaluatorRead);
     routes.add(list.query(PAGE), list_backfills);
     let one = Operation::get("getBackfill", ONE, "Get a backfill with its progress", EvaluatorRead);

@@ -17,7 +17,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Send feedback about the product; always refused by this installation",
         ProjectRead,
     );
-    routes.add(submit.body::<Feedback>(), refuse);
+    routes.add(submit.body::<Feedback>().unrecorded(), refuse);
 }
 
 /// Feedback about the product.

@@ -32,7 +32,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Estimate the targets and the costs of a rule without scoring",
         EvaluatorWrite,
     );
-    routes.add(preview.body::<RuleInput>(), preview_rule);
+    routes.add(preview.body::<RuleInput>().unrecorded(), preview_rule);
 }
 
 async fn preview_rule(

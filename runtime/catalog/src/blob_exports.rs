@@ -11,7 +11,7 @@ use perpend_domain::ids::{OrganizationId, ProjectId};
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::{Arg, checked, from_json, in_transaction, query, to_json};
 use perpend_domain::list::ChangeCursor;
 
@@ -353,6 +353,13 @@ impl Catalog {
             export.created_at.as_micros().into(),
             export.updated_at.as_micros().into(),
         ];
+        let before = self.blob_export(&export.project).await?;
+        let id = before.as_ref().map_or(&export.id, |before| &before.id);
+        let states = (
+            before.as_ref().map(audit::objects::bucket_export),
+            Some(audit::objects::bucket_export(export)),
+        );
+        audit::note("bucket-export", id, states.0, states.1);
         self.pool.change(UPSERT, &args).await?;
         Ok(())
     }
@@ -362,6 +369,7 @@ impl Catalog {
     /// # Errors
     /// [`Error::NotFound`] when the project has no such export.
     pub async fn delete_blob_export(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
+        audit::note("bucket-export", id, None, None);
         match self.pool.change(DELETE, &[project.as_str().into(), id.into()]).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),

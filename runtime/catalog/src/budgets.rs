@@ -5,9 +5,10 @@ use perpend_domain::budget::{Budget, BudgetScope, ScopedBudget};
 use perpend_domain::evaluation::Pause;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
+use serde_json::json;
 
 use super::revision::{RAISE, raise_from};
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 
 const WHAT: &str = "budget";
 const OF_CALL: &str = "
@@ -115,6 +116,20 @@ impl Catalog {
         budgets: &[Budget],
         now: Timestamp,
     ) -> Result<(), Error> {
+        let scope = match evaluator {
+            Some(_) => BudgetScope::Evaluator,
+            None => BudgetScope::Project,
+        };
+        let id = evaluator.map_or(project.as_str(), EvaluatorId::as_str);
+        let mut before = self.budgets(project).await?;
+        before.retain(|budget| budget.scope == scope && budget.id == id);
+        let before: Vec<Budget> = before.into_iter().map(|budget| budget.budget).collect();
+        audit::note(
+            "budget",
+            id,
+            Some(json!({ "budget": before })),
+            Some(json!({ "budget": budgets })),
+        );
         let budgets = to_json(WHAT, &budgets)?;
         in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::{Catalog, Error, default_models};
+use crate::{Catalog, Error, audit, default_models};
 use perpend_db::{Arg, PageQuery, from_json, in_transaction, query, query_scalar, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
@@ -162,6 +162,18 @@ fn shared_args<'c>(
     ])
 }
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "llm-connection";
+
+/// Describes a change for the audit trail. Of the secret, only whether it changed is recorded.
+fn note_saved(id: &str, before: Option<&Connection>, after: &Connection) {
+    let mut state = audit::objects::connection(after);
+    if before.is_none_or(|before| before.display_secret != after.display_secret) {
+        state["secret"] = json!({ "changed": true });
+    }
+    audit::note(AUDITED, id, before.map(audit::objects::connection), Some(state));
+}
+
 impl Catalog {
     /// Writes the connection of a provider. It replaces an existing one except its id, its options and its
     /// creation time. Evaluators that were paused for a fault of the connection resume. `true` if the
@@ -179,6 +191,7 @@ impl Catalog {
             connection.provider.as_str().into(),
             connection.created_at.as_micros().into(),
         ]);
+        let before = self.connection(project, &connection.provider).await?;
         Ok(in_transaction!(&self.pool, |tx| {
             query(UPSERT).bind_all(&args).execute(&mut tx).await?;
             let existing: String = query_scalar(ID)
@@ -188,6 +201,7 @@ impl Catalog {
                 .await?;
             let now = connection.updated_at;
             default_models::connection_saved(&mut tx, project, &connection.provider, now).await?;
+            note_saved(&existing, before.as_ref(), connection);
             existing == connection.id
         }))
     }
@@ -262,6 +276,7 @@ impl Catalog {
             connection.use_responses_api.into(),
             read_at.as_micros().into(),
         ]);
+        let before = self.connection_by_id(project, &connection.id).await?;
         in_transaction!(&self.pool, |tx| {
             let n_changed = query(REPLACE).bind_all(&args).execute(&mut tx).await?;
             if n_changed == 0 {
@@ -271,6 +286,7 @@ impl Catalog {
             }
             let now = connection.updated_at;
             default_models::connection_saved(&mut tx, project, &connection.provider, now).await?;
+            note_saved(&connection.id, before.as_ref(), connection);
         });
         Ok(())
     }
@@ -292,6 +308,7 @@ impl Catalog {
                 .fetch_optional(&mut tx)
                 .await?;
             let provider = provider.ok_or(Error::NotFound)?;
+            audit::note(AUDITED, id, Some(json!({ "provider": provider })), None);
             default_models::connection_deleted(&mut tx, project, &provider, now).await?;
         });
         Ok(())

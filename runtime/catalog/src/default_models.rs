@@ -8,9 +8,10 @@ use perpend_domain::evaluation::Pause;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::slots::{CONNECTION_REASONS, ModelChoice, Slot};
 use perpend_domain::time::Timestamp;
+use serde_json::json;
 
 use crate::evaluators::{PAUSE, UNPAUSE};
-use crate::{Catalog, Error, revision, row};
+use crate::{Catalog, Error, audit, revision, row};
 
 const WHAT: &str = "default model";
 const GET: &str = "SELECT provider, model, params FROM default_models WHERE project_id = $1";
@@ -199,6 +200,9 @@ pub(crate) async fn connection_deleted(
     Ok(())
 }
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "default-model";
+
 impl Catalog {
     /// The model of slots without a model of their own.
     ///
@@ -222,6 +226,9 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<(), Error> {
         let params = to_json(WHAT, &choice.params)?;
+        let state = |choice: &ModelChoice| json!({ "provider": choice.provider, "model": choice.model, "params": choice.params });
+        let before = self.default_model(project).await?;
+        audit::note(AUDITED, project.as_str(), before.as_ref().map(state), Some(state(choice)));
         in_transaction!(&self.pool, |tx| {
             query(revision::RAISE).execute(&mut tx).await?;
             query(PUT)
@@ -252,6 +259,7 @@ impl Catalog {
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
             query(revision::RAISE).execute(&mut tx).await?;
+            audit::note(AUDITED, project.as_str(), None, None);
             let n_gone = query(DELETE).bind(project.as_str()).execute(&mut tx).await?;
             if n_gone == 0 {
                 return Err(Error::NotFound);

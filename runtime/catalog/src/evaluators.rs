@@ -7,11 +7,11 @@ use perpend_domain::ids::{AssignmentId, EvaluatorId, EvaluatorVersionId, Project
 use perpend_domain::plugin::{Digest, Grants};
 use perpend_domain::slots::Slot;
 use perpend_domain::time::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::revision::{PauseOutcome, raise_from};
 use super::row;
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::{
     Tx, bounds, checked, digest, from_json, in_transaction, query, query_scalar, to_json,
 };
@@ -327,6 +327,20 @@ async fn insert_version(
     Ok(())
 }
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "evaluator";
+const NAMES: &str =
+    "SELECT name, description, version FROM evaluators WHERE project_id = $1 AND id = $2";
+
+/// The recorded state of an evaluator; `None` if it does not exist.
+async fn names(tx: &mut Tx, project: &ProjectId, id: &EvaluatorId) -> Result<Option<Value>, Error> {
+    let found: Option<(String, Option<String>, i32)> =
+        query(NAMES).bind(project.as_str()).bind(id.as_str()).fetch_optional(tx).await?;
+    Ok(found.map(|(name, description, version)| {
+        json!({ "name": name, "description": description, "version": version })
+    }))
+}
+
 /// Bytes of a page of evaluators; the page ends early if they are large.
 const PAGE_BYTES: usize = 4 << 20;
 
@@ -503,6 +517,9 @@ impl Catalog {
                 return Err(Error::Conflict("an evaluator with this id exists"));
             }
             insert_version(&mut tx, project, &new.id, 1, &new.version, now).await?;
+            let mut after = audit::objects::evaluator_version(1, &new.version);
+            after["name"] = new.name.as_str().into();
+            audit::note(AUDITED, new.id.as_str(), None, Some(after));
         });
         self.evaluator(project, &new.id).await?.ok_or(Error::NotFound)
     }
@@ -528,6 +545,8 @@ impl Catalog {
                 .await?;
             let number = number.ok_or(Error::NotFound)?;
             insert_version(&mut tx, project, id, number, version, now).await?;
+            let after = audit::objects::evaluator_version(number.into(), version);
+            audit::note(AUDITED, id.as_str(), Some(json!({ "version": number - 1 })), Some(after));
         });
         self.evaluator(project, id).await?.ok_or(Error::NotFound)
     }
@@ -561,6 +580,9 @@ impl Catalog {
                      at the evaluators again",
                 ))?;
                 insert_version(&mut tx, project, evaluator, number, version, now).await?;
+                let after = audit::objects::evaluator_version(number.into(), version);
+                let before = json!({ "version": follows });
+                audit::note(AUDITED, evaluator.as_str(), Some(before), Some(after));
                 query(UNPAUSE)
                     .bind(project.as_str())
                     .bind(evaluator.as_str())
@@ -587,6 +609,7 @@ impl Catalog {
     ) -> Result<Evaluator, Error> {
         in_transaction!(&self.pool, |tx| {
             query(super::revision::RAISE).execute(&mut tx).await?;
+            let before = names(&mut tx, project, id).await?;
             let n_changed = query(RENAME)
                 .bind(project.as_str())
                 .bind(id.as_str())
@@ -606,6 +629,8 @@ impl Catalog {
                     .execute(&mut tx)
                     .await?;
             }
+            let after = names(&mut tx, project, id).await?;
+            audit::note(AUDITED, id.as_str(), before, after);
         });
         self.evaluator(project, id).await?.ok_or(Error::NotFound)
     }
@@ -684,6 +709,8 @@ impl Catalog {
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
             query(super::revision::RAISE).execute(&mut tx).await?;
+            let before = names(&mut tx, project, id).await?;
+            audit::note(AUDITED, id.as_str(), before, None);
             let n_gone =
                 query(DELETE).bind(project.as_str()).bind(id.as_str()).execute(&mut tx).await?;
             if n_gone == 0 {

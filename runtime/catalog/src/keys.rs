@@ -6,7 +6,7 @@ use perpend_domain::ids::{OrganizationId, ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
 
 use super::SecretHash;
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::checked;
 use perpend_db::in_transaction;
 use perpend_db::{Arg, Query, Tx, query, query_scalar};
@@ -370,6 +370,7 @@ impl Catalog {
                 return Err(PUBLIC_KEY_USED);
             }
             insert_key(project, organization, key, now).execute(&mut tx).await?;
+            audit::note("api-key", &key.id, None, Some(audit::objects::api_key(key)));
         });
         Ok(())
     }
@@ -391,6 +392,10 @@ impl Catalog {
     /// [`Error::NotFound`] when the project has no key with this id.
     pub async fn delete_api_key(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
         let args: [Arg<'_>; 2] = [project.as_str().into(), id.into()];
+        let keys = self.api_keys(project).await?;
+        let before = keys.iter().find(|key| key.made.id == id);
+        let before = before.map(|key| audit::objects::api_key(&key.made));
+        audit::note("api-key", id, before, None);
         match self.pool.change(DELETE, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),

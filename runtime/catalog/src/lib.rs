@@ -7,9 +7,11 @@
 //!   and the bytes are checked against their digest when they are written.
 //! - **Every change raises the revision.** Each change of a rule or an evaluator raises the catalog revision
 //!   in the same transaction, so a cache that compares revisions cannot miss it.
+//! - **Every change of an operation is recorded** in the transaction of the change (`audit`).
 
 mod accounts;
 mod active;
+pub mod audit;
 pub mod blob_exports;
 mod browser_sessions;
 mod budgets;

@@ -4,7 +4,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::model::ModelDefinition;
 use perpend_domain::time::Timestamp;
 
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::Arg;
 use perpend_db::{from_json, to_json};
 
@@ -91,6 +91,9 @@ impl Catalog {
             model.created_at.as_micros().into(),
             model.updated_at.as_micros().into(),
         ];
+        let models = self.models(project).await?;
+        let before = models.iter().find(|one| one.id == model.id).map(audit::objects::model);
+        audit::note("model", &model.id, before, Some(audit::objects::model(model)));
         match self.pool.change(sql, &args).await? {
             0 => Err(Error::Conflict("a model of this name and start date exists")),
             _ => Ok(()),
@@ -136,6 +139,9 @@ impl Catalog {
     /// [`Error::NotFound`] when the project has no such model.
     pub async fn delete_model(&self, project: &ProjectId, id: &str) -> Result<(), Error> {
         let args = [project.as_str().into(), id.into()];
+        let models = self.models(project).await?;
+        let before = models.iter().find(|one| one.id == id).map(audit::objects::model);
+        audit::note("model", id, before, None);
         match self.pool.change(DELETE, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),

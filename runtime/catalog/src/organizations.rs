@@ -5,13 +5,13 @@
 
 use perpend_domain::ids::{OrganizationId, ProjectId};
 use perpend_domain::time::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::keys::LOCK_ORGANIZATION;
 use super::projects::{ProjectRow, select_projects};
 use super::revision::RAISE;
 use super::{Organization, Project};
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::in_transaction;
 use perpend_db::{Arg, Tx, query};
 use perpend_db::{checked, to_json};
@@ -43,6 +43,8 @@ pub struct ProjectPatch {
     pub retention_days: Option<u32>,
 }
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "project";
 const NAME_TAKEN: Error = Error::Conflict("the organization has a project of this name");
 const FULL: Error = Error::Conflict("the organization has 1000 projects; delete one first");
 
@@ -154,6 +156,8 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
+            let after = json!({ "name": project.name, "retentionDays": project.retention_days });
+            audit::note(AUDITED, project.id.as_str(), None, Some(after));
         });
         Ok(())
     }
@@ -172,13 +176,14 @@ impl Catalog {
     ) -> Result<Project, Error> {
         let metadata = patch.metadata.as_ref();
         let metadata = metadata.map(|all| to_json("project", all)).transpose()?;
-        let n_changed = in_transaction!(&self.pool, |tx| {
+        let before = self.organization_project(organization, project).await?;
+        in_transaction!(&self.pool, |tx| {
             let (_, n_named) =
                 lock_and_count(&mut tx, organization, patch.name.as_deref(), project).await?;
             if 0 < n_named {
                 return Err(NAME_TAKEN);
             }
-            query(UPDATE)
+            let n_changed = query(UPDATE)
                 .bind(organization.as_str())
                 .bind(project.as_str())
                 .bind(patch.name.as_deref())
@@ -186,11 +191,19 @@ impl Catalog {
                 .bind(patch.retention_days.map(i64::from))
                 .bind(now.as_micros())
                 .execute(&mut tx)
-                .await?
+                .await?;
+            if n_changed == 0 {
+                return Err(Error::NotFound);
+            }
+            if let Some(mut after) = before.clone() {
+                after.name = patch.name.clone().unwrap_or(after.name);
+                after.metadata = patch.metadata.clone().unwrap_or(after.metadata);
+                after.retention_days = patch.retention_days.unwrap_or(after.retention_days);
+                let before = before.as_ref().map(audit::objects::project);
+                let after = audit::objects::project(&after);
+                audit::note(AUDITED, project.as_str(), before, Some(after));
+            }
         });
-        if n_changed == 0 {
-            return Err(Error::NotFound);
-        }
         let found = self.organization_project(organization, project).await?;
         found.ok_or(Error::NotFound)
     }
@@ -206,7 +219,8 @@ impl Catalog {
         project: &ProjectId,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let n_deleted = in_transaction!(&self.pool, |tx| {
+        let before = self.organization_project(organization, project).await?;
+        in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
             let n_deleted = query(DELETE)
                 .bind(organization.as_str())
@@ -214,16 +228,15 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
-            if 0 < n_deleted {
-                for sql in [DELETE_KEYS, DELETE_MEMBERS, STOP_RULES] {
-                    query(sql).bind(project.as_str()).execute(&mut tx).await?;
-                }
+            if n_deleted == 0 {
+                return Err(Error::NotFound);
             }
-            n_deleted
+            for sql in [DELETE_KEYS, DELETE_MEMBERS, STOP_RULES] {
+                query(sql).bind(project.as_str()).execute(&mut tx).await?;
+            }
+            let before = before.as_ref().map(audit::objects::project);
+            audit::note(AUDITED, project.as_str(), before, None);
         });
-        match n_deleted {
-            0 => Err(Error::NotFound),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

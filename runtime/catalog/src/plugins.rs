@@ -7,8 +7,9 @@ use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
 use perpend_domain::time::Timestamp;
 use semver::Version;
+use serde_json::json;
 
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::in_transaction;
 use perpend_db::{checked, digest, from_json, to_json};
 use perpend_db::{query, query_scalar};
@@ -104,6 +105,8 @@ impl Plugin {
     }
 }
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "plugin";
 const VISIBLE: &str = "
     SELECT owner, digest, info, size_bytes, created_at
       FROM plugins
@@ -227,6 +230,8 @@ impl Catalog {
             if existing.is_none() {
                 return Err(Error::Conflict("this name and version refer to another component"));
             }
+            let after = json!({ "name": info.name, "version": info.version });
+            audit::note(AUDITED, &digest.to_string(), None, Some(after));
         });
         Ok(digest)
     }
@@ -359,6 +364,7 @@ impl Catalog {
             if 0 < n_users {
                 return Err(Error::Conflict("evaluators use this plug-in"));
             }
+            audit::note(AUDITED, &digest.to_string(), None, None);
             query(DELETE_COMPONENT).bind(digest.as_bytes().as_slice()).execute(&mut tx).await?;
         });
         Ok(())

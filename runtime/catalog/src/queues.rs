@@ -2,8 +2,9 @@
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
+use serde_json::json;
 
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::{Arg, PageQuery, from_json, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
@@ -142,6 +143,8 @@ impl Catalog {
             queue.created_at.as_micros().into(),
             queue.updated_at.as_micros().into(),
         ];
+        let after = json!({ "name": queue.name, "scoreConfigIds": queue.score_config_ids });
+        audit::note("annotation-queue", &queue.id, None, Some(after));
         match self.pool.change(INSERT, &args).await? {
             0 => Err(Error::Conflict("a queue of this name exists")),
             _ => Ok(()),
@@ -296,6 +299,8 @@ impl Catalog {
     ) -> Result<(), Error> {
         let args: [Arg<'_>; 4] =
             [project.as_str().into(), queue.into(), user.into(), now.as_micros().into()];
+        let after = Some(json!({ "userId": user }));
+        audit::note("annotation-queue", queue, None, after);
         self.pool.change(ASSIGN, &args).await.map(drop)
     }
 
@@ -310,6 +315,8 @@ impl Catalog {
         user: &str,
     ) -> Result<(), Error> {
         let args = [project.as_str().into(), queue.into(), user.into()];
+        let before = Some(json!({ "userId": user }));
+        audit::note("annotation-queue", queue, before, None);
         self.pool.change(UNASSIGN, &args).await.map(drop)
     }
 }

@@ -16,7 +16,7 @@ use perpend_domain::time::{Clock, Timestamp};
 use super::revision::{PauseOutcome, RAISE, raise_from};
 use super::row;
 use super::rule_changes::{delete_changes, record_change};
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::{
     Source, Tx, bounds, checked, from_json, in_transaction, query, query_scalar, to_json,
 };
@@ -24,6 +24,8 @@ use perpend_domain::list::{Cursor, Page};
 
 /// Maximum of enabled rules per project (evaluation.md 1.2).
 pub const MAX_ACTIVE_RULES: u32 = 500;
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "evaluation-rule";
 
 const OTHER_REVISION: &str =
     "the rule was changed after the revision that the change is based on: read it again";
@@ -612,6 +614,7 @@ impl Catalog {
             refuse_duplicate(&mut tx, project, &rule).await?;
             write_rule(&mut tx, project, &rule).await?;
             record_change(&mut tx, project, None, &rule).await?;
+            audit::note(AUDITED, rule.id.as_str(), None, Some(rule.definition()));
         });
         Ok(rule)
     }
@@ -646,6 +649,8 @@ impl Catalog {
             }
             write_rule(&mut tx, project, &rule).await?;
             record_change(&mut tx, project, Some(&before), &rule).await?;
+            let states = (Some(before.definition()), Some(rule.definition()));
+            audit::note(AUDITED, id.as_str(), states.0, states.1);
             let waits_for_budget = patch.budget.is_some()
                 && rule.paused.as_ref().is_some_and(|pause| pause.reason == Pause::BUDGET_REACHED);
             let resumes = patch.enabled == Some(true) || waits_for_budget;
@@ -743,15 +748,14 @@ impl Catalog {
     /// # Errors
     /// [`Error::NotFound`] when the project has no such rule.
     pub async fn delete_rule(&self, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
-        let n_gone = in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
+            let rule = read_rule((&mut tx).into(), project, id).await?.ok_or(Error::NotFound)?;
+            audit::note(AUDITED, id.as_str(), Some(rule.definition()), None);
             remove_from_others(&mut tx, project, id).await?;
             delete_changes(&mut tx, project, id).await?;
-            query(DELETE).bind(project.as_str()).bind(id.as_str()).execute(&mut tx).await?
+            query(DELETE).bind(project.as_str()).bind(id.as_str()).execute(&mut tx).await?;
         });
-        match n_gone {
-            0 => Err(Error::NotFound),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

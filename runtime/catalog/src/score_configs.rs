@@ -5,7 +5,7 @@ use perpend_domain::score::ScoreDataType;
 use perpend_domain::score_config::{ScoreConfig, ScoreDirection, boolean_categories};
 use perpend_domain::time::Timestamp;
 
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::{Arg, PageQuery, checked, from_json, to_json, value_list};
 use perpend_domain::list::{NumberedPage, Paging};
 
@@ -62,6 +62,9 @@ impl TryFrom<ConfigRow> for ScoreConfig {
     }
 }
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "score-config";
+
 fn categories(config: &ScoreConfig) -> Result<Option<String>, Error> {
     let list = config.categories.as_ref();
     list.map(|list| to_json("score config", list)).transpose()
@@ -92,6 +95,7 @@ impl Catalog {
             config.created_at.as_micros().into(),
             config.updated_at.as_micros().into(),
         ];
+        audit::note(AUDITED, &config.id, None, Some(audit::objects::score_config(config)));
         self.pool.change(INSERT, &args).await.map(|_| ())
     }
 
@@ -119,6 +123,9 @@ impl Catalog {
             config.updated_at.as_micros().into(),
             seen.as_micros().into(),
         ];
+        let before = self.score_config(project, &config.id).await?;
+        let before = before.as_ref().map(audit::objects::score_config);
+        audit::note(AUDITED, &config.id, before, Some(audit::objects::score_config(config)));
         match self.pool.change(UPDATE, &args).await? {
             0 => Err(Error::Conflict("the score config was changed meanwhile")),
             _ => Ok(()),

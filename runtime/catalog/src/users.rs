@@ -13,9 +13,10 @@
 use perpend_domain::access::Role;
 use perpend_domain::ids::{OrganizationId, ProjectId, UserId};
 use perpend_domain::time::Timestamp;
+use serde_json::json;
 
 use super::keys::LOCK_ORGANIZATION;
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::{Arg, Tx, checked, in_transaction, query, query_scalar};
 use perpend_domain::list::NumberedPage;
 
@@ -197,6 +198,12 @@ async fn ensure_owner(
     }
 }
 
+/// Describes the change of a role for the audit trail.
+fn note_role(kind: &str, user: &UserId, before: Option<Role>, after: Option<Role>) {
+    let state = |role: Role| json!({ "role": role.as_str() });
+    audit::note(kind, user.as_str(), before.map(state), after.map(state));
+}
+
 impl Catalog {
     async fn one_user(&self, sql: &str, args: &[Arg<'_>]) -> Result<Option<User>, Error> {
         let rows: Vec<UserRow> = self.pool.select(sql, args).await?;
@@ -263,7 +270,7 @@ impl Catalog {
         user: &NewUser,
         now: Timestamp,
     ) -> Result<User, Error> {
-        let n_made = in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |tx| {
             let n_locked =
                 query(LOCK_ORGANIZATION).bind(organization.as_str()).execute(&mut tx).await?;
             if n_locked == 0 {
@@ -274,7 +281,7 @@ impl Catalog {
             if i64::from(MAX_USERS) <= n_known {
                 return Err(Error::Conflict("the organization has 10000 users"));
             }
-            query(INSERT)
+            let n_made = query(INSERT)
                 .bind(organization.as_str())
                 .bind(user.id.as_str())
                 .bind(&user.user_name)
@@ -284,11 +291,12 @@ impl Catalog {
                 .bind(i64::from(user.is_active))
                 .bind(now.as_micros())
                 .execute(&mut tx)
-                .await?
+                .await?;
+            if n_made == 0 {
+                return Err(Error::Conflict("the user name is taken"));
+            }
+            audit::note("user", user.id.as_str(), None, Some(audit::objects::user(user)));
         });
-        if n_made == 0 {
-            return Err(Error::Conflict("the user name is taken"));
-        }
         let made = self.user_by_name(organization, &user.user_name).await?;
         made.ok_or(Error::NotFound)
     }
@@ -304,7 +312,8 @@ impl Catalog {
         user: &NewUser,
         now: Timestamp,
     ) -> Result<User, Error> {
-        let n_changed = in_transaction!(&self.pool, |tx| {
+        let before = self.user(organization, &user.id).await?;
+        in_transaction!(&self.pool, |tx| {
             let owners = lock_owners(&mut tx, organization).await?;
             let n_others: i64 = query_scalar(IS_TAKEN)
                 .bind(organization.as_str())
@@ -333,12 +342,13 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
+            if n_changed == 0 {
+                return Err(Error::NotFound);
+            }
             ensure_owner(&mut tx, organization, owners).await?;
-            n_changed
+            let before = before.as_ref().map(|before| audit::objects::user(&before.made));
+            audit::note("user", user.id.as_str(), before, Some(audit::objects::user(user)));
         });
-        if n_changed == 0 {
-            return Err(Error::NotFound);
-        }
         let changed = self.user(organization, &user.id).await?;
         changed.ok_or(Error::NotFound)
     }
@@ -365,6 +375,7 @@ impl Catalog {
         role: Role,
         now: Timestamp,
     ) -> Result<User, Error> {
+        let before = self.user(organization, id).await?;
         in_transaction!(&self.pool, |tx| {
             let owners = lock_owners(&mut tx, organization).await?;
             let is_active: Option<i64> = query_scalar(IS_ACTIVE)
@@ -389,6 +400,7 @@ impl Catalog {
                 .execute(&mut tx)
                 .await?;
             ensure_owner(&mut tx, organization, owners).await?;
+            note_role("member", id, before.as_ref().map(|before| before.made.role), Some(role));
         });
         let found = self.user(organization, id).await?;
         found.ok_or(Error::NotFound)
@@ -405,7 +417,8 @@ impl Catalog {
         id: &UserId,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let n_left = in_transaction!(&self.pool, |tx| {
+        let before = self.user(organization, id).await?;
+        in_transaction!(&self.pool, |tx| {
             let owners = lock_owners(&mut tx, organization).await?;
             for sql in [UNASSIGN, LEAVE_PROJECTS] {
                 query(sql).bind(organization.as_str()).bind(id.as_str()).execute(&mut tx).await?;
@@ -416,13 +429,13 @@ impl Catalog {
                 .bind(now.as_micros())
                 .execute(&mut tx)
                 .await?;
+            if n_left == 0 {
+                return Err(Error::NotFound);
+            }
             ensure_owner(&mut tx, organization, owners).await?;
-            n_left
+            note_role("member", id, before.as_ref().map(|before| before.made.role), None);
         });
-        match n_left {
-            0 => Err(Error::NotFound),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Users with a role of their own in a project of the organization, with this role.
@@ -451,21 +464,22 @@ impl Catalog {
         (id, role): (&UserId, Role),
         now: Timestamp,
     ) -> Result<User, Error> {
-        let n_set = in_transaction!(&self.pool, |tx| {
+        in_transaction!(&self.pool, |tx| {
             // No user can leave or be deactivated in between.
             lock_owners(&mut tx, organization).await?;
-            query(SET_PROJECT_ROLE)
+            let n_set = query(SET_PROJECT_ROLE)
                 .bind(project.as_str())
                 .bind(id.as_str())
                 .bind(role.as_str())
                 .bind(now.as_micros())
                 .bind(organization.as_str())
                 .execute(&mut tx)
-                .await?
+                .await?;
+            if n_set == 0 {
+                return Err(Error::NotFound);
+            }
+            note_role("project-member", id, None, Some(role));
         });
-        if n_set == 0 {
-            return Err(Error::NotFound);
-        }
         let found = self.user(organization, id).await?;
         let mut user = found.ok_or(Error::NotFound)?;
         user.made.role = role;
@@ -484,6 +498,7 @@ impl Catalog {
     ) -> Result<(), Error> {
         let args: [Arg<'_>; 3] =
             [organization.as_str().into(), project.as_str().into(), id.as_str().into()];
+        note_role("project-member", id, None, None);
         match self.pool.change(LEAVE_PROJECT, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),

@@ -110,6 +110,12 @@ impl<'s> Source<'s> {
                 }
                 Self::Transaction(tx) => {
                     let writes = tx.writes.clone();
+                    let is_write = sql.contains("RETURNING");
+                    let mut n_rows = 0_u64;
+                    let mut put = |row: Row| {
+                        n_rows += 1;
+                        put(row)
+                    };
                     let done = async {
                         match &mut tx.open {
                             Open::Sqlite(tx) => {
@@ -123,7 +129,9 @@ impl<'s> Source<'s> {
                         }
                         Ok(())
                     };
-                    writes.note(done.await)
+                    let done: Result<(), Error> = done.await;
+                    tx.has_changed |= is_write && 0 < n_rows;
+                    writes.note(done)
                 }
             }
         })

@@ -79,6 +79,7 @@ pub const STEPS: &[Step] = &[
     step!("runs by name", "0064_runs_by_name.sql"),
     step!("traces of comments", "0065_traces_of_comments.sql"),
     step!("rotated keys", "0066_rotated_keys.sql"),
+    step!("audit trail", "0067_audit_trail.sql"),
     step!("accounts", "0068_accounts.sql"),
     step!("public scores", "0069_public_scores.sql"),
 ];

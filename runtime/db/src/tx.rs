@@ -13,7 +13,7 @@ use crate::pool::{Engine, Pool};
 use crate::sized::Sized;
 use crate::spell::for_sqlite;
 use crate::writes::Writes;
-use crate::{Breakpoints, Error};
+use crate::{Breakpoints, Error, hook};
 
 /// The breakpoint after each statement of a script.
 pub const STATEMENT: &str = "statement of a script";
@@ -24,6 +24,8 @@ pub struct Tx {
     pub(crate) open: Open,
     breakpoints: Breakpoints,
     pub(crate) writes: Writes,
+    /// Whether a statement changed a row.
+    pub(crate) has_changed: bool,
 }
 
 #[derive(Debug)]
@@ -52,21 +54,30 @@ impl Tx {
                 open: pool.guard(Box::pin(begin)).await?,
                 breakpoints: pool.breakpoints.clone(),
                 writes: pool.writes.clone(),
+                has_changed: false,
             })
         })
     }
 
-    /// Commits durably.
+    /// Commits durably, after the hook of the task if a row was changed.
     ///
     /// # Errors
-    /// When the database fails.
-    pub fn commit(self) -> BoxFuture<'static, Result<(), Error>> {
+    /// When the database or the hook fails.
+    pub fn commit(mut self) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move {
+            let hook = hook::current().filter(|_| self.has_changed);
+            if let Some(hook) = &hook {
+                hook.before_commit(&mut self).await?;
+            }
             let committed = match self.open {
                 Open::Sqlite(tx) => tx.commit().await,
                 Open::Postgres(tx) => tx.commit().await,
             };
-            self.writes.note(committed.map_err(Error::from))
+            self.writes.note(committed.map_err(Error::from))?;
+            if let Some(hook) = &hook {
+                hook.committed();
+            }
+            Ok(())
         })
     }
 
@@ -101,7 +112,9 @@ impl Tx {
                     executed.map(|executed| executed.rows_affected())
                 }
             };
-            self.writes.note(changed.map_err(Error::from))
+            let n_changed = self.writes.note(changed.map_err(Error::from))?;
+            self.has_changed |= 0 < n_changed;
+            Ok(n_changed)
         })
     }
 

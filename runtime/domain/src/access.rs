@@ -124,6 +124,7 @@ permissions! {
     ModelWrite, "model.write", Project, [Full], Admin, "Create, replace and delete models of the project.";
     DashboardRead, "dashboard.read", Project, [Full, Read], Viewer, "Read dashboards and widgets.";
     DashboardWrite, "dashboard.write", Project, [Full], Member, "Create, change and delete dashboards and widgets.";
+    AuditRead, "audit.read", Project, [Full], Admin, "Read and export the audit trail of the project.";
     ProjectRead, "project.read", Project, [Full, Read, Ingest], Viewer, "Read the name of the key's project and of its organization.";
     ProjectUpdate, "project.update", Organization, [Organization], Admin, "Change a project of the organization.";
     ProjectDelete, "project.delete", Organization, [Organization], Owner, "Delete a project of the organization.";
@@ -137,6 +138,7 @@ permissions! {
     OrgMemberRead, "org.member.read", Organization, [Organization], Member, "Read the members of the organization.";
     OrgMemberWrite, "org.member.write", Organization, [Organization], Admin, "Assign and remove roles of members in the organization.";
     OrgScim, "org.scim", Organization, [Organization], Nobody, "Provision users by SCIM.";
+    OrgAuditRead, "org.audit.read", Organization, [Organization], Admin, "Read and export the audit trail of the organization and its projects.";
     OrgKeyRead, "org.key.read", Organization, [Organization], Admin, "List keys of the organization, never their secrets.";
 }
 

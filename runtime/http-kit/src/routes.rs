@@ -29,7 +29,10 @@ use utoipa::openapi::{
 };
 
 use crate::answer::{DescribedAnswer as _, DescribedHandler, ResponseSpec};
-use crate::auth::{Authenticator, Guarded, KeyAuth, MetricsTokenAuth, OtlpKeyAuth, Requirement};
+use crate::auth::{
+    AuditClass, AuditedRoute, Authenticator, Guarded, KeyAuth, MetricsTokenAuth, OtlpKeyAuth,
+    Requirement,
+};
 use crate::extract::{Param, readable_path};
 use crate::problem::as_rfc9457;
 use crate::resource::resource;
@@ -37,6 +40,8 @@ use crate::{AppState, compression, edge, otlp};
 
 /// Extension of the document with the permission of an operation.
 const PERMISSION: &str = "x-perpend-permission";
+/// Extension of the document with the requests that are recorded in the audit trail: `change` or `read`.
+const AUDIT: &str = "x-perpend-audit";
 
 /// The description of one operation. Schemas are built on each request for the document, not at startup.
 #[derive(Clone, Debug)]
@@ -56,6 +61,8 @@ pub struct Operation {
     responses: fn() -> Vec<ResponseSpec>,
     /// The response contains a key, or an address that gives access without one.
     is_secret: bool,
+    /// Requests that are recorded in the audit trail.
+    audit: AuditClass,
 }
 
 impl Operation {
@@ -68,12 +75,14 @@ impl Operation {
         summary: &'static str,
         requirement: impl Into<Requirement>,
     ) -> Self {
+        let requirement = requirement.into();
         Self {
+            audit: AuditClass::of(method == HttpMethod::Get, requirement),
             id,
             method,
             path,
             summary,
-            requirement: requirement.into(),
+            requirement,
             query: &[],
             body: None,
             status: 200,
@@ -132,6 +141,18 @@ impl Operation {
     /// compressed. Implied for operations of organizations.
     pub fn secret(mut self) -> Self {
         self.is_secret = true;
+        self
+    }
+
+    /// No request is recorded in the audit trail: it changes no configuration, or bulk data.
+    pub fn unrecorded(mut self) -> Self {
+        self.audit = AuditClass::Unrecorded;
+        self
+    }
+
+    /// Each successful request is recorded in the audit trail, although it only reads.
+    pub fn recorded_read(mut self) -> Self {
+        self.audit = AuditClass::Read;
         self
     }
 
@@ -223,12 +244,20 @@ impl Operation {
             operation = operation.response(status.to_string(), response);
         }
         operation = operation.response("default", failure.build());
-        with_permission(operation, self.requirement).build()
+        with_extensions(operation, self.requirement, self.audit).build()
     }
 }
 
 /// Adds the credentials and the permission that an operation requires.
 pub fn with_permission(operation: OperationBuilder, requirement: Requirement) -> OperationBuilder {
+    with_extensions(operation, requirement, AuditClass::Unrecorded)
+}
+
+fn with_extensions(
+    operation: OperationBuilder,
+    requirement: Requirement,
+    audit: AuditClass,
+) -> OperationBuilder {
     let schemes = [
         ("basic", Scope::Full),
         ("organization", Scope::Organization),
@@ -239,8 +268,12 @@ pub fn with_permission(operation: OperationBuilder, requirement: Requirement) ->
     let operation = held.fold(operation, |operation, (name, _)| {
         operation.security(SecurityRequirement::new(*name, none))
     });
-    let name = requirement.name();
-    operation.extensions(Some(ExtensionsBuilder::new().add(PERMISSION, name).build()))
+    let extensions = ExtensionsBuilder::new().add(PERMISSION, requirement.name());
+    let extensions = match audit.name() {
+        Some(name) => extensions.add(AUDIT, name),
+        None => extensions,
+    };
+    operation.extensions(Some(extensions.build()))
 }
 
 fn binary() -> RefOr<Schema> {
@@ -339,7 +372,7 @@ impl<S: AppState> Routes<S> {
         &mut self,
         (method, path): (&HttpMethod, &str),
         requirement: Requirement,
-        authenticator: W,
+        (authenticator, audited): (W, Option<AuditedRoute>),
         handler: H,
     ) -> MethodRouter<S>
     where
@@ -353,7 +386,7 @@ impl<S: AppState> Routes<S> {
             method,
             permission: requirement.name(),
         });
-        on(filter, Guarded { requirement, authenticator, handler })
+        on(filter, Guarded { requirement, authenticator, handler, audited })
     }
 
     /// Adds one operation of the API.
@@ -364,7 +397,12 @@ impl<S: AppState> Routes<S> {
     {
         operation.responses = H::Answer::response_specs;
         let route = (&operation.method, operation.path);
-        let mut route = self.guarded(route, operation.requirement, KeyAuth, handler);
+        let audited = (operation.audit != AuditClass::Unrecorded).then(|| AuditedRoute {
+            operation: operation.id.into(),
+            path: operation.path.into(),
+            class: operation.audit,
+        });
+        let mut route = self.guarded(route, operation.requirement, (KeyAuth, audited), handler);
         if operation.is_secret || operation.requirement.is_of_organization() {
             route = route.route_layer(map_response(compression::keep_secret));
         }
@@ -383,7 +421,7 @@ impl<S: AppState> Routes<S> {
         for path in [path.to_owned(), format!("{path}/")] {
             let requirement = Requirement::One(Permission::IngestWrite);
             let route = (&HttpMethod::Post, path.as_str());
-            let route = self.guarded(route, requirement, OtlpKeyAuth, handler.clone());
+            let route = self.guarded(route, requirement, (OtlpKeyAuth, None), handler.clone());
             let route = route.fallback(otlp::method_not_allowed);
             self.otlp = mem::take(&mut self.otlp).route(&path, route);
         }
@@ -397,7 +435,13 @@ impl<S: AppState> Routes<S> {
         T: 'static,
     {
         let route = (&page.method, &*page.path);
-        let mut route = self.guarded(route, page.requirement, authenticator, handler);
+        let audit = AuditClass::of(page.method == HttpMethod::Get, page.requirement);
+        let audited = (audit != AuditClass::Unrecorded).then(|| AuditedRoute {
+            operation: format!("{} {}", filter(&page.method).1, page.path).into(),
+            path: page.path.clone(),
+            class: audit,
+        });
+        let mut route = self.guarded(route, page.requirement, (authenticator, audited), handler);
         if page.is_secret {
             route = route.route_layer(map_response(compression::keep_secret));
         }
@@ -411,7 +455,7 @@ impl<S: AppState> Routes<S> {
         T: 'static,
     {
         let route = (&HttpMethod::Get, path);
-        let route = self.guarded(route, Requirement::Public, KeyAuth, handler);
+        let route = self.guarded(route, Requirement::Public, (KeyAuth, None), handler);
         self.public = mem::take(&mut self.public).route(path, route);
     }
 
@@ -422,7 +466,8 @@ impl<S: AppState> Routes<S> {
         T: 'static,
     {
         let route = (&HttpMethod::Get, path);
-        let route = self.guarded(route, Requirement::MetricsToken, MetricsTokenAuth, handler);
+        let route =
+            self.guarded(route, Requirement::MetricsToken, (MetricsTokenAuth, None), handler);
         self.public = mem::take(&mut self.public).route(path, route);
     }
 

@@ -10,7 +10,7 @@ use perpend_domain::time::Clock;
 
 use crate::admission::Admission;
 use crate::auth::{KeyCache, LoginToken, Refusals, Throttle};
-use crate::limits::Limits;
+use crate::limits::{Buckets, Limits};
 
 /// Authentication, limits and settings; cheap to clone.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct WebParts {
     pub keys: KeyCache,
     /// Recently refused requests of projects.
     pub refusals: Refusals,
+    /// Denied requests that are recorded, by project or organization.
+    pub(crate) denials: Buckets<String>,
     pub(crate) admission: Admission,
     pub(crate) answers: Admission,
     pub(crate) limits: Limits,
@@ -72,6 +74,7 @@ impl Web {
             throttle: Throttle::default(),
             keys: KeyCache::default(),
             refusals: Refusals::default(),
+            denials: Buckets::default(),
             login_token: LoginToken::new(&*ids, clock.now()),
             start_id: ids.uuid().to_string(),
             catalog,

@@ -51,7 +51,7 @@ use perpend_domain::access::Permission::{
     TraceRead,
 };
 use perpend_http_kit::Web;
-use perpend_http_kit::auth::{Authenticator, Requirement, use_session};
+use perpend_http_kit::auth::{Authenticator, Requirement, note_denied, use_session};
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
 use perpend_http_kit::routes::{ApiDescription, PageRoute, Routes};
@@ -640,6 +640,7 @@ impl Authenticator<App> for BySession {
                     let _ = frame.shell.set(viewer.shell(Section::Other));
                 }
                 if !any.iter().any(|one| viewer.may(*one)) {
+                    note_denied(parts, viewer.act());
                     let message = "this session lacks the permission for this page";
                     return Err(Problem::new(Code::AccessDenied, message).into_response());
                 }
@@ -653,6 +654,7 @@ impl Authenticator<App> for BySession {
                     let _ = frame.cookie.set(cookie);
                 }
                 reading::belongs_to(&viewer.project);
+                parts.extensions.insert(viewer.act());
                 parts.extensions.insert(viewer);
                 Ok(())
             }

@@ -43,7 +43,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Link an item of a run to a trace",
         ExperimentWrite,
     );
-    routes.add(link.body::<LinkInput>(), link_item);
+    routes.add(link.body::<LinkInput>().unrecorded(), link_item);
     let list = Operation::get(
         "listDatasetRunItems",
         LINKS,

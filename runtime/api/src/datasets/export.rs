@@ -38,7 +38,8 @@ pub(super) fn routes(routes: &mut Routes) {
         "Download all items of a dataset, oldest first",
         DatasetRead,
     );
-    routes.add(export.query(PARAMS).bytes("application/octet-stream"), export_items);
+    let export = export.query(PARAMS).bytes("application/octet-stream").recorded_read();
+    routes.add(export, export_items);
 }
 
 /// An item in JSON files.

@@ -49,7 +49,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Create an item of a dataset, or its next version",
         DatasetWrite,
     );
-    routes.add(create.body::<ItemInput>(), put_item);
+    routes.add(create.body::<ItemInput>().unrecorded(), put_item);
     let list =
         Operation::get("listDatasetItems", ALL, "List active items, newest first", DatasetRead)
             .query(LIST);
@@ -64,7 +64,8 @@ pub(super) fn routes(routes: &mut Routes) {
             ONE,
             "Delete an item; its versions are kept",
             DatasetWrite,
-        ),
+        )
+        .unrecorded(),
         delete_item,
     );
     let versions = Operation::get(

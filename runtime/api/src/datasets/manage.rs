@@ -57,7 +57,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Count the items that would not match new schemas",
         DatasetRead,
     );
-    routes.add(impact.body::<SchemasInput>(), schema_impact);
+    routes.add(impact.body::<SchemasInput>().unrecorded(), schema_impact);
     routes.add(
         Operation::get(
             "inferDatasetSchemas",

@@ -46,7 +46,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Render the prompt of a judge for a target or an item, and estimate its cost, without calling a model",
         EvaluatorWrite,
     );
-    routes.add(render.body::<TrialInput>(), render_prompt);
+    routes.add(render.body::<TrialInput>().unrecorded(), render_prompt);
 }
 
 /// The body is that of a trial with one target or an item.

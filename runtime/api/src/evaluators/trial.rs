@@ -48,7 +48,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Run an evaluator on some targets or an item without storing the result",
         EvaluatorWrite,
     );
-    routes.add(trial.body::<TrialInput>(), try_evaluator);
+    routes.add(trial.body::<TrialInput>().unrecorded(), try_evaluator);
 }
 
 async fn try_evaluator(

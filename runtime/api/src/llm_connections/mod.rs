@@ -114,7 +114,7 @@ fn usage_routes(routes: &mut Routes) {
         "Test an LLM connection with one small request",
         ConnectionWrite,
     );
-    routes.add(test.body::<ConnectionTestInput>(), test_connection);
+    routes.add(test.body::<ConnectionTestInput>().unrecorded(), test_connection);
 }
 
 async fn list_connections(

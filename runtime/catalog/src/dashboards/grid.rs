@@ -2,10 +2,10 @@
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Dashboard, PlacedChart, Placement, Tile};
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::{Arg, PageQuery, Tx, from_json, in_transaction, query, to_json, value_list};
 use perpend_domain::list::{NumberedPage, Paging};
 
@@ -158,6 +158,8 @@ async fn put_all(
     Ok(())
 }
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "dashboard";
 const SAME_ID: &str = "the dashboard has a placement with this id";
 
 /// A missing widget is reported like a missing dashboard.
@@ -199,6 +201,7 @@ impl Catalog {
         ];
         in_transaction!(&self.pool, |tx| {
             tx.execute(INSERT, &args).await?;
+            audit::note(AUDITED, &dashboard.id, None, Some(json!({ "name": dashboard.name })));
             put_all(&mut tx, project, &dashboard.id, &dashboard.placements).await?;
         });
         Ok(())
@@ -242,6 +245,13 @@ impl Catalog {
             if tx.execute(UPDATE, &args).await? == 0 {
                 return Err(Error::NotFound);
             }
+            let after = json!({
+                "name": patch.name,
+                "description": patch.description,
+                "filters": patch.filters,
+                "placements": patch.placements.as_ref().map(Vec::len),
+            });
+            audit::note(AUDITED, id, None, Some(after));
             if let Some(placements) = &patch.placements {
                 tx.execute(CLEAR, &args[..2]).await?;
                 put_all(&mut tx, project, id, placements).await?;
@@ -351,6 +361,7 @@ impl Catalog {
     ) -> Result<Placement, Error> {
         let args: [Arg<'_>; 3] =
             [project.as_str().into(), dashboard.into(), now.as_micros().into()];
+        audit::note(AUDITED, dashboard, None, Some(json!({ "placement": new.id })));
         Ok(in_transaction!(&self.pool, |tx| {
             if tx.execute(TOUCH, &args).await? == 0 {
                 return Err(Error::NotFound);
@@ -398,6 +409,7 @@ impl Catalog {
             tile.width.into(),
             tile.height.into(),
         ];
+        audit::note(AUDITED, dashboard, None, Some(json!({ "movedPlacement": id })));
         self.change_grid(MOVE, &args, now).await
     }
 
@@ -413,6 +425,7 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<(), Error> {
         let args: [Arg<'_>; 3] = [project.as_str().into(), dashboard.into(), id.into()];
+        audit::note(AUDITED, dashboard, Some(json!({ "placement": id })), None);
         self.change_grid(REMOVE, &args, now).await
     }
 

@@ -2,9 +2,10 @@
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
+use serde_json::{Value, json};
 
 use super::Widget;
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::{Arg, PageQuery, from_json, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
@@ -44,6 +45,14 @@ impl TryFrom<WidgetRow> for Widget {
     }
 }
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "dashboard-widget";
+
+/// The recorded members of a widget.
+fn state(widget: &Widget) -> Value {
+    json!({ "name": widget.name, "description": widget.description, "chart": widget.chart })
+}
+
 impl Catalog {
     /// Stores a new widget.
     ///
@@ -60,6 +69,7 @@ impl Catalog {
             widget.created_at.as_micros().into(),
             widget.updated_at.as_micros().into(),
         ];
+        audit::note(AUDITED, &widget.id, None, Some(state(widget)));
         self.pool.change(INSERT, &args).await.map(drop)
     }
 
@@ -83,6 +93,8 @@ impl Catalog {
             widget.updated_at.as_micros().into(),
             seen.as_micros().into(),
         ];
+        let before = self.widget(project, &widget.id).await?;
+        audit::note(AUDITED, &widget.id, before.as_ref().map(state), Some(state(widget)));
         match self.pool.change(UPDATE, &args).await? {
             0 => Err(Error::Conflict("the widget was changed meanwhile")),
             _ => Ok(()),

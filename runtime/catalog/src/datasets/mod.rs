@@ -23,9 +23,9 @@ mod tests;
 use perpend_domain::dataset::{Dataset, DatasetPatch};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::{Arg, PageQuery, Tx, in_transaction, query, to_json};
 use perpend_domain::list::{NumberedPage, Paging};
 
@@ -108,6 +108,19 @@ const INSERT_VERSION: &str = "
     ON CONFLICT (project_id, dataset_id, valid_from) DO UPDATE SET
         description = excluded.description, metadata = excluded.metadata,
         input_schema = excluded.input_schema, expected_output_schema = excluded.expected_output_schema";
+
+/// Kind of the object in the audit trail.
+pub(super) const AUDITED: &str = "dataset";
+
+/// The recorded members of a dataset.
+fn settings(dataset: &Dataset) -> Value {
+    json!({
+        "name": dataset.name,
+        "description": dataset.description,
+        "inputSchema": dataset.input_schema,
+        "expectedOutputSchema": dataset.expected_output_schema,
+    })
+}
 
 /// A JSON text that may be absent.
 fn some_json(value: Option<&Value>) -> Result<Option<String>, Error> {
@@ -204,6 +217,7 @@ impl Catalog {
                 return Ok(false);
             }
             insert_version(&mut tx, project, dataset).await?;
+            audit::note(AUDITED, &dataset.id, None, Some(settings(dataset)));
             true
         }))
     }
@@ -255,6 +269,8 @@ impl Catalog {
                 .execute(&mut tx)
                 .await?;
             insert_version(&mut tx, project, &next).await?;
+            let before = settings(&existing.dataset);
+            audit::note(AUDITED, &next.id, Some(before), Some(settings(&next)));
             Some(next)
         }))
     }

@@ -3,8 +3,10 @@
 use perpend_domain::dataset::DatasetName;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
+use serde_json::json;
 
-use crate::{Catalog, Error};
+use super::AUDITED;
+use crate::{Catalog, Error, audit};
 use perpend_db::{Arg, Tx, query};
 
 const RENAME: &str = "
@@ -34,6 +36,7 @@ impl Catalog {
     ) -> Result<bool, Error> {
         let args: [Arg<'_>; 4] =
             [project.as_str().into(), id.into(), name.as_str().into(), now.as_micros().into()];
+        audit::note(AUDITED, id, None, Some(json!({ "name": name.as_str() })));
         Ok(self.pool.change(RENAME, &args).await? == 1)
     }
 }
@@ -44,6 +47,7 @@ impl Catalog {
 /// # Errors
 /// When the database fails.
 pub async fn delete_dataset(tx: &mut Tx, project: &ProjectId, id: &str) -> Result<bool, Error> {
+    audit::note(AUDITED, id, None, None);
     // First the dataset: a concurrent write of its items finds no revision to raise.
     if query(DELETE).bind(project.as_str()).bind(id).execute(tx).await? == 0 {
         return Ok(false);

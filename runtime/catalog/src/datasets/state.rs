@@ -3,10 +3,11 @@
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{NumberedPage, Paging};
 use perpend_domain::time::Timestamp;
+use serde_json::json;
 
 use super::row::DatasetRow;
-use super::{COLUMNS, StoredDataset};
-use crate::{Catalog, Error};
+use super::{AUDITED, COLUMNS, StoredDataset};
+use crate::{Catalog, Error, audit};
 use perpend_db::{Arg, PageQuery};
 
 const ARCHIVE: &str = "UPDATE datasets SET archived_at = $3 WHERE project_id = $1 AND id = $2 AND archived_at IS NULL";
@@ -49,6 +50,7 @@ impl Catalog {
         id: &str,
         at: Option<Timestamp>,
     ) -> Result<(), Error> {
+        audit::note(AUDITED, id, None, Some(json!({ "archivedAt": at })));
         let (project, id): (Arg<'_>, Arg<'_>) = (project.as_str().into(), id.into());
         match at {
             Some(at) => self.pool.change(ARCHIVE, &[project, id, at.as_micros().into()]).await?,
@@ -68,6 +70,7 @@ impl Catalog {
         run_id: Option<&str>,
     ) -> Result<(), Error> {
         let args: [Arg<'_>; 3] = [project.as_str().into(), id.into(), run_id.into()];
+        audit::note(AUDITED, id, None, Some(json!({ "baselineRunId": run_id })));
         self.pool.change(SET_BASELINE, &args).await?;
         Ok(())
     }

@@ -4,11 +4,11 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::{Reference, VersionSelector};
 use perpend_domain::prompt::{LATEST, PromptBody, PromptName};
 use perpend_domain::time::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::row::labels;
 use super::{Prompt, VERSION_OF_LABEL, read_prompt};
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::in_transaction;
 use perpend_db::{Tx, query, query_scalar};
 use perpend_db::{from_json, to_json};
@@ -300,6 +300,9 @@ impl DeletionPlan {
     }
 }
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "prompt";
+
 impl Catalog {
     /// Creates the next version of a prompt, and the prompt with its first one.
     ///
@@ -343,6 +346,8 @@ impl Catalog {
             refuse_protected(&mut tx, project, labels.iter().copied()).await?;
             labels.push(LATEST);
             move_labels(&mut tx, project, &new.name, &labels, version, now).await?;
+            let after = json!({ "version": version, "labels": labels, "tags": new.tags });
+            audit::note(AUDITED, name, None, Some(after));
             read_prompt(&mut tx, project, name, &VersionSelector::Version(version))
                 .await?
                 .ok_or(Error::NotFound)?
@@ -388,7 +393,12 @@ impl Catalog {
             refuse_protected(&mut tx, project, changed).await?;
             remove_labels(&mut tx, project, name, &removed, version, now).await?;
             move_labels(&mut tx, project, name, &labels, version, now).await?;
-            read_prompt(&mut tx, project, name.as_str(), &selector).await?.ok_or(Error::NotFound)?
+            let changed = read_prompt(&mut tx, project, name.as_str(), &selector).await?;
+            let changed = changed.ok_or(Error::NotFound)?;
+            let before = json!({ "labels": existing.labels });
+            let after = json!({ "version": version, "labels": changed.labels });
+            audit::note(AUDITED, name.as_str(), Some(before), Some(after));
+            changed
         }))
     }
 
@@ -431,6 +441,8 @@ impl Catalog {
             if !plan.including.is_empty() {
                 return Ok(PromptDeletion::IncludedBy(plan.including));
             }
+            let before = json!({ "versions": plan.gone, "labels": gone });
+            audit::note(AUDITED, name.as_str(), Some(before), None);
             for version in &plan.gone {
                 query(DELETE_VERSION)
                     .bind(project.as_str())
@@ -465,6 +477,9 @@ impl Catalog {
         project: &ProjectId,
         labels: &[String],
     ) -> Result<(), Error> {
+        let before = json!({ "labels": self.protected_labels(project).await? });
+        let after = json!({ "labels": labels });
+        audit::note("protected-labels", project.as_str(), Some(before), Some(after));
         in_transaction!(&self.pool, |tx| {
             query(UNPROTECT).bind(project.as_str()).execute(&mut tx).await?;
             for label in labels {

@@ -4,11 +4,11 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::LATEST;
 use perpend_domain::prompt::compose::VersionSelector;
 use perpend_domain::time::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Skill, SkillFile};
 use crate::prompts::refuse_protected;
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 use perpend_db::in_transaction;
 use perpend_db::to_json;
 use perpend_db::{Arg, query_scalar};
@@ -75,6 +75,9 @@ const DELETE_EMPTY: &str = "
     DELETE FROM skills WHERE project_id = $1 AND name = $2
        AND NOT EXISTS (SELECT 1 FROM skill_versions v WHERE v.project_id = $1 AND v.name = $2)";
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "skill";
+
 impl Catalog {
     /// Creates the next version of a skill, and the skill with its first one.
     ///
@@ -93,6 +96,7 @@ impl Catalog {
         let lock = [project_id.clone(), name.clone(), at.clone()];
         let version = in_transaction!(&self.pool, |tx| {
             let version: i64 = query_scalar(NEXT).bind_all(&lock).fetch_one(&mut tx).await?;
+            audit::note(AUDITED, &new.name, None, Some(json!({ "version": version })));
             let row: [Arg<'_>; 10] = [
                 project_id.clone(),
                 name.clone(),
@@ -137,9 +141,11 @@ impl Catalog {
         tags: &[String],
         now: Timestamp,
     ) -> Result<Skill, Error> {
+        let new_tags = tags;
         let tags = to_json("skill", &tags)?;
         let args: [Arg<'_>; 4] =
             [project.as_str().into(), name.into(), now.as_micros().into(), tags.as_str().into()];
+        audit::note(AUDITED, name, None, Some(json!({ "tags": new_tags })));
         self.pool.change(SET_TAGS, &args).await?;
         self.existing_skill(project, name, &VersionSelector::Label(LATEST.to_owned())).await
     }
@@ -167,6 +173,8 @@ impl Catalog {
             }
             let former: Vec<String> =
                 query_scalar(LABELS_OF).bind_all(&this[..3]).fetch_all(&mut tx).await?;
+            let after = json!({ "version": version, "labels": labels });
+            audit::note(AUDITED, name, Some(json!({ "labels": former })), Some(after));
             let added = labels.iter().filter(|label| !former.contains(label));
             let removed = former.iter().filter(|label| !labels.contains(label));
             let changed = added.chain(removed).map(String::as_str);
@@ -203,6 +211,8 @@ impl Catalog {
             let labels: Vec<String> =
                 query_scalar(LABELS_OF).bind_all(&this).fetch_all(&mut tx).await?;
             refuse_protected(&mut tx, project, labels.iter().map(String::as_str)).await?;
+            let before = json!({ "version": version, "labels": labels });
+            audit::note(AUDITED, name, Some(before), None);
             if tx.execute(DELETE, &this).await? == 0 {
                 return Err(Error::NotFound);
             }

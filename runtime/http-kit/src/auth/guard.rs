@@ -1,6 +1,7 @@
 //! The guard of each handler: authentication, authorization, and the identity that the handler extracts.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::handler::Handler;
@@ -8,10 +9,12 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use perpend_catalog::KeyOwner;
+use perpend_catalog::audit::AuditOrigin;
 use perpend_domain::access::{Permission, PermissionLevel, Scope};
 use perpend_domain::ids::ProjectId;
 
 use super::act::{Act, Allowed, decide, decide_for_viewer};
+use super::audited::{AuditClass, AuditedRoute, DeniedRequest, note_denied};
 use super::caller::authenticate;
 use super::metered_key::charge_to_key;
 use super::refusals::Refusal;
@@ -120,6 +123,8 @@ pub(crate) struct Guarded<W, H> {
     pub(crate) requirement: Requirement,
     pub(crate) authenticator: W,
     pub(crate) handler: H,
+    /// Present if requests are recorded in the audit trail.
+    pub(crate) audited: Option<AuditedRoute>,
 }
 
 /// Marker in the argument type of a [`Guarded`] handler.
@@ -152,16 +157,45 @@ where
                     let sender = self.requirement.permissions().contains(&Permission::IngestWrite);
                     let sender = parts.extensions.get::<Act>().filter(|_| sender);
                     let sender = sender.map(|act| act.project.clone());
+                    let origin = self.audited.as_ref().and_then(|route| route.admitted(&parts));
                     let request = Request::from_parts(parts, body);
-                    let response = self.handler.call(request, app.clone()).await;
+                    let handled = Box::pin(self.handler.call(request, app.clone()));
+                    let response = match (self.audited, origin) {
+                        (Some(route), Some(origin)) => {
+                            run_audited(app.web(), &route, origin, handled).await
+                        }
+                        _ => handled.await,
+                    };
                     if let Some(project) = sender {
                         record_refusal(app.web(), &project, response.status());
                     }
                     response
                 }
-                Err(refused) => refused,
+                Err(refused) => {
+                    if let Some(route) = &self.audited {
+                        route.record_denied(app.web(), &parts, &refused).await;
+                    }
+                    refused
+                }
             }
         })
+    }
+}
+
+/// The response of a handler whose request is recorded.
+async fn run_audited(
+    web: &Web,
+    route: &AuditedRoute,
+    origin: AuditOrigin,
+    handled: impl Future<Output = Response> + Send,
+) -> Response {
+    if route.class == AuditClass::Change {
+        return web.catalog.audited(origin, Arc::clone(&web.clock), handled).await;
+    }
+    let response = handled.await;
+    match route.record_read(web, &origin, &response).await {
+        Ok(()) => response,
+        Err(problem) => problem.into_response(),
     }
 }
 
@@ -183,7 +217,9 @@ fn record_refusal(web: &Web, project: &ProjectId, status: StatusCode) {
 
 /// With the permissions of the viewer; no key is charged and no refusal is recorded.
 fn admit_viewer(act: Act, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
-    match decide_for_viewer(act, any)? {
+    let viewer = act.clone();
+    let decided = decide_for_viewer(act, any).inspect_err(|_| note_denied(parts, viewer));
+    match decided? {
         Allowed::InProject(act) => parts.extensions.insert(act).map(drop),
         Allowed::InOrganization(act) => parts.extensions.insert(act).map(drop),
     };
@@ -203,6 +239,7 @@ async fn admit_key(web: &Web, parts: &mut Parts, any: &[Permission]) -> Result<(
             };
             web.refusals.note(project, refusal);
         }
+        parts.extensions.insert(DeniedRequest { owner: owner.clone(), person: None });
     });
     match allowed? {
         Allowed::InProject(act) => parts.extensions.insert(act).map(drop),

@@ -10,6 +10,7 @@
 //!   (`throttle`).
 
 mod act;
+mod audited;
 mod basic;
 mod cache;
 mod caller;
@@ -25,6 +26,8 @@ mod session;
 mod throttle;
 
 pub use act::{Act, ManagerAct, Member, OrganizationAct, SessionPerson};
+pub(crate) use audited::AuditedRoute;
+pub use audited::{AuditClass, note_denied};
 pub use basic::Credentials;
 pub use cache::{KEPT_MS, KeyCache, KeyUse};
 pub use caller::{Session, act_of, session_of};

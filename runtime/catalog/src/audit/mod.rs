@@ -1,0 +1,247 @@
+//! The audit trail: who changed the configuration, when, from where, and what.
+//!
+//! Invariants:
+//! - **A change and its record are one transaction.** [`Catalog::audited`] runs an operation with a commit hook that
+//!   adds the record to the first transaction that changes a row. No store function can omit it.
+//! - **One record per operation.** Further transactions of the operation add none.
+//! - **Append-only.** Records are inserted, and deleted after their retention. The hash of a record covers the one
+//!   before it.
+//! - **No secrets, no content of traces.** [`note`] gets lists of fields that are written by hand; a long value is
+//!   replaced by its digest and its size.
+
+mod chain;
+mod list;
+pub(crate) mod objects;
+mod states;
+mod verify;
+
+pub use list::AuditQuery;
+pub use verify::{AuditCheckpoint, AuditFault, ChainReport};
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use perpend_db::{CommitHook, Tx, in_transaction, with_hook};
+use perpend_domain::ids::{OrganizationId, ProjectId};
+use perpend_domain::plugin::Digest;
+use perpend_domain::time::{Clock, Timestamp};
+use serde_json::Value;
+
+use crate::{Catalog, Error, KeyOwner};
+use states::changed_members;
+
+/// Who changes something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditActor {
+    /// `key`, `session`, `administrator` or another kind of credentials.
+    pub kind: String,
+    /// A public key or the name of an account, if known.
+    pub name: Option<String>,
+}
+
+/// What is changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditObject {
+    /// The kind, such as `evaluation-rule`.
+    pub kind: String,
+    /// The id or the unique name, if known.
+    pub id: Option<String>,
+}
+
+/// An operation as it is known before it runs.
+#[derive(Clone, Debug)]
+pub struct AuditOrigin {
+    /// The project or organization of the credentials.
+    pub owner: KeyOwner,
+    /// A project of the organization that the operation names; ignored if it is not one.
+    pub project: Option<ProjectId>,
+    /// Who runs it.
+    pub actor: AuditActor,
+    /// Address of the client.
+    pub address: Option<String>,
+    /// Id of the request.
+    pub request_id: Option<String>,
+    /// Its id, as in the OpenAPI document.
+    pub operation: String,
+    /// The object that it names. [`note`] replaces it.
+    pub object: AuditObject,
+}
+
+/// The outcome of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditResult {
+    /// It has changed something, or read something whose reading is recorded.
+    Done,
+    /// The actor lacks the permission.
+    Denied,
+}
+
+impl AuditResult {
+    /// The name in responses.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Denied => "denied",
+        }
+    }
+
+    /// The result with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Done, Self::Denied].into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// A record of the audit trail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuditRecord {
+    /// The organization in whose chain it is.
+    pub organization: OrganizationId,
+    /// Position in the chain, from 1.
+    pub seq: i64,
+    /// Time.
+    pub at: Timestamp,
+    /// The project that the operation changed; absent for an operation on the organization.
+    pub project: Option<ProjectId>,
+    /// Who ran it.
+    pub actor: AuditActor,
+    /// Address of the client.
+    pub address: Option<String>,
+    /// Id of the request.
+    pub request_id: Option<String>,
+    /// Id of the operation.
+    pub operation: String,
+    /// The changed object.
+    pub object: AuditObject,
+    /// The outcome.
+    pub result: AuditResult,
+    /// Members before the change, without those that did not change.
+    pub before: Option<Value>,
+    /// The same after it.
+    pub after: Option<Value>,
+    /// Hash over the record and the hash before it.
+    pub hash: Digest,
+}
+
+/// The object of a change and its states.
+#[derive(Debug)]
+struct Note {
+    object: AuditObject,
+    before: Option<Value>,
+    after: Option<Value>,
+}
+
+#[derive(Debug, Default)]
+struct ChangeState {
+    note: Option<Note>,
+    is_recorded: bool,
+}
+
+/// A running operation.
+#[derive(Debug)]
+struct Change {
+    origin: AuditOrigin,
+    clock: Arc<dyn Clock>,
+    state: Mutex<ChangeState>,
+}
+
+tokio::task_local! {
+    static CURRENT: Arc<Change>;
+}
+
+impl Change {
+    fn state(&self) -> MutexGuard<'_, ChangeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The record, unless the operation has one.
+    fn entry(&self) -> Option<chain::Entry> {
+        let state = self.state();
+        if state.is_recorded {
+            return None;
+        }
+        let mut entry = chain::Entry::new(&self.origin, AuditResult::Done, self.clock.now());
+        if let Some(note) = &state.note {
+            entry.describe(&note.object, note.before.as_ref(), note.after.as_ref());
+        }
+        Some(entry)
+    }
+}
+
+impl CommitHook for Change {
+    fn before_commit<'a>(&'a self, tx: &'a mut Tx) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            match self.entry() {
+                Some(entry) => chain::append(tx, &self.origin, &entry).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn committed(&self) {
+        self.state().is_recorded = true;
+    }
+}
+
+/// Describes the object of the current operation with its state before and after the change, by members that are listed
+/// by hand: no secrets and no content of traces. The first object of an operation is recorded; without an audited
+/// operation nothing happens.
+///
+/// Called before the commit of the change. Of two objects, only the members that differ are recorded.
+pub fn note(kind: &str, id: &str, before: Option<Value>, after: Option<Value>) {
+    let Ok(change) = CURRENT.try_with(Arc::clone) else {
+        return;
+    };
+    let object = AuditObject { kind: kind.to_owned(), id: Some(id.to_owned()) };
+    let mut state = change.state();
+    // A transaction that runs again describes the same object again.
+    if state.note.as_ref().is_none_or(|note| note.object == object) {
+        let (before, after) = changed_members(before, after);
+        state.note = Some(Note { object, before, after });
+    }
+}
+
+impl Catalog {
+    /// Runs an operation. The first transaction in it that changes a row contains the record.
+    pub async fn audited<F: Future>(
+        &self,
+        mut origin: AuditOrigin,
+        clock: Arc<dyn Clock>,
+        operation: F,
+    ) -> F::Output {
+        // An operation that a page calls has the client of the page.
+        if let Ok(outer) = CURRENT.try_with(Arc::clone) {
+            let outer = &outer.origin;
+            origin.address = origin.address.or_else(|| outer.address.clone());
+            origin.request_id = origin.request_id.or_else(|| outer.request_id.clone());
+        }
+        let change = Arc::new(Change { origin, clock, state: Mutex::default() });
+        let hook = Arc::clone(&change) as Arc<dyn CommitHook>;
+        let output = CURRENT.scope(Arc::clone(&change), with_hook(hook, operation)).await;
+        // The record of an operation that a page calls is that of the page too.
+        if change.state().is_recorded
+            && let Ok(outer) = CURRENT.try_with(Arc::clone)
+        {
+            outer.state().is_recorded = true;
+        }
+        output
+    }
+
+    /// Records an operation that changes nothing: one that was denied, or a read that is recorded.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn record(
+        &self,
+        origin: &AuditOrigin,
+        result: AuditResult,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let entry = chain::Entry::new(origin, result, now);
+        in_transaction!(&self.pool, |tx| {
+            chain::append(&mut tx, origin, &entry).await?;
+        });
+        Ok(())
+    }
+}
