@@ -8,6 +8,7 @@
 //! - **Stable names.** Clients of released versions read these members: members may be added, not renamed.
 
 pub mod any_json;
+pub mod audit;
 pub mod backfill;
 pub mod backtest;
 pub mod budget;

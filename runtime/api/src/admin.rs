@@ -4,6 +4,7 @@
 //! their data. One file per resource. A route and its description are one entry (`routes::Routes`), so the OpenAPI
 //! document cannot miss a route.
 
+mod audit;
 mod blob_storage;
 mod memberships;
 mod organizations;
@@ -24,6 +25,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
     let all = &mut routes;
     projects::routes(all);
+    audit::routes(all);
     organizations::routes(all);
     memberships::routes(all);
     blob_storage::routes(all);

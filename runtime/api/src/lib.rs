@@ -5,6 +5,7 @@
 
 pub mod admin;
 mod annotation_queues;
+mod audit;
 mod backfills;
 mod backtests;
 mod budgets;
@@ -81,6 +82,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     media::routes(all);
     skills::routes(all);
     feedback::routes(all);
+    audit::routes(all);
     legacy::routes(all);
     routes.into_parts()
 }

@@ -2,10 +2,11 @@
 
 use perpend_db::{Tx, in_transaction, query};
 use perpend_domain::time::Timestamp;
+use serde_json::json;
 
 use super::keys::KeyRow;
 use super::{ApiKey, KeyOwner, SecretHash};
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 
 /// The longest time that a previous secret is accepted after a rotation, in hours.
 pub const MAX_OVERLAP_HOURS: u32 = 720;
@@ -76,6 +77,9 @@ async fn get(tx: &mut Tx, owner: &KeyOwner, id: &str) -> Result<ApiKey, Error> {
     row.map_or(Err(Error::NotFound), TryInto::try_into)
 }
 
+/// Kind of the object in the audit trail.
+const AUDITED: &str = "api-key";
+
 impl Catalog {
     /// Replaces the secret of a key. The previous one is accepted until `previous_until`.
     ///
@@ -104,6 +108,8 @@ impl Catalog {
             if n_rotated == 0 {
                 return Err(OVERLAPS);
             }
+            let after = json!({ "secret": { "changed": true }, "previousUntil": previous_until });
+            audit::note(AUDITED, id, None, Some(after));
             key
         });
         Ok(rotated)
@@ -127,6 +133,7 @@ impl Catalog {
             if n_ended == 0 {
                 return Err(NO_PREVIOUS);
             }
+            audit::note(AUDITED, id, None, Some(json!({ "previousUntil": now })));
             key
         });
         Ok(changed)
@@ -144,6 +151,8 @@ impl Catalog {
         let (sql, owner_id) = owner.statement(CHANGE);
         let changed = in_transaction!(&self.pool, |tx| {
             let stored = get(&mut tx, owner, id).await?;
+            let mut before = audit::objects::api_key(&stored.made);
+            before["publicScores"] = stored.public_scores.into();
             let public_scores = patch.public_scores.unwrap_or(stored.public_scores);
             let note = patch.note.clone().unwrap_or(stored.made.note);
             let expires_at = patch.expires_at.unwrap_or(stored.made.expires_at);
@@ -155,7 +164,11 @@ impl Catalog {
                 .bind(public_scores)
                 .execute(&mut tx)
                 .await?;
-            get(&mut tx, owner, id).await?
+            let changed = get(&mut tx, owner, id).await?;
+            let mut after = audit::objects::api_key(&changed.made);
+            after["publicScores"] = changed.public_scores.into();
+            audit::note(AUDITED, id, Some(before), Some(after));
+            changed
         });
         Ok(changed)
     }

@@ -2,6 +2,7 @@
 
 mod access;
 mod accounts;
+mod audit;
 mod organizations;
 mod plugins;
 mod rules;

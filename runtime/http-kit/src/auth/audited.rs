@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::response::Response;
 use percent_encoding::percent_decode_str;
 use perpend_catalog::KeyOwner;
 use perpend_catalog::audit::{AuditActor, AuditObject, AuditOrigin, AuditResult};
@@ -132,16 +131,16 @@ impl AuditedRoute {
             let owner = KeyOwner::Project(act.project.clone());
             return Some(self.origin(owner, actor(act.session.as_ref(), parts), parts));
         }
-        let OrganizationAct { organization, member } = parts.extensions.get()?;
+        let OrganizationAct { organization, member } = parts.extensions.get::<OrganizationAct>()?;
         let owner = KeyOwner::Organization(organization.clone());
         let person = member.clone().map(SessionPerson::Member);
         Some(self.origin(owner, actor(person.as_ref(), parts), parts))
     }
 
     /// Records a denied request.
-    pub(super) async fn record_denied(&self, web: &Web, parts: &Parts, refused: &Response) {
+    pub(super) async fn record_denied(&self, web: &Web, parts: &Parts, status: StatusCode) {
         let Some(denied) = parts.extensions.get::<DeniedRequest>() else { return };
-        if refused.status() != StatusCode::FORBIDDEN {
+        if status != StatusCode::FORBIDDEN {
             return;
         }
         let now = web.clock.now();
@@ -167,9 +166,9 @@ impl AuditedRoute {
         &self,
         web: &Web,
         origin: &AuditOrigin,
-        response: &Response,
+        status: StatusCode,
     ) -> Result<(), Problem> {
-        if self.class == AuditClass::Read && response.status().is_success() {
+        if self.class == AuditClass::Read && status.is_success() {
             web.catalog.record(origin, AuditResult::Done, web.clock.now()).await?;
         }
         Ok(())

@@ -173,7 +173,7 @@ where
                 }
                 Err(refused) => {
                     if let Some(route) = &self.audited {
-                        route.record_denied(app.web(), &parts, &refused).await;
+                        route.record_denied(app.web(), &parts, refused.status()).await;
                     }
                     refused
                 }
@@ -193,7 +193,7 @@ async fn run_audited(
         return web.catalog.audited(origin, Arc::clone(&web.clock), handled).await;
     }
     let response = handled.await;
-    match route.record_read(web, &origin, &response).await {
+    match route.record_read(web, &origin, response.status()).await {
         Ok(()) => response,
         Err(problem) => problem.into_response(),
     }

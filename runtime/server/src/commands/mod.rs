@@ -1,5 +1,6 @@
 //! The commands of the `perpend` program.
 
+mod audit;
 mod backfill;
 mod backtest;
 mod backup;
@@ -65,6 +66,11 @@ enum Command {
     Keys {
         #[command(subcommand)]
         command: keys::KeysCommand,
+    },
+    /// Verify the audit trail
+    Audit {
+        #[command(subcommand)]
+        command: audit::AuditCommand,
     },
     /// Manage the key that encrypts stored secrets
     Secrets {
@@ -163,6 +169,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
             organization_key::revoke(&settings, &public_key)
         }
         Command::Keys { command } => keys::keys(&command),
+        Command::Audit { command } => audit::audit(&command),
         Command::Secrets { command: SecretsCommand::Reset { confirm, settings } } => {
             secrets::reset(&settings, confirm)
         }
