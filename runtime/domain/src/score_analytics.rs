@@ -25,6 +25,10 @@ pub struct AnalyzedScore {
     pub model: Option<String>,
     /// The name of the prompt of the observation, and its version.
     pub prompt: Option<(String, Option<i64>)>,
+    /// The release of the trace.
+    pub release: Option<String>,
+    /// The start of the trace.
+    pub trace_start: Option<Timestamp>,
 }
 
 /// A score with the numbers that thresholds are compared with.

@@ -38,6 +38,8 @@ fn analyzed(score: &Score) -> AnalyzedScore {
         probability: 1.0,
         model: None,
         prompt: None,
+        release: None,
+        trace_start: None,
     }
 }
 

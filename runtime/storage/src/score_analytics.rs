@@ -1,23 +1,28 @@
 //! Statistics of stored scores.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use perpend_domain::ids::ProjectId;
-use perpend_domain::score::Subject;
+use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::list::ListPosition;
+use perpend_domain::score::{ScoreDataType, ScoreSource, ScoreValue, Subject};
 use perpend_domain::score_analytics::{AnalyzedScore, MeasuredScore, ScoreSelection};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
+use perpend_domain::trace_list::TraceQuery;
 use perpend_experiments::score_analysis::{
-    CellPair, PairCell, PairedScores, ReferenceVerdicts, ScoreAnalysis, ScoreCell, ScoreComparison,
-    ScoreDistribution, ScorePair, ScoreSample, ScoreThresholds, SubjectScores, ThresholdSample,
-    subject_number,
+    CellPair, CorrectedShare, MissingScores, PairCell, PairedScores, ReferenceVerdicts,
+    ScoreAnalysis, ScoreCell, ScoreComparison, ScoreDistribution, ScorePair, ScoreSample,
+    ScoreThresholds, SubjectScores, ThresholdSample, subject_number,
 };
 
-use crate::Store;
+use crate::{Bounds, Store};
 use perpend_db::{Error, charge};
 
 /// Scores of one name that are read.
 const MAX_SCORES: usize = 1_000_000;
+/// Traces of which those without a score are counted.
+const TRACE_BOUNDS: Bounds = Bounds { max_tested: 20_000, max_counted: None };
 const TOO_MANY: &str =
     "more than 1000000 scores match; choose a shorter time range, an environment or a source";
 
@@ -67,6 +72,38 @@ pub struct ScoreThresholdQuery {
     pub positive: Option<String>,
     /// The thresholds; if empty, nine that divide the range.
     pub thresholds: Vec<f64>,
+}
+
+/// The trace of a score, if it started in the range.
+fn trace_in_range<'s>(
+    score: &'s AnalyzedScore,
+    query: &ScoreAnalyticsQuery,
+) -> Option<&'s TraceId> {
+    let start = score.trace_start?;
+    let is_in_range =
+        query.from.is_none_or(|from| from <= start) && query.to.is_none_or(|to| start < to);
+    match &score.subject {
+        Subject::Trace(trace) | Subject::Observation(trace, _) => is_in_range.then_some(trace),
+        Subject::Session(_) | Subject::Experiment(_) => None,
+    }
+}
+
+/// The traces that started in the range and environments.
+fn traces(query: &ScoreAnalyticsQuery) -> Filter {
+    let condition = |column, test| Condition { column: find(TRACES, column), test };
+    let mut conditions = Vec::new();
+    for (order, at) in [(Order::AtLeast, query.from), (Order::Less, query.to)] {
+        conditions.extend(at.map(|at| condition("timestamp", Test::Time(order, at))));
+    }
+    if !query.environments.is_empty() {
+        let test = Test::AnyOf(query.environments.clone());
+        conditions.push(condition("environment", test));
+    }
+    if !query.other_than_environments.is_empty() {
+        let test = Test::NoneOf(query.other_than_environments.clone());
+        conditions.push(condition("environment", test));
+    }
+    Filter { conditions }
 }
 
 impl Store {
@@ -128,17 +165,95 @@ impl Store {
         project: &ProjectId,
         query: &ScoreAnalyticsQuery,
     ) -> Result<ScoreDistribution, Error> {
+        let labels = self.labels_by_people(project, query).await?;
         let mut sample = ScoreSample::default();
+        let mut scored_traces: HashSet<u64> = HashSet::new();
+        // The newest label by the evaluator of each subject with one by people.
+        let mut labelled: HashMap<u64, (i64, bool, bool)> = HashMap::new();
         let add = |score: AnalyzedScore| {
             if MAX_SCORES <= sample.len() {
                 return Err(Error::Conflict(TOO_MANY));
             }
+            let mut n_bytes = 0;
+            if let Some(trace) = trace_in_range(&score, query)
+                && scored_traces.insert(subject_number(&Subject::Trace(trace.clone())))
+            {
+                n_bytes += 2 * size_of::<u64>();
+            }
+            if let (ScoreValue::Boolean(truth), Some(label)) =
+                (&score.value, labels.of(&score.subject))
+            {
+                let at = score.timestamp.as_micros();
+                let newest = (at, label, *truth);
+                let entry = labelled.entry(subject_number(&score.subject)).or_insert(newest);
+                if entry.0 <= at {
+                    *entry = newest;
+                }
+            }
             // The scores are copied to be sorted, and their values to be grouped.
-            charge(3 * sample.add(score))
+            charge(n_bytes + 3 * sample.add(score))
         };
         self.telemetry.each_analyzed_score(project, &query.scores(&query.a), add).await?;
+        let missing = self.missing_scores(project, query, scored_traces.len() as u64).await?;
         let range = query.from.zip(query.to);
-        computed(move || sample.distribution(range)).await
+        let pairs: Vec<(bool, bool)> =
+            labelled.into_values().map(|(_, label, truth)| (label, truth)).collect();
+        computed(move || {
+            let found = sample.distribution(range);
+            let share = found.summary.mean.filter(|_| !pairs.is_empty());
+            let share = share.filter(|_| found.data_type == Some(ScoreDataType::Boolean));
+            let corrected = share.map(|share| CorrectedShare::new((share, found.n), &pairs));
+            ScoreDistribution { missing, corrected, ..found }
+        })
+        .await
+    }
+
+    /// The labels by people with which the scores of an evaluator are corrected; none for other scores.
+    async fn labels_by_people(
+        &self,
+        project: &ProjectId,
+        query: &ScoreAnalyticsQuery,
+    ) -> Result<ReferenceVerdicts, Error> {
+        let mut labels = ReferenceVerdicts::new(None);
+        if query.a.source != Some(ScoreSource::Eval) {
+            return Ok(labels);
+        }
+        let people =
+            ScoreSelection { name: query.a.name.clone(), source: Some(ScoreSource::Annotation) };
+        let mut n_scores = 0;
+        let add = |score: AnalyzedScore| {
+            n_scores += 1;
+            if MAX_SCORES < n_scores {
+                return Err(Error::Conflict(TOO_MANY));
+            }
+            // A category is no label of a boolean score.
+            match score.value {
+                ScoreValue::Boolean(_) => charge(labels.add(&score)),
+                _ => Ok(()),
+            }
+        };
+        self.telemetry.each_analyzed_score(project, &query.scores(&people), add).await?;
+        Ok(labels)
+    }
+
+    /// Traces of the range without a score of the name. `n_scored` have one.
+    async fn missing_scores(
+        &self,
+        project: &ProjectId,
+        query: &ScoreAnalyticsQuery,
+        n_scored: u64,
+    ) -> Result<Option<MissingScores>, Error> {
+        if n_scored == 0 {
+            return Ok(None);
+        }
+        let of_traces = TraceQuery { filter: traces(query), limit: 1, ..TraceQuery::default() };
+        let first = ListPosition::default();
+        let found = self.telemetry.traces_from(project, &of_traces, &first, TRACE_BOUNDS).await?;
+        let total = found.total.filter(|total| !total.is_more).map(|total| total.n);
+        Ok(total.filter(|n| 0 < *n).map(|n_traces| {
+            let n_missing = n_traces.saturating_sub(n_scored);
+            MissingScores { n_traces, n_missing, share: n_missing as f64 / n_traces as f64 }
+        }))
     }
 
     async fn compare_scores(

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
-use perpend_it::TestApp;
+use perpend_it::{TestApp, Trace, trace_id};
 use perpend_server::client::Client;
 use serde_json::{Value, json};
 
@@ -189,6 +189,14 @@ async fn numbers_correlate_and_an_undefined_statistic_has_a_reason() {
         assert_eq!(answer.status, 400, "{query}: {}", answer.text());
         assert!(answer.text().contains(&format!("\"{field}\"")), "{query}: {}", answer.text());
     }
+    for n in 1..=2 {
+        app.ingest(&Trace::new(n, "ticket").generation("answer", "Yes.")).await.unwrap();
+    }
+    let kept = json!({ "id": "kept", "name": "kept", "traceId": trace_id(1), "value": 1.0 });
+    write(&app.client, &[kept]).await;
+    let missing = json!({ "nTraces": 2, "nMissing": 1, "share": 0.5 });
+    let is_counted = |found: &Value| found["distribution"]["missing"] == missing;
+    app.wait_for("/api/v1/score-analytics?a=kept", is_counted).await.unwrap();
     let path = "/api/v1/score-thresholds?name=length";
     let found = app.client.get(&format!("{path}&threshold=5,10.5")).await.unwrap().json();
     let passed: Vec<&Value> =

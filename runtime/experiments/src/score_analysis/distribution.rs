@@ -96,6 +96,9 @@ impl ScoreSample {
             environments: groups(&rows, &self.environments.values, |row| row.environment),
             models: groups(&rows, &self.models.values, |row| row.model),
             prompts: groups(&rows, &self.prompts.values, |row| row.prompt),
+            releases: groups(&rows, &self.releases.values, |row| row.release),
+            missing: None,
+            corrected: None,
         }
     }
 
@@ -236,6 +239,8 @@ mod tests {
             probability,
             model: None,
             prompt: None,
+            release: None,
+            trace_start: None,
         }
     }
 

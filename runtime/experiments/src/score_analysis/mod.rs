@@ -2,6 +2,7 @@
 //! the same subjects.
 
 mod axis;
+mod corrected;
 mod distribution;
 mod figures;
 mod pairs;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use crate::comparison::{ConfidenceInterval, MetricSummary};
 
+pub use corrected::CorrectedShare;
 pub use pairs::{CellPair, PairCell, PairedScores, SubjectScores, subject_number};
 pub use sample::ScoreSample;
 pub use thresholds::{
@@ -66,6 +68,26 @@ pub struct ScoreDistribution {
     pub models: ScoreGroups,
     /// Means by version of the prompt of the scored observation, most frequent first.
     pub prompts: ScoreGroups,
+    /// Means by release of the trace, most frequent first.
+    pub releases: ScoreGroups,
+    /// Traces without a score of the name; `null` if no score is about a trace, or if the traces are not counted.
+    pub missing: Option<MissingScores>,
+    /// The share of true values, corrected for the errors of the evaluator against people; `null` unless the scores are
+    /// boolean, of the source `EVAL`, and on subjects with scores of this name by people.
+    pub corrected: Option<CorrectedShare>,
+}
+
+/// Traces that started in the time range and environments.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct MissingScores {
+    /// Number of traces.
+    pub n_traces: u64,
+    /// Traces without a score of the name on them or on one of their observations.
+    pub n_missing: u64,
+    /// Their share.
+    pub share: f64,
 }
 
 /// A value or a range of values, with its number of scores.

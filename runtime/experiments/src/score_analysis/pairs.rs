@@ -392,6 +392,8 @@ mod tests {
             probability: 1.0,
             model: None,
             prompt: None,
+            release: None,
+            trace_start: None,
         }
     }
 

@@ -71,6 +71,7 @@ pub(crate) struct SampleRow {
     pub(crate) environment: u32,
     pub(crate) model: u32,
     pub(crate) prompt: u32,
+    pub(crate) release: u32,
     pub(crate) version: u32,
 }
 
@@ -88,6 +89,7 @@ pub struct ScoreSample {
     pub(crate) environments: Distinct<Property>,
     pub(crate) models: Distinct<Property>,
     pub(crate) prompts: Distinct<Property>,
+    pub(crate) releases: Distinct<Property>,
     pub(crate) versions: Distinct<Version>,
 }
 
@@ -106,8 +108,9 @@ impl ScoreSample {
         let environment = keyed(&mut self.environments, Some(score.environment), None);
         let model = keyed(&mut self.models, score.model, None);
         let prompt = keyed(&mut self.prompts, prompt, prompt_version.flatten());
+        let release = keyed(&mut self.releases, score.release, None);
         let (version, is_new) = self.versions.number(score.version);
-        n_bytes += environment.1 + model.1 + prompt.1;
+        n_bytes += environment.1 + model.1 + prompt.1 + release.1;
         n_bytes += if is_new { 2 * VALUE_BYTES } else { 0 };
         self.rows.push(SampleRow {
             data_type,
@@ -117,6 +120,7 @@ impl ScoreSample {
             environment: environment.0,
             model: model.0,
             prompt: prompt.0,
+            release: release.0,
             version,
         });
         n_bytes + size_of::<SampleRow>()

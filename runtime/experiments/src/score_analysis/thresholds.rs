@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use perpend_domain::score::ScoreValue;
+use perpend_domain::score::{ScoreValue, Subject};
 use perpend_domain::score_analytics::{AnalyzedScore, MeasuredScore};
 use perpend_stats::agreement::{Confusion, Weights};
 use perpend_stats::proportion::wilson;
@@ -127,6 +127,18 @@ impl ReferenceVerdicts {
             *newest = (at, verdict);
         }
         2 * size_of::<(u64, i64, bool)>()
+    }
+
+    /// The verdict on a subject.
+    #[must_use]
+    pub fn of(&self, subject: &Subject) -> Option<bool> {
+        self.newest.get(&subject_number(subject)).map(|(_, verdict)| *verdict)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.newest.is_empty()
     }
 }
 
@@ -292,7 +304,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use perpend_domain::ids::TraceId;
-    use perpend_domain::score::Subject;
     use perpend_domain::time::Timestamp;
 
     use super::*;
@@ -317,6 +328,8 @@ mod tests {
             probability: 1.0,
             model: None,
             prompt: None,
+            release: None,
+            trace_start: None,
         }
     }
 

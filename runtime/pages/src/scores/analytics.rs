@@ -15,8 +15,8 @@ use perpend_domain::score_analytics::ScoreSelection;
 use perpend_domain::time::Timestamp;
 use perpend_experiments::comparison::MetricSummary;
 use perpend_experiments::score_analysis::{
-    BinValues, ComparedScore, PairCell, ScoreCell, ScoreComparison, ScoreDistribution, ScoreGroup,
-    ScoreGroups, ScorePair, ScoreStatistic, ScoreVersion,
+    BinValues, ComparedScore, CorrectedShare, MissingScores, PairCell, ScoreCell, ScoreComparison,
+    ScoreDistribution, ScoreGroup, ScoreGroups, ScorePair, ScoreStatistic, ScoreVersion,
 };
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_storage::ScoreAnalyticsQuery;
@@ -24,7 +24,7 @@ use perpend_views::{
     ApiRequest, CategoryLine, ComparedScoreLine, Estimate, Focus, FocusView, Moment, PairCellView,
     PairLine, PairRow, Parameter, RunChart, RunPoint, ScoreAnalyticsPage, ScoreBinLine,
     ScoreComparisonView, ScoreDistributionView, ScoreGroupLine, ScoreGroupTable,
-    ScoreSelectionForm, Section, Text, Unit, clock, count, number, with_query,
+    ScoreSelectionForm, Section, Text, Unit, clock, count, number, percent, plural, with_query,
 };
 
 use crate::read;
@@ -358,6 +358,7 @@ async fn distribution_view(
     let no_link = |_: &ScoreGroup| None;
     groups.extend(group_table(("By model", "Model"), &found.models, unit, &no_link));
     groups.extend(group_table(("By prompt version", "Prompt"), &found.prompts, unit, &no_link));
+    groups.extend(group_table(("By release", "Release"), &found.releases, unit, &no_link));
     let others = (0 < found.n_other_types).then(|| {
         let n = count(found.n_other_types);
         format!("{n} scores of this name have another type than {data_type} and are left out.")
@@ -368,6 +369,8 @@ async fn distribution_view(
         estimate: estimate(&found.summary, unit),
         n: found.n,
         others,
+        missing: found.missing.as_ref().map(missing),
+        corrected: found.corrected.as_ref().map(corrected),
         is_weighted: found.is_weighted,
         list_href: params.list_href(
             &query.a,
@@ -379,6 +382,37 @@ async fn distribution_view(
         n_more_categories: found.n_more_categories,
         over_time: over_time(params, query, &found, &versions),
         groups,
+    })
+}
+
+/// `12 of 40 traces (30 %) that started in this selection have no score of this name.`
+fn missing(found: &MissingScores) -> String {
+    format!(
+        "{} of {} ({}) that started in this selection have no score of this name.",
+        count(found.n_missing),
+        plural(found.n_traces, "trace"),
+        percent(found.share)
+    )
+}
+
+/// The corrected share in words, or why it is undefined.
+fn corrected(found: &CorrectedShare) -> Text {
+    let interval = found.interval.map(|ends| [ends.lower, ends.upper]);
+    let estimate =
+        found.value.map(|mean| Estimate { mean, interval, n: found.n_pairs, unit: Unit::Share });
+    let rates = found.sensitivity.zip(found.specificity);
+    Text::from(match (estimate, rates) {
+        (Some(estimate), Some((sensitivity, specificity))) => format!(
+            "Corrected for the errors of the evaluator: {}. On {} it finds {} of what people call true and {} of what they call false.",
+            estimate.text(),
+            plural(found.n_pairs, "subject"),
+            percent(sensitivity),
+            percent(specificity)
+        ),
+        _ => format!(
+            "The share is not corrected for the errors of the evaluator: {}.",
+            found.undefined.as_deref().unwrap_or("it is undefined")
+        ),
     })
 }
 

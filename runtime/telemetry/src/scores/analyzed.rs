@@ -31,6 +31,8 @@ perpend_db::record! {
         model: Option<String>,
         prompt_name: Option<String>,
         prompt_version: Option<i64>,
+        release: Option<String>,
+        trace_started_at: Option<i64>,
     }
 }
 
@@ -63,7 +65,7 @@ perpend_db::record! {
 const COLUMNS: &str = "
     s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.data_type, s.number, s.text,
     s.timestamp, s.environment, s.evaluator_id, s.evaluator_version_id, s.inclusion_probability,
-    o.model, o.prompt_name, o.prompt_version";
+    o.model, o.prompt_name, o.prompt_version, t.release, t.started_at";
 const MEASURED_COLUMNS: &str = "
     s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.data_type, s.number, s.text, s.timestamp, s.metadata";
 const OBSERVATION: &str = "
@@ -97,6 +99,8 @@ impl TryFrom<AnalyzedRow> for AnalyzedScore {
             probability: row.inclusion_probability.filter(is_share).unwrap_or(1.0),
             model: row.model,
             prompt: row.prompt_name.map(|name| (name, row.prompt_version)),
+            release: row.release,
+            trace_start: row.trace_started_at.map(Timestamp::from_micros),
         })
     }
 }

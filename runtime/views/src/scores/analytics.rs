@@ -81,6 +81,10 @@ pub struct ScoreDistributionView {
     pub n: u64,
     /// Scores of other types that are left out, in words.
     pub others: Option<String>,
+    /// Traces without such a score, in words.
+    pub missing: Option<String>,
+    /// The share corrected for the errors of the evaluator, in words.
+    pub corrected: Option<Text>,
     /// Whether means and shares are weighted.
     pub is_weighted: bool,
     /// URL of the list of the scores.
@@ -365,6 +369,8 @@ mod tests {
             estimate: Some(estimate()),
             n: 1_234,
             others: Some("2 scores are left out.".to_owned()),
+            missing: Some("3 of 10 traces have no such score.".to_owned()),
+            corrected: Some(text(HOSTILE)),
             is_weighted: true,
             list_href: typed(),
             links: vec![("Traces without this score", typed())],

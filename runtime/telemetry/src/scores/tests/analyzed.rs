@@ -44,6 +44,7 @@ async fn statistics_read_the_numbers_and_categories_of_one_name_and_project() {
         let version = found[0].version.as_ref().map(|(_, version)| version.as_str());
         assert_eq!((version, found[1].version.as_ref()), (Some("version"), None));
         assert_eq!((found[0].environment.as_str(), found[1].probability), ("production", 1.0));
+        assert_eq!((&found[0].release, found[0].trace_start), (&None, None), "no trace is stored");
 
         let range = ScoreQuery { from: Some(at(1)), to: Some(at(2)), ..query.clone() };
         assert_eq!(analyzed(&store, &home, &range).await.len(), 1);
