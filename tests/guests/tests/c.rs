@@ -103,7 +103,7 @@ fn a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it() -> Teste
     assert_eq!(failure.class, FailureClass::InvalidConfig);
     assert!(
         failure.message.contains("/mode: never is no mode")
-            && failure.message.contains("nothing would be told"),
+            && failure.message.contains("tone is empty"),
         "{failure:?}"
     );
     assert_eq!(judge()?.check_config("judge", &json!({})).outcome, Ok(Vec::new()));

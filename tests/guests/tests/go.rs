@@ -153,10 +153,10 @@ fn errors_of_host_and_plugin_are_told_apart() -> Tested {
     assert_eq!(failure.class, FailureClass::UpstreamUnavailable);
     assert_eq!(failure.message, "the judge: too many");
     let classes = [
-        ("invalid-config", FailureClass::InvalidConfig, "told to"),
-        ("not-applicable", FailureClass::NotApplicable, "told to"),
-        ("transient", FailureClass::Transient, "told to"),
-        ("error", FailureClass::PluginError, "told to"),
+        ("invalid-config", FailureClass::InvalidConfig, "requested"),
+        ("not-applicable", FailureClass::NotApplicable, "requested"),
+        ("transient", FailureClass::Transient, "requested"),
+        ("error", FailureClass::PluginError, "requested"),
         ("panic", FailureClass::PluginTrap, "main.fail"),
         ("loop", FailureClass::FuelExhausted, "CPU"),
         ("memory", FailureClass::MemoryLimit, "MiB"),
@@ -173,7 +173,7 @@ fn a_panic_says_in_the_log_what_it_was() -> Tested {
     let guest = judge(|| Ok("{}"), |_| None)?;
     let result = guest.result("judge", &json!({ "mode": "panic" }), &output("no"));
     let log: Vec<String> = result.log.into_iter().map(|line| line.message).collect();
-    assert!(log.concat().contains("panic: told to"), "{log:?}");
+    assert!(log.concat().contains("panic: requested"), "{log:?}");
     Ok(())
 }
 

@@ -123,7 +123,7 @@ static perpend_error investigate(const perpend_item *item, perpend_scores *score
     return PERPEND_ERROR(PERPEND_INTERNAL, "the model does not come to an end");
 }
 
-static perpend_error asked(perpend_text *line) {
+static perpend_error all_calls(perpend_text *line) {
     static const char *const stop[] = {"END", "."};
     perpend_message_part parts[] = {
         {.kind = PERPEND_PART_TEXT, .text = perpend_text_of("and")},
@@ -151,7 +151,7 @@ static perpend_error asked(perpend_text *line) {
 
 static perpend_error all(perpend_text trace_id, perpend_scores *scores) {
     perpend_text line;
-    perpend_error error = asked(&line);
+    perpend_error error = all_calls(&line);
     if (error.kind != PERPEND_FINE) return error;
 
     perpend_text texts[] = {perpend_text_of("a"), perpend_text_of("bc")};

@@ -1,4 +1,4 @@
-// A judge that takes what `perpend.h` has beyond the template, and fails as it is told to.
+// A judge that takes what `perpend.h` has beyond the template, and fails as its configuration requests.
 
 #include "perpend.h"
 
@@ -12,19 +12,19 @@ static int recurse(int depth) {
     return depth == bottom - 1 ? 0 : recurse(depth + 1) + space[0];
 }
 
-static perpend_error fail_as_told(perpend_text mode) {
-    if (perpend_equal(mode, perpend_text_of("invalid-config"))) return PERPEND_ERROR(PERPEND_INVALID_CONFIG, "told to");
-    if (perpend_equal(mode, perpend_text_of("not-applicable"))) return PERPEND_ERROR(PERPEND_NOT_APPLICABLE, "told to");
-    if (perpend_equal(mode, perpend_text_of("transient"))) return PERPEND_ERROR(PERPEND_TRANSIENT, "told to");
-    if (perpend_equal(mode, perpend_text_of("internal"))) return PERPEND_ERROR(PERPEND_INTERNAL, "told to");
+static perpend_error fail_as_requested(perpend_text mode) {
+    if (perpend_equal(mode, perpend_text_of("invalid-config"))) return PERPEND_ERROR(PERPEND_INVALID_CONFIG, "requested");
+    if (perpend_equal(mode, perpend_text_of("not-applicable"))) return PERPEND_ERROR(PERPEND_NOT_APPLICABLE, "requested");
+    if (perpend_equal(mode, perpend_text_of("transient"))) return PERPEND_ERROR(PERPEND_TRANSIENT, "requested");
+    if (perpend_equal(mode, perpend_text_of("internal"))) return PERPEND_ERROR(PERPEND_INTERNAL, "requested");
     if (perpend_equal(mode, perpend_text_of("abort"))) abort();
     if (perpend_equal(mode, perpend_text_of("recurse"))) return PERPEND_ERROR(PERPEND_INTERNAL, "%d", recurse(0));
     return PERPEND_OK;
 }
 
 static perpend_error judge(const perpend_item *item, perpend_json config, perpend_scores *scores) {
-    perpend_error told = fail_as_told(perpend_json_string(perpend_json_get(config, "mode"), perpend_text_of("none")));
-    if (told.kind != PERPEND_FINE) return told;
+    perpend_error failure = fail_as_requested(perpend_json_string(perpend_json_get(config, "mode"), perpend_text_of("none")));
+    if (failure.kind != PERPEND_FINE) return failure;
 
     perpend_log(PERPEND_INFO, perpend_text_of("asked"), perpend_format("{\"seed\":%llu}", (unsigned long long)perpend_seed()));
     perpend_message messages[] = {
@@ -67,7 +67,7 @@ static void check(perpend_json config, perpend_problems *problems) {
     perpend_text mode = perpend_json_string(perpend_json_get(config, "mode"), perpend_text_of(""));
     if (perpend_equal(mode, perpend_text_of("never"))) {
         perpend_add_problem(problems, "/mode", "%.*s is no mode", PERPEND_ARG(mode));
-        perpend_add_problem(problems, "", "nothing would be told");
+        perpend_add_problem(problems, "", "tone is empty");
     }
 }
 

@@ -23,8 +23,8 @@ func host(t *testing.T) perpend.Host {
 			}
 			return perpend.Completion{Text: "no", Model: "test"}, nil
 		},
-		Probabilities: func(said perpend.Completion, choices []string, place perpend.Place) *perpend.Distribution {
-			if said.Text != "no" || place != perpend.Whole() || len(choices) != 2 {
+		Probabilities: func(completion perpend.Completion, choices []string, place perpend.Place) *perpend.Distribution {
+			if completion.Text != "no" || place != perpend.Whole() || len(choices) != 2 {
 				return nil
 			}
 			return &perpend.Distribution{

@@ -1,4 +1,4 @@
-// A judge that takes what the package has beyond the template, and fails as it is told to.
+// A judge that takes what the package has beyond the template, and fails as its configuration requests.
 package main
 
 import (
@@ -131,13 +131,13 @@ var kept [][]byte
 func fail(mode string) error {
 	switch mode {
 	case "invalid-config":
-		return perpend.InvalidConfig("told to")
+		return perpend.InvalidConfig("requested")
 	case "not-applicable":
-		return perpend.NotApplicable("told to")
+		return perpend.NotApplicable("requested")
 	case "transient":
-		return perpend.Transient("told to")
+		return perpend.Transient("requested")
 	case "panic":
-		panic("told to")
+		panic("requested")
 	case "loop":
 		for {
 		}
@@ -146,7 +146,7 @@ func fail(mode string) error {
 			kept = append(kept, make([]byte, 16<<20))
 		}
 	default:
-		return errors.New("told to")
+		return errors.New("requested")
 	}
 }
 

@@ -39,12 +39,12 @@ function carriedOut(ctx, call) {
   }
 }
 
-function judged(said, outline) {
-  const found = said.probabilities(["yes", "no"]);
-  if (said.probabilities(["yes"], "verdict") !== undefined) throw new EvalError("internal", "there is no verdict");
+function judged(completion, outline) {
+  const found = completion.probabilities(["yes", "no"]);
+  if (completion.probabilities(["yes"], "verdict") !== undefined) throw new EvalError("internal", "there is no verdict");
   const [likeliest] = Object.entries(found.shares).sort(([, one], [, other]) => other - one)[0];
   return {
-    found: { value: found.shares.no, comment: `${outline}\n${likeliest} by ${said.model}` },
+    found: { value: found.shares.no, comment: `${outline}\n${likeliest} by ${completion.model}` },
     margin: found.margin,
     coverage: found.coverage,
   };
@@ -58,9 +58,9 @@ function investigated(item, ctx) {
   ];
   let toolChoice = SEARCH;
   for (let turn = 0; turn < 5; turn += 1) {
-    const said = ctx.model.complete({ messages, topLogprobs: 5, tools: [SEARCH, READ], toolChoice });
-    if (said.toolCalls.length === 0) return judged(said, outline);
-    messages.push(said.message, { role: "tool", content: said.toolCalls.map((call) => carriedOut(ctx, call)) });
+    const completion = ctx.model.complete({ messages, topLogprobs: 5, tools: [SEARCH, READ], toolChoice });
+    if (completion.toolCalls.length === 0) return judged(completion, outline);
+    messages.push(completion.message, { role: "tool", content: completion.toolCalls.map((call) => carriedOut(ctx, call)) });
     toolChoice = "auto";
   }
   throw new EvalError("internal", "the model does not come to an end");
@@ -107,7 +107,7 @@ function allElse(ctx) {
   const vectors = ctx.model.embed(["a", "bc"], { slot: "vectors" });
   const { name, observationCount } = ctx.trace.get();
   const steps = [...ctx.trace.observations({ parentId: "o1", kinds: ["tool", "agent"], name: "search" })];
-  const told = [
+  const lines = [
     JSON.stringify(answer.value.structured),
     refused.reason.detail,
     `${name} ${observationCount}`,
@@ -117,7 +117,7 @@ function allElse(ctx) {
     JSON.stringify(ctx.trace.metadata("o2")),
   ];
   const sum = vectors.flat().reduce((one, other) => one + other, 0);
-  return { found: { value: sum, comment: told.join("; ") } };
+  return { found: { value: sum, comment: lines.join("; ") } };
 }
 
 export const detective = defineEvaluator({

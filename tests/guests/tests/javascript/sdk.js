@@ -143,10 +143,10 @@ const choice = defineEvaluator({
   slots: { judge: {} },
   scores: { good: share() },
   evaluate(item, config, ctx) {
-    const asked = { prompt: item.text("output"), schema: { type: "object" }, tools: [ANSWER] };
+    const request = { prompt: item.text("output"), schema: { type: "object" }, tools: [ANSWER] };
     const answers = ctx.model.completeAll([
-      { ...asked, topLogprobs: 3, toolChoice: "none" },
-      { ...asked, toolChoice: ANSWER },
+      { ...request, topLogprobs: 3, toolChoice: "none" },
+      { ...request, toolChoice: ANSWER },
     ]);
     const [sure, unsure] = answers.map(({ value }) => value);
     const inside = sure.probabilities(["good", "bad"], "verdict");

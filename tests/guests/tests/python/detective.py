@@ -52,10 +52,10 @@ def investigated(item: perpend_plugin.Item) -> list[Score]:
     messages = [("system", "Did it work? Say yes or no."), ("user", [item.text(), model.Image("m1")])]
     choice = SEARCH
     for _ in range(5):
-        said = model.complete(messages, top_logprobs=5, tools=[SEARCH, READ], tool_choice=choice)
-        if not said.tool_calls:
-            return judged(said, outline)
-        messages += [said.message, ("tool", [carried_out(trace_id, call) for call in said.tool_calls])]
+        completion = model.complete(messages, top_logprobs=5, tools=[SEARCH, READ], tool_choice=choice)
+        if not completion.tool_calls:
+            return judged(completion, outline)
+        messages += [completion.message, ("tool", [carried_out(trace_id, call) for call in completion.tool_calls])]
         choice = "auto"
     raise perpend_plugin.Internal("the model does not come to an end")
 
@@ -80,12 +80,12 @@ def carried_out(trace_id: str, call: model.ToolCall) -> model.ToolResult:
         return call.failed(error)
 
 
-def judged(said: model.Completion, outline: str) -> list[Score]:
-    found = said.probabilities(["yes", "no"])
-    assert said.probabilities(["yes"], "verdict") is None
+def judged(completion: model.Completion, outline: str) -> list[Score]:
+    found = completion.probabilities(["yes", "no"])
+    assert completion.probabilities(["yes"], "verdict") is None
     likeliest = max(found.shares, key=lambda choice: found.shares[choice])
     return [
-        Score("found", found.shares["no"], f"{outline}\n{likeliest} by {said.model}"),
+        Score("found", found.shares["no"], f"{outline}\n{likeliest} by {completion.model}"),
         Score("margin", found.margin),
         Score("coverage", found.coverage),
     ]
@@ -133,7 +133,7 @@ def all_else(trace_id: str) -> Score:
     info = trace.get(trace_id)
     steps = list(trace.observations(trace_id, parent_id="o1", kinds=["tool", "agent"], name="search"))
     output = trace.read_output(trace_id, "o2")
-    told = [
+    lines = [
         compact(answer.structured),
         refused.detail,
         f"{info.name} {info.observation_count}",
@@ -142,7 +142,7 @@ def all_else(trace_id: str) -> Score:
         "none" if output is None else output,
         compact(trace.read_metadata(trace_id, "o2")),
     ]
-    return Score("found", sum(map(sum, vectors)), "; ".join(told))
+    return Score("found", sum(map(sum, vectors)), "; ".join(lines))
 
 
 def compact(value: object) -> str:

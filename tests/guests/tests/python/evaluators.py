@@ -31,7 +31,7 @@ class Config:
 
 
 def no_repeats(config: Config) -> list[str]:
-    return ["a word stands twice"] if len(set(config.words)) < len(config.words) else []
+    return ["a word appears twice"] if len(set(config.words)) < len(config.words) else []
 
 
 @perpend_plugin.evaluator(scores=perpend_plugin.numeric("weight", maximum=10), check=no_repeats)
@@ -67,7 +67,7 @@ def fails(item: perpend_plugin.Item, config: dict):
         "not_applicable": perpend_plugin.NotApplicable,
         "transient": perpend_plugin.Transient,
         "internal": perpend_plugin.Internal,
-    }[kind](f"said {kind}")
+    }[kind](f"raised {kind}")
 
 
 @perpend_plugin.evaluator(
@@ -112,10 +112,10 @@ ANSWER = perpend_plugin.model.Tool("answer", "Takes the verdict.")
 
 @perpend_plugin.evaluator("choice", scores=perpend_plugin.share("good"), slots=[perpend_plugin.slot("judge")])
 def choice(item: perpend_plugin.Item):
-    asked = {"messages": item.text(), "schema": {"type": "object"}, "tools": [ANSWER]}
+    request = {"messages": item.text(), "schema": {"type": "object"}, "tools": [ANSWER]}
     requests = [
-        perpend_plugin.model.Request(**asked, top_logprobs=3, tool_choice="none"),
-        perpend_plugin.model.Request(**asked, tool_choice=ANSWER),
+        perpend_plugin.model.Request(**request, top_logprobs=3, tool_choice="none"),
+        perpend_plugin.model.Request(**request, tool_choice=ANSWER),
     ]
     sure, unsure = perpend_plugin.model.complete_all(requests)
     inside = sure.probabilities(["good", "bad"], "verdict")

@@ -61,18 +61,18 @@ fn an_evaluators_own_check_refuses_a_configuration() -> Tested {
     assert_eq!(good.outcome.unwrap(), []);
     let bad = guest.check_config("words", &json!({ "words": ["a", "a"] }));
     let shown = format!("{:?}", bad.outcome);
-    assert!(shown.contains("a word stands twice"), "{shown}");
+    assert!(shown.contains("a word appears twice"), "{shown}");
     Ok(())
 }
 
 fn each_exception_becomes_its_class_with_its_text() -> Tested {
     let guest = guest()?;
     let classes = [
-        ("invalid_config", FailureClass::InvalidConfig, "said invalid_config"),
-        ("invalid_input", FailureClass::InvalidInput, "said invalid_input"),
-        ("not_applicable", FailureClass::NotApplicable, "said not_applicable"),
-        ("transient", FailureClass::Transient, "said transient"),
-        ("internal", FailureClass::PluginError, "said internal"),
+        ("invalid_config", FailureClass::InvalidConfig, "raised invalid_config"),
+        ("invalid_input", FailureClass::InvalidInput, "raised invalid_input"),
+        ("not_applicable", FailureClass::NotApplicable, "raised not_applicable"),
+        ("transient", FailureClass::Transient, "raised transient"),
+        ("internal", FailureClass::PluginError, "raised internal"),
         ("plain", FailureClass::PluginError, "KeyError: 'missing' (evaluators.py, line "),
         ("import", FailureClass::PluginError, "import the module at the top level"),
         ("exit", FailureClass::PluginError, "SystemExit: 3"),

@@ -2,7 +2,7 @@
 
 import { defineEvaluator, definePlugin, share } from "./perpend/javascript/index.js";
 
-/** What the model is asked to fill in. */
+/** The structure of the reply. */
 interface Vote {
   reason: string;
   answered: boolean;
