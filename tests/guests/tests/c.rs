@@ -50,7 +50,7 @@ fn an_item_without_output_is_bad_input() -> Tested {
     Ok(())
 }
 
-fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
+fn a_judge_calls_the_model_and_reads_its_structured_reply() -> Tested {
     let guest = judge()?;
     assert_eq!(guest.info().capabilities.names(), ["model", "trace"]);
     let model = Model::saying(r#"{"verdict": "wr\u00f6ng", "points": [1, 0.25]}"#);
@@ -76,7 +76,7 @@ fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
     Ok(())
 }
 
-fn errors_of_host_and_plugin_are_told_apart() -> Tested {
+fn errors_of_host_and_plugin_are_distinguished() -> Tested {
     let busy = Model::failing(ModelError::RateLimited("too many".into()));
     let guest = judge()?.through(busy);
     let failure = guest.failure("judge", &json!({}), &output("no"));
@@ -113,7 +113,7 @@ fn a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it() -> Teste
     Ok(())
 }
 
-fn a_source_that_does_not_compile_says_where() -> Tested {
+fn a_compile_error_names_its_position() -> Tested {
     template("c")?; // the compiler is there
     let project = new_project("c");
     std::fs::write(project.dir().join("src/plugin.c"), "int broken( {\n").unwrap();
@@ -128,7 +128,7 @@ fn the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities
     Ok(())
 }
 
-fn several_completions_vectors_and_the_steps_of_a_trace_are_asked_for() -> Tested {
+fn several_completions_embeddings_and_the_steps_of_a_trace_are_requested() -> Tested {
     detective::asks_for_all_else(judge()?);
     Ok(())
 }
@@ -158,13 +158,13 @@ pub(crate) fn all() -> Vec<Test> {
         a_new_project_gives_scores,
         it_describes_itself_and_imports_nothing,
         an_item_without_output_is_bad_input,
-        a_judge_asks_the_model_and_reads_its_structured_answer,
-        errors_of_host_and_plugin_are_told_apart,
+        a_judge_calls_the_model_and_reads_its_structured_reply,
+        errors_of_host_and_plugin_are_distinguished,
         a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it,
         the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
-        several_completions_vectors_and_the_steps_of_a_trace_are_asked_for,
+        several_completions_embeddings_and_the_steps_of_a_trace_are_requested,
         a_session_is_read_trace_by_trace,
         a_run_is_read_item_by_item,
-        a_source_that_does_not_compile_says_where,
+        a_compile_error_names_its_position,
     ]
 }

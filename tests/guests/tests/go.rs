@@ -34,7 +34,7 @@ fn a_new_project_gives_scores() -> Tested {
     Ok(())
 }
 
-fn its_configuration_is_a_schema_and_it_asks_for_nothing() -> Tested {
+fn its_configuration_is_a_schema_and_it_requests_no_capability() -> Tested {
     let template = template("go")?;
     let info = template.guest.info();
     assert_eq!(info.name, "acme/sample");
@@ -57,7 +57,7 @@ fn an_item_without_output_is_bad_input() -> Tested {
     Ok(())
 }
 
-fn equal_calls_give_equal_answers_and_draw_equal_numbers() -> Tested {
+fn equal_calls_return_equal_results_and_equal_random_numbers() -> Tested {
     let guest = judge(|| Ok("{}"), |_| None)?;
     let random = |guest: &Guest| guest.result("judge", &json!({"mode": "random"}), &output("x"));
     let (first, second) = (random(&guest), random(&guest));
@@ -66,7 +66,7 @@ fn equal_calls_give_equal_answers_and_draw_equal_numbers() -> Tested {
     Ok(())
 }
 
-fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
+fn a_judge_calls_the_model_and_reads_its_structured_reply() -> Tested {
     let model = Model::saying(r#"{"verdict": "wröng", "points": 0.25}"#);
     let guest = judge_through(Arc::clone(&model))?;
     assert_eq!(guest.info().capabilities.names(), ["model", "trace"]);
@@ -146,7 +146,7 @@ fn trace(request: &HostRequest) -> HostReply {
     }
 }
 
-fn errors_of_host_and_plugin_are_told_apart() -> Tested {
+fn errors_of_host_and_plugin_are_distinguished() -> Tested {
     let guest = judge(|| Err(ModelError::RateLimited("too many".into())), |_| None)?;
     let question = Item { input: Some(Payload::Text("yes?".into())), ..output("no") };
     let failure = guest.failure("judge", &json!({}), &question);
@@ -169,7 +169,7 @@ fn errors_of_host_and_plugin_are_told_apart() -> Tested {
     Ok(())
 }
 
-fn a_panic_says_in_the_log_what_it_was() -> Tested {
+fn a_panic_message_is_in_the_log() -> Tested {
     let guest = judge(|| Ok("{}"), |_| None)?;
     let result = guest.result("judge", &json!({ "mode": "panic" }), &output("no"));
     let log: Vec<String> = result.log.into_iter().map(|line| line.message).collect();
@@ -177,7 +177,7 @@ fn a_panic_says_in_the_log_what_it_was() -> Tested {
     Ok(())
 }
 
-fn memory_grows_beside_streams_without_either_touching_the_other() -> Tested {
+fn memory_and_streams_grow_without_overlap() -> Tested {
     let guest = judge(|| Ok("{}"), |_| None)?;
     let result = guest.result("judge", &json!({ "mode": "grow" }), &output("no"));
     let scores = result.outcome.unwrap();
@@ -199,7 +199,7 @@ fn the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities
     Ok(())
 }
 
-fn several_completions_vectors_and_the_steps_of_a_trace_are_asked_for() -> Tested {
+fn several_completions_embeddings_and_the_steps_of_a_trace_are_requested() -> Tested {
     detective::asks_for_all_else(&built_judge()?.guest);
     Ok(())
 }
@@ -214,7 +214,7 @@ fn a_run_is_read_item_by_item() -> Tested {
     Ok(())
 }
 
-fn the_host_of_a_test_answers_what_evaluators_ask() -> Tested {
+fn the_test_host_serves_the_calls_of_evaluators() -> Tested {
     built_judge()?; // the compiler is there
     let project = judge_project();
     std::fs::write(project.dir().join("detective_test.go"), DETECTIVE_TEST).unwrap();
@@ -240,7 +240,7 @@ fn it_imports_only_what_it_uses() -> Tested {
     Ok(())
 }
 
-fn a_source_that_does_not_compile_says_where() -> Tested {
+fn a_compile_error_names_its_position() -> Tested {
     template("go")?; // the compiler is there
     let project = new_project("go");
     std::fs::write(project.dir().join("main.go"), "package main\nfunc main() { x }\n").unwrap();
@@ -282,22 +282,22 @@ fn judge(
 pub(crate) fn all() -> Vec<Test> {
     tests![
         a_new_project_gives_scores,
-        its_configuration_is_a_schema_and_it_asks_for_nothing,
+        its_configuration_is_a_schema_and_it_requests_no_capability,
         an_item_without_output_is_bad_input,
-        equal_calls_give_equal_answers_and_draw_equal_numbers,
-        a_judge_asks_the_model_and_reads_its_structured_answer,
+        equal_calls_return_equal_results_and_equal_random_numbers,
+        a_judge_calls_the_model_and_reads_its_structured_reply,
         a_trace_is_read_page_by_page,
         a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it,
-        errors_of_host_and_plugin_are_told_apart,
-        a_panic_says_in_the_log_what_it_was,
-        memory_grows_beside_streams_without_either_touching_the_other,
+        errors_of_host_and_plugin_are_distinguished,
+        a_panic_message_is_in_the_log,
+        memory_and_streams_grow_without_overlap,
         sleeping_moves_the_clock_and_takes_no_time,
         the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
-        several_completions_vectors_and_the_steps_of_a_trace_are_asked_for,
+        several_completions_embeddings_and_the_steps_of_a_trace_are_requested,
         a_session_is_read_trace_by_trace,
         a_run_is_read_item_by_item,
-        the_host_of_a_test_answers_what_evaluators_ask,
+        the_test_host_serves_the_calls_of_evaluators,
         it_imports_only_what_it_uses,
-        a_source_that_does_not_compile_says_where,
+        a_compile_error_names_its_position,
     ]
 }

@@ -93,7 +93,7 @@ fn the_types_of_the_sdk_fit_a_new_typescript_project() -> Tested {
     Ok(())
 }
 
-fn what_is_wrong_with_a_plugin_is_said_with_file_and_line() -> Tested {
+fn errors_in_a_plugin_have_file_and_line() -> Tested {
     let cases = [
         ("const = 1;", vec!["plugin.js:1:", "Expected"]),
         ("import './none.js';", vec!["plugin.js:1:", "none.js"]),
@@ -174,7 +174,7 @@ fn promises_settle_in_the_order_of_the_language() -> Tested {
     })
 }
 
-fn time_stands_still_and_chance_follows_the_seed_on_every_engine() -> Tested {
+fn time_is_constant_and_random_numbers_follow_the_seed_on_every_engine() -> Tested {
     let mut drawn = Vec::new();
     for engine in ENGINES {
         let guest = sdk(engine)?;
@@ -289,7 +289,7 @@ fn traced(request: &HostRequest) -> Option<HostReply> {
     })
 }
 
-fn models_and_traces_are_asked_through_the_host() -> Tested {
+fn models_and_traces_are_reached_through_the_host() -> Tested {
     on_both(|guest, engine| {
         let model = Model::with_host(
             |request| match request.messages.last().unwrap().texts().as_str() {
@@ -331,7 +331,7 @@ fn models_and_traces_are_asked_through_the_host() -> Tested {
     })
 }
 
-fn probabilities_are_of_a_member_or_from_a_place_on_and_absent_without_tokens() -> Tested {
+fn probabilities_are_of_a_member_or_from_an_offset_and_absent_without_tokens() -> Tested {
     on_both(|guest, engine| {
         let model = Model::new(|request| Ok(Model::verdict(request)));
         let judge = guest.through(Arc::<Model>::clone(&model));
@@ -372,14 +372,14 @@ pub(crate) fn all() -> Vec<Test> {
         an_item_without_output_is_bad_input,
         the_unit_tests_of_new_projects_and_of_the_sdk_pass_without_a_sandbox,
         the_types_of_the_sdk_fit_a_new_typescript_project,
-        what_is_wrong_with_a_plugin_is_said_with_file_and_line,
+        errors_in_a_plugin_have_file_and_line,
         items_are_read_and_scores_returned_in_every_form,
         promises_settle_in_the_order_of_the_language,
-        time_stands_still_and_chance_follows_the_seed_on_every_engine,
+        time_is_constant_and_random_numbers_follow_the_seed_on_every_engine,
         a_class_is_made_anew_for_each_item_and_may_log_and_check_its_configuration,
         what_is_thrown_or_returned_wrongly_has_its_class,
-        models_and_traces_are_asked_through_the_host,
-        probabilities_are_of_a_member_or_from_a_place_on_and_absent_without_tokens,
+        models_and_traces_are_reached_through_the_host,
+        probabilities_are_of_a_member_or_from_an_offset_and_absent_without_tokens,
         the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
         a_session_is_read_trace_by_trace,
         a_run_is_read_item_by_item,

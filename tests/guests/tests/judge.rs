@@ -36,7 +36,7 @@ fn metadata(score: &PluginScore) -> Value {
     serde_json::from_str(score.metadata.as_deref().unwrap()).unwrap()
 }
 
-fn it_asks_for_a_model_and_lets_its_configurations_be_checked() -> Tested {
+fn it_requests_a_model_and_checks_its_configurations() -> Tested {
     let guest = guest();
     let info = guest.info();
     assert_eq!(info.capabilities.names(), ["model", "trace"]);
@@ -79,7 +79,7 @@ fn a_preset_gives_a_score_with_its_choice_and_fences_what_it_judges() -> Tested 
     Ok(())
 }
 
-fn a_panel_is_asked_in_one_call_of_the_host() -> Tested {
+fn a_panel_is_one_call_of_the_host() -> Tested {
     let model = Model::new(|request| {
         let says = request.slot.as_deref() != Some("judge-2");
         let reply = format!(r#"{{"reasoning":"r","score":{says}}}"#);
@@ -236,9 +236,9 @@ fn an_error_of_the_model_keeps_its_class() -> Tested {
 
 pub(crate) fn all() -> Vec<Test> {
     tests![
-        it_asks_for_a_model_and_lets_its_configurations_be_checked,
+        it_requests_a_model_and_checks_its_configurations,
         a_preset_gives_a_score_with_its_choice_and_fences_what_it_judges,
-        a_panel_is_asked_in_one_call_of_the_host,
+        a_panel_is_one_call_of_the_host,
         several_questions_give_several_scores_and_one_fails_alone,
         an_exploration_made_again_is_the_same_byte_for_byte,
         an_error_of_the_model_keeps_its_class,

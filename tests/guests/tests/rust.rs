@@ -31,7 +31,7 @@ fn a_new_project_gives_scores() -> Tested {
     Ok(())
 }
 
-fn it_describes_itself_with_a_schema_and_asks_for_nothing() -> Tested {
+fn it_describes_itself_with_a_schema_and_requests_no_capability() -> Tested {
     let info = template("rust")?.guest.info();
     assert_eq!(info.name, "acme/sample");
     assert_eq!(info.capabilities.names(), [""; 0]);
@@ -64,7 +64,7 @@ fn talker() -> Result<&'static Template, Missing> {
     with_source("a talker in Rust", TALKER)
 }
 
-fn the_example_judge_asks_as_often_as_configured_and_imports_the_model_only() -> Tested {
+fn the_example_judge_makes_the_configured_number_of_calls_and_imports_the_model_only() -> Tested {
     let model = Model::saying(r#"{"reason":"It does.","answered":true}"#);
     let guest = judge()?.guest.through(Arc::<Model>::clone(&model));
     assert_eq!(guest.info().capabilities.names(), ["model"]);
@@ -189,14 +189,14 @@ fn tool(name: &str) -> ObservationHead {
 
 pub(crate) fn all() -> Vec<Test> {
     tests![
-        the_example_judge_asks_as_often_as_configured_and_imports_the_model_only,
+        the_example_judge_makes_the_configured_number_of_calls_and_imports_the_model_only,
         an_error_of_the_model_ends_as_one_of_the_provider,
         a_configuration_is_checked_beyond_its_schema,
         a_trace_is_read_and_scores_may_be_named_by_the_data,
         what_is_printed_is_in_the_log_line_by_line_and_so_is_the_message_of_a_panic,
         a_component_imports_no_part_of_wasi_that_it_does_not_use,
         a_new_project_gives_scores,
-        it_describes_itself_with_a_schema_and_asks_for_nothing,
+        it_describes_itself_with_a_schema_and_requests_no_capability,
         an_item_without_output_is_bad_input,
     ]
 }

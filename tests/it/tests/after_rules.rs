@@ -121,7 +121,7 @@ async fn on_postgresql_with_workers_rules_wait_for_others_as_on_sqlite() {
 }
 
 #[tokio::test]
-async fn a_rule_that_cannot_wait_as_it_says_is_refused_with_its_field() {
+async fn a_rule_with_an_impossible_dependency_is_refused_with_its_field() {
     let app = TestApp::new().await.unwrap();
     let config = json!({ "terms": ["one"] });
     let made = app.evaluator("perpend/text", "contains-any", config).await;

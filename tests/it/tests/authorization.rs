@@ -342,8 +342,7 @@ fn masked(answer: &Answer, id: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_project_answers_exactly_like_what_does_not_exist()
--> anyhow::Result<()> {
+async fn resources_of_another_project_respond_exactly_like_missing_ones() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let others = app.other_project().await?;
     let other_organization = Client::new(&app.origin).with_keys("pk-other-org", "sk-other-org");

@@ -286,7 +286,7 @@ async fn a_restore_to_a_link_or_a_mount_point_is_refused_with_a_way_out() {
 }
 
 #[tokio::test]
-async fn a_key_that_the_command_does_not_find_is_missed_and_not_said_to_be_included() {
+async fn a_missing_key_is_reported_and_not_listed_as_included() {
     let folder = tempfile::tempdir().unwrap();
     let (data, to) = (folder.path().join("data"), folder.path().join("backup"));
     let key = ["--secrets-key", "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="];

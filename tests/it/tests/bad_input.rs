@@ -548,8 +548,7 @@ const TEXTS: [(&str, bool); 8] = [
 ];
 
 #[tokio::test]
-async fn texts_that_no_database_keeps_are_refused_by_field_or_told_with_a_sign_in_their_place()
--> anyhow::Result<()> {
+async fn unstorable_characters_are_refused_with_the_field_or_replaced() -> anyhow::Result<()> {
     on_each_database(async |tried| {
         let before = tried.shown().await?;
         let mut rest = Vec::new();

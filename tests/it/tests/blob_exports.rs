@@ -110,8 +110,7 @@ async fn a_kept_secret_goes_nowhere_but_where_it_was_given_for() -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn an_export_of_another_organization_answers_like_one_that_is_missing() -> anyhow::Result<()>
-{
+async fn an_export_of_another_organization_responds_like_a_missing_one() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let other = app.other_project().await?;
     let theirs = Client::new(&app.origin).with_keys("pk-other-org", "sk-other-org");

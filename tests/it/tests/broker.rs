@@ -278,7 +278,7 @@ async fn judged(setup: &BrokerSetup, grants: Grants, questions: &[&str]) -> Stri
 }
 
 #[tokio::test]
-async fn a_guest_that_was_granted_models_gets_the_answers_to_all_its_questions_in_order() {
+async fn a_guest_with_models_gets_all_replies_in_order() {
     let setup = BrokerSetup::new().await;
     let model = Grants::NONE.with("model").unwrap();
     let said = judged(&setup, model, &["one?", "two?", "and three?"]).await;
@@ -290,7 +290,7 @@ async fn a_guest_that_was_granted_models_gets_the_answers_to_all_its_questions_i
 }
 
 #[tokio::test]
-async fn a_guest_that_was_granted_no_models_is_told_so_and_none_is_asked() {
+async fn a_guest_without_models_gets_an_error_and_no_model_is_called() {
     let setup = BrokerSetup::new().await;
     let trace = Grants::NONE.with("trace").unwrap();
     let said = judged(&setup, trace, &["one?", "two?"]).await;

@@ -141,7 +141,7 @@ async fn on_postgresql_a_spent_budget_holds_as_on_sqlite() {
 }
 
 #[tokio::test]
-async fn a_budget_that_skips_says_which_hours_lost_targets() {
+async fn a_skipping_budget_reports_the_hours_with_lost_targets() {
     let app = TestApp::new().await.unwrap();
     let budget = json!([{ "window": "total", "usd": 2.5 * COST, "onReached": "skip" }]);
     let (_, rule) = judging(&app, 0, budget).await;

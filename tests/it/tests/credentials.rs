@@ -239,7 +239,7 @@ async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() ->
 }
 
 #[tokio::test]
-async fn nobody_escapes_the_limit_by_claiming_another_address() {
+async fn a_claimed_address_does_not_escape_the_limit() {
     let app = TestApp::new().await.unwrap();
     app.clock.stop();
     let mut statuses = Vec::new();
@@ -385,7 +385,7 @@ async fn the_login_token_is_used_by_a_form_alone_works_once_and_expires() {
 }
 
 #[tokio::test]
-async fn a_key_that_asks_for_other_rights_than_there_are_is_refused_and_not_given_all() {
+async fn a_key_with_an_unknown_permission_is_refused() {
     let app = TestApp::new().await.unwrap();
     let path = format!("/api/public/projects/{}/apiKeys", app.app.home_project);
     let make = async |body: serde_json::Value| {

@@ -74,8 +74,7 @@ async fn a_widget_is_made_read_changed_and_deleted() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_widget_asks_for_what_metrics_can_answer_and_the_refusal_names_the_field()
--> anyhow::Result<()> {
+async fn a_widget_with_an_unsupported_query_is_refused_with_its_field() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let metric =
         |measure: &str, agg: &str| json!({ "metrics": [{ "measure": measure, "agg": agg }] });

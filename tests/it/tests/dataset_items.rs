@@ -222,7 +222,7 @@ async fn exports_import_equal(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn a_broken_row_costs_only_itself_and_is_reported_with_its_place() {
+async fn a_broken_row_is_reported_with_its_position_and_affects_no_other() {
     let app = TestApp::new().await.unwrap();
     let schema = json!({ "type": "object", "required": ["q"] });
     let body = json!({ "name": "d", "inputSchema": schema });

@@ -254,7 +254,7 @@ fn endless() -> Value {
 }
 
 #[tokio::test]
-async fn a_schema_that_asks_for_endless_work_is_named_and_costs_nothing_else() {
+async fn an_unboundedly_expensive_schema_is_reported_and_affects_nothing_else() {
     let app = TestApp::with(&[PROCESSES]).await.unwrap();
     let endless = endless();
     let made = json!({ "name": "d", "expectedOutputSchema": endless });

@@ -52,7 +52,7 @@ async fn main_story(app: TestApp) {
 }
 
 #[tokio::test]
-async fn a_generation_is_scored_and_the_score_says_what_made_it() {
+async fn a_generation_is_scored_and_the_score_has_its_origin() {
     main_story(TestApp::new().await.unwrap()).await;
 }
 
@@ -145,7 +145,7 @@ async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
 }
 
 #[tokio::test]
-async fn explain_says_of_what_is_older_than_its_rule_that_it_arrived_before() {
+async fn explain_reports_that_a_target_arrived_before_its_rule() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 })).await.unwrap();
     let generations = json!({ "filter": [{

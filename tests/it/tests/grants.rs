@@ -184,7 +184,7 @@ async fn another_trace_cannot_be_read_not_even_of_the_same_project() {
 }
 
 #[tokio::test]
-async fn a_model_that_nobody_configured_says_so() {
+async fn a_missing_model_is_reported() {
     let app = TestApp::new().await.unwrap();
     let (plugin, reference) = upload(&app, model_guest()).await;
     assert_eq!(plugin["capabilities"], json!(["model"]));
@@ -277,7 +277,7 @@ async fn a_guest_that_reads_ids_of_another_project_gets_its_own() {
 
 /// Reads its environment and its arguments, and returns them as its comment.
 #[tokio::test]
-async fn secrets_of_the_server_are_not_in_anything_a_guest_says() {
+async fn secrets_of_the_server_are_not_in_outputs_of_guests() {
     let app = TestApp::with(&[PROCESSES]).await.unwrap();
     let secrets = canaries(&app).await;
     let imports = [

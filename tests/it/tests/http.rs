@@ -47,7 +47,7 @@ async fn a_page_of_any_origin_may_ask_whatever_the_path_and_without_a_key() -> a
 }
 
 #[tokio::test]
-async fn answers_are_readable_for_other_origins_whatever_their_status() -> anyhow::Result<()> {
+async fn responses_are_readable_for_other_origins_whatever_their_status() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let browser = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));
     let origin = [("origin", "https://page.example")];
@@ -151,8 +151,7 @@ async fn the_reference_shows_every_operation_of_the_document_and_loads_nothing_f
 }
 
 #[tokio::test]
-async fn feedback_is_refused_for_good_and_says_what_is_wrong_with_it_before() -> anyhow::Result<()>
-{
+async fn invalid_feedback_is_refused_permanently_with_its_reason() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let path = "/api/public/feedback";
     let good =

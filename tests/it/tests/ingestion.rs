@@ -100,7 +100,7 @@ async fn stored_trace(app: &TestApp) -> Value {
 }
 
 #[tokio::test]
-async fn a_trace_told_in_parts_reads_as_one() {
+async fn a_trace_sent_in_parts_reads_as_one() {
     let app = TestApp::new().await.unwrap();
     let answer = send(&app, &story()).await;
     assert_eq!(answer["errors"], json!([]));
@@ -229,7 +229,7 @@ async fn an_update_that_comes_first_finds_its_trace_when_the_create_comes() {
 }
 
 #[tokio::test]
-async fn a_deleted_trace_is_told_anew_and_a_trace_needs_no_observation() {
+async fn a_deleted_trace_can_be_sent_again_and_a_trace_needs_no_observation() {
     let app = TestApp::new().await.unwrap();
     send(&app, &story()).await;
     let answer =

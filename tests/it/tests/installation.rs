@@ -144,7 +144,7 @@ async fn demo_until(mut demo: Command, last: &str) -> (tokio::process::Child, Ve
 }
 
 #[tokio::test]
-async fn the_demo_listens_where_it_is_told_and_says_what_becomes_of_its_data() {
+async fn the_demo_listens_on_the_configured_address_and_reports_that_its_data_remain() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("kept");
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -166,7 +166,7 @@ async fn on_postgresql_a_fact_in_a_large_trace_is_found_as_on_sqlite() {
 }
 
 #[tokio::test]
-async fn a_digest_shows_the_failed_step_and_says_what_it_left_out() {
+async fn a_digest_shows_the_failed_step_and_reports_omissions() {
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", explorer()).await;
     let evaluator = made(&app, "digest").await;
@@ -186,7 +186,7 @@ async fn a_digest_shows_the_failed_step_and_says_what_it_left_out() {
 }
 
 #[tokio::test]
-async fn a_long_prompt_fails_unless_the_judge_says_otherwise() {
+async fn a_long_prompt_fails_unless_the_judge_allows_it() {
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", explorer()).await;
     let evaluator = made(&app, "fail").await;

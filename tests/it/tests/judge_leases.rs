@@ -101,12 +101,12 @@ async fn story(settings: &[(&'static str, &str)]) {
 }
 
 #[tokio::test]
-async fn a_judge_that_lost_its_lease_asks_no_model_again() {
+async fn a_judge_that_lost_its_lease_makes_no_more_calls() {
     story(&[]).await;
 }
 
 #[tokio::test]
-async fn on_postgresql_a_judge_that_lost_its_lease_asks_no_model_again() {
+async fn on_postgresql_a_judge_that_lost_its_lease_makes_no_more_calls() {
     let Some(database) = TempDatabase::postgres().await else {
         return;
     };

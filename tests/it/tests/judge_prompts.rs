@@ -114,7 +114,7 @@ async fn a_prompt_of_prompt_management_is_taken_as_it_is_when_the_judge_is_saved
 }
 
 #[tokio::test]
-async fn a_prompt_that_no_judge_can_ask_with_is_refused_with_its_place() {
+async fn an_unusable_judge_prompt_is_refused_with_its_position() {
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", json!([{ "reply": "" }])).await;
     prompt(&app, "How polite is {{output}}, {{customer}}?").await;

@@ -213,7 +213,7 @@ async fn in_worker_processes_a_crowd_of_waiting_judges_loses_no_call_and_delays_
 }
 
 #[tokio::test]
-async fn judges_that_wait_longer_than_their_time_limit_are_asked_once_and_answered() {
+async fn judges_that_wait_longer_than_their_time_limit_call_once_and_succeed() {
     // The scripted provider answers within the limit on a slow machine too, and the last call waits longer than the limit.
     const N_TARGETS: u64 = 60;
     let app = TestApp::new().await.unwrap();

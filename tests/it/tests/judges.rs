@@ -144,7 +144,7 @@ async fn own_trace(app: &TestApp, score: &Value) {
 }
 
 #[tokio::test]
-async fn a_judge_as_the_official_clients_send_it_scores_live_traces_and_says_what_it_cost() {
+async fn a_judge_of_the_official_clients_scores_live_traces_and_reports_its_cost() {
     main_story(TestApp::new().await.unwrap()).await;
 }
 
@@ -166,7 +166,7 @@ async fn on_postgresql_a_judge_scores_as_on_sqlite() {
 }
 
 #[tokio::test]
-async fn a_judge_without_a_model_asks_the_default_model_and_waits_when_it_is_gone() {
+async fn a_judge_without_a_model_uses_the_default_model_and_waits_when_it_is_deleted() {
     let app = TestApp::new().await.unwrap();
     let (status, refused) = call(&app, Method::POST, EVALUATORS, judge(None)).await;
     assert_eq!(status, 422, "{refused}");
@@ -438,7 +438,7 @@ async fn a_verdict_in_free_text_that_was_not_offered_is_malformed_when_the_judge
 }
 
 #[tokio::test]
-async fn a_provider_that_asks_to_wait_is_in_the_health_until_its_connection_is_saved() {
+async fn a_rate_limited_provider_is_in_the_health_until_its_connection_is_saved() {
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", polite()).await;
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;

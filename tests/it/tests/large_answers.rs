@@ -113,8 +113,8 @@ fn has_cursor(operation: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn every_operation_that_reads_answers_over_the_largest_rows_within_little_memory()
--> anyhow::Result<()> {
+async fn every_read_operation_returns_the_largest_rows_within_little_memory() -> anyhow::Result<()>
+{
     let folder = tempfile::tempdir()?;
     let server = Child::start(&folder.path().join("data")).await?;
     fill(&server.client).await;

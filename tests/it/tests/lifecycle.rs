@@ -165,7 +165,7 @@ async fn an_emptied_database_stops_the_start() {
 }
 
 #[tokio::test]
-async fn a_missing_database_beside_its_key_stops_the_start() {
+async fn a_missing_database_with_an_existing_key_stops_the_start() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     let mut child = Child::start(&dir).await.unwrap();
@@ -194,7 +194,7 @@ async fn a_start_with_too_few_descriptors_to_serve_anybody_is_refused() {
 }
 
 #[tokio::test]
-async fn a_deleted_pair_stays_deleted_over_a_restart_with_the_same_settings_and_the_log_says_so() {
+async fn a_deleted_pair_stays_deleted_over_a_restart_with_the_same_settings_and_is_logged() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     let organization = ("pk-of-org", "sk-of-org-long-enough");

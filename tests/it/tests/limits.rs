@@ -33,7 +33,7 @@ async fn without_limits_nothing_is_counted() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_key_that_asks_too_often_waits_as_long_as_it_is_told_to() -> anyhow::Result<()> {
+async fn a_rate_limited_key_is_served_after_its_retry_time() -> anyhow::Result<()> {
     let app = TestApp::with(&[("limits.api_per_minute", "2")]).await?;
     app.clock.stop();
     let now = app.clock.now().as_micros() / 1_000_000;
@@ -118,7 +118,7 @@ async fn telemetry_beyond_the_limit_is_refused_in_its_own_encoding_and_nothing_o
 }
 
 #[tokio::test]
-async fn a_page_of_another_origin_may_read_how_its_key_stands() -> anyhow::Result<()> {
+async fn a_page_of_another_origin_may_read_the_rate_limit_of_its_key() -> anyhow::Result<()> {
     let app = TestApp::with(&[("limits.ingestion_per_minute", "1")]).await?;
     app.clock.stop();
     let browser = Client::new(&app.origin).with_authorization(&format!("Bearer {}", KEYS.0));

@@ -255,7 +255,7 @@ async fn figures_of_a_time_stand_with_their_change_against_the_same_time_before(
 
 /// The overview adds up what the metrics add up: each figure of its slower part is the answer to a question.
 #[tokio::test]
-async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
+async fn the_overview_shows_the_figures_of_the_metrics() {
     let app = filled().await;
     let visitor = crate::pages::Visitor::of(&app).await;
     let numeric = |name: &str, n: u32, value: f64| {

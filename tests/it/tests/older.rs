@@ -86,7 +86,7 @@ async fn a_rule_names_its_evaluators_and_is_the_same_rule_on_both_ways() -> anyh
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_rule_is_said_as_older_clients_expect_it() -> anyhow::Result<()> {
+async fn errors_of_rules_have_the_form_that_older_clients_expect() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     app.evaluator("perpend/text", "exact-match", json!({})).await?;
     let rule = json!({

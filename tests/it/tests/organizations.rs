@@ -460,7 +460,7 @@ async fn errors_of_scim_are_scim_errors() {
 }
 
 #[tokio::test]
-async fn scim_tells_what_it_can_do_in_the_media_type_that_is_asked_for() {
+async fn scim_describes_itself_in_the_requested_media_type() {
     let app = TestApp::new().await.unwrap();
     let organizer = app.organizer();
     let media_type = async |path: &str, headers: &[(&str, &str)]| {

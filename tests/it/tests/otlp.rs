@@ -159,7 +159,7 @@ async fn bodies_over_the_limit_and_bombs_are_refused() {
 }
 
 #[tokio::test]
-async fn a_full_disk_asks_the_sender_to_wait_and_loses_nothing_that_was_acknowledged() {
+async fn a_full_disk_delays_the_sender_and_loses_no_acknowledged_data() {
     let app = TestApp::new().await.unwrap();
     let first = Trace::new(1, "root");
     app.ingest(&first).await.unwrap();

@@ -23,7 +23,7 @@ async fn user(app: &TestApp, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_last_owner_is_kept_by_the_members_api_and_by_scim_and_the_answer_says_why() {
+async fn the_last_owner_is_kept_by_the_members_api_and_by_scim_with_a_reason() {
     let app = TestApp::new().await.unwrap();
     let organizer = app.organizer();
     let id = user(&app, "ada@example.com").await;

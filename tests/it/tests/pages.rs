@@ -149,7 +149,7 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
 }
 
 #[tokio::test]
-async fn an_error_page_stands_in_the_frame_of_who_is_signed_in_and_leads_out() {
+async fn an_error_page_has_the_frame_of_the_session_and_links_out() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let base = &visitor.base;
@@ -187,7 +187,7 @@ async fn an_error_page_stands_in_the_frame_of_who_is_signed_in_and_leads_out() {
 }
 
 #[tokio::test]
-async fn the_overview_waits_for_the_first_trace_and_then_says_what_was_recorded() {
+async fn the_overview_waits_for_the_first_trace_and_then_shows_figures() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let waiting = visitor.page("").await;
@@ -204,7 +204,7 @@ async fn the_overview_waits_for_the_first_trace_and_then_says_what_was_recorded(
 }
 
 #[tokio::test]
-async fn what_evaluations_record_of_themselves_is_left_out_until_it_is_asked_for() {
+async fn traces_of_evaluations_are_hidden_until_requested() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let own = Trace::new(1, "evaluate tone").attribute("deployment.environment", "sdk-experiment");
@@ -343,7 +343,7 @@ async fn comments_of_scores_are_found_in_a_trace_at_what_they_are_about() {
 }
 
 #[tokio::test]
-async fn a_filter_finds_what_was_said_in_any_step_and_a_faulty_term_is_named() {
+async fn a_filter_searches_all_observations_and_a_faulty_term_is_named() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for (n, text) in [(1, "The refund takes two days."), (2, "你好，世界"), (3, "<b>&\"'")] {
@@ -494,7 +494,7 @@ async fn a_trace_is_also_a_timeline_a_thread_and_a_log() {
 }
 
 #[tokio::test]
-async fn headings_order_the_list_and_what_an_address_cannot_have_is_said() {
+async fn headings_order_the_list_and_invalid_parameters_are_reported() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for (n, tokens) in [(1, "5"), (2, "70"), (3, "9")] {
@@ -522,7 +522,7 @@ async fn headings_order_the_list_and_what_an_address_cannot_have_is_said() {
 }
 
 #[tokio::test]
-async fn a_list_begins_with_the_best_in_a_score_and_a_page_behind_its_end_says_so() {
+async fn a_list_is_ordered_by_a_score_and_a_page_after_its_end_is_reported() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for (n, quality) in [(1, Some(0.25)), (2, None), (3, Some(0.75))] {
@@ -607,7 +607,7 @@ async fn columns_of_the_list_are_chosen_in_its_address() {
 }
 
 #[tokio::test]
-async fn a_trace_is_looked_at_beside_the_list_with_and_without_script() {
+async fn a_trace_is_previewed_next_to_the_list_with_and_without_script() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "ticket").attribute("langfuse.observation.output", "Two days <b>.");
@@ -630,7 +630,7 @@ async fn a_trace_is_looked_at_beside_the_list_with_and_without_script() {
 }
 
 #[tokio::test]
-async fn values_are_counted_beside_the_list_and_lead_to_the_traces_that_have_them() {
+async fn facets_count_values_and_link_to_their_traces() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for (n, user) in [(1, "ada, \"b\""), (2, "ada, \"b\""), (3, "carl")] {
@@ -666,7 +666,7 @@ async fn values_are_counted_beside_the_list_and_lead_to_the_traces_that_have_the
 }
 
 #[tokio::test]
-async fn an_empty_list_says_what_each_condition_alone_leaves() {
+async fn an_empty_list_shows_the_matches_of_each_condition_alone() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for n in 1..=3 {

@@ -135,7 +135,7 @@ async fn equal_traces_show_no_difference_and_swapping_mirrors_every_sign() {
 }
 
 #[tokio::test]
-async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() {
+async fn a_missing_side_of_a_comparison_is_reported_and_the_other_is_shown() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let own = Trace::new(1, "ticket").generation("answer", "On Monday.");

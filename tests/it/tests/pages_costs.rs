@@ -154,7 +154,7 @@ async fn a_filter_of_sessions_and_users_tells_zero_from_what_nobody_knows() {
 }
 
 #[tokio::test]
-async fn the_overview_says_for_how_many_steps_a_price_is_missing() {
+async fn the_overview_counts_observations_without_a_price() {
     let (app, visitor) = filled().await;
     let overview = visitor.page(&format!("?{TIME}")).await;
     shows(&overview, "<dt>Cost</dt><dd><b>≥ $1.65</b>");

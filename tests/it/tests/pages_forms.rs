@@ -101,7 +101,7 @@ async fn a_form_that_no_page_of_the_session_sent_changes_nothing() {
 }
 
 #[tokio::test]
-async fn no_two_answers_have_the_same_token_and_a_page_with_a_used_one_is_sent_anew() {
+async fn no_two_pages_have_the_same_token_and_a_page_with_a_used_one_is_sent_again() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "ticket");
@@ -262,7 +262,7 @@ async fn what_belongs_to_another_project_is_as_unknown_as_what_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_failed_execution_is_shown_with_its_reason_and_put_back_by_the_form_beside_it() {
+async fn a_failed_execution_is_shown_with_its_reason_and_requeued_by_its_form() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 }));
@@ -302,7 +302,7 @@ async fn a_failed_execution_is_shown_with_its_reason_and_put_back_by_the_form_be
 }
 
 #[tokio::test]
-async fn the_project_of_a_key_is_told_that_its_secret_was_wrong_and_no_other_one() {
+async fn only_the_project_of_a_key_shows_that_its_secret_was_wrong() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let waits = async || {
@@ -334,7 +334,7 @@ async fn the_project_of_a_key_is_told_that_its_secret_was_wrong_and_no_other_one
 }
 
 #[tokio::test]
-async fn an_address_that_says_a_thing_twice_is_refused_on_a_page_with_its_frame() {
+async fn a_repeated_parameter_is_refused_on_a_page_with_its_frame() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "x").attribute("langfuse.session.id", "..");
@@ -365,7 +365,7 @@ async fn an_address_that_says_a_thing_twice_is_refused_on_a_page_with_its_frame(
 }
 
 #[tokio::test]
-async fn whatever_goes_wrong_is_said_on_a_page_with_its_frame_and_a_slash_at_the_end_leads_on() {
+async fn errors_are_pages_with_their_frame_and_a_trailing_slash_redirects() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for (path, body, status) in [

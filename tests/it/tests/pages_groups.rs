@@ -144,7 +144,7 @@ async fn pages_of_a_filtered_list_repeat_and_lose_none_over_equal_times() {
 }
 
 #[tokio::test]
-async fn a_search_for_sessions_stops_says_so_and_goes_on() {
+async fn a_search_for_sessions_that_stops_is_reported_and_can_be_continued() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let mut spans: Vec<Value> = (1..=2_300).map(|n| span(n, n, &format!("s{n}"), "ada")).collect();
@@ -442,7 +442,7 @@ async fn a_session_or_a_trace_that_has_nothing_but_scores_opens_with_them() {
 }
 
 #[tokio::test]
-async fn lists_of_sessions_users_and_scores_have_the_rows_that_are_asked_for_or_say_why_not() {
+async fn lists_of_sessions_users_and_scores_follow_their_parameters_or_report_them() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let spans: Vec<Value> =

@@ -107,7 +107,7 @@ async fn pages_that_show_the_same_in_any_time_lead_on_with_it() {
 }
 
 #[tokio::test]
-async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named() {
+async fn an_empty_time_range_shows_when_matching_traces_started_and_an_invalid_one_is_reported() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for hour in [10, 12] {
@@ -298,7 +298,7 @@ async fn a_list_has_a_chip_for_each_name_those_of_the_trace_first() {
 }
 
 #[tokio::test]
-async fn the_overview_says_which_share_of_traces_has_errors_and_what_it_hides() {
+async fn the_overview_shows_the_share_of_traces_with_errors_and_hidden_traces() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for number in 1..=8 {

@@ -138,7 +138,7 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
 }
 
 #[tokio::test]
-async fn a_long_value_says_how_much_of_it_is_shown_and_an_id_leads_to_the_card_of_its_score() {
+async fn a_long_value_shows_its_displayed_part_and_an_id_links_to_the_card_of_its_score() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "ticket");
@@ -190,7 +190,7 @@ async fn the_list_goes_forth_and_back_over_equal_times_and_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn superseded_scores_are_counted_and_shown_beside_those_that_took_their_place() {
+async fn superseded_scores_are_counted_and_shown_next_to_their_successors() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let made = app.evaluator("perpend/text", "length", json!({ "max": 10 }));

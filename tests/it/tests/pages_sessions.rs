@@ -256,7 +256,7 @@ fn left_out(thread: &str) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn the_windows_of_a_thread_show_each_message_once_however_far_back_it_was_said() {
+async fn the_windows_of_a_thread_show_each_message_once() {
     const SUBS: u64 = 22;
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;

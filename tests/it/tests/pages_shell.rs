@@ -256,7 +256,7 @@ async fn a_page_is_sent_again_only_when_it_changed_and_a_secret_is_never_kept() 
 }
 
 #[tokio::test]
-async fn every_page_answers_head_with_the_headers_of_the_page() {
+async fn every_page_responds_to_head_with_the_headers_of_the_page() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "ticket").attribute("langfuse.session.id", "s");
@@ -520,7 +520,7 @@ async fn what_came_since_is_counted_and_evaluations_do_not_count() {
 }
 
 #[tokio::test]
-async fn a_filtered_list_says_what_arrives_though_it_began_before_all_that_is_shown() {
+async fn a_filtered_list_reports_late_arrivals_that_started_before_its_rows() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     app.ingest(&Trace::new(1, "ticket")).await.unwrap();

@@ -32,7 +32,7 @@ async fn running(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn the_head_says_how_far_a_trace_has_come_and_shows_its_tokens_and_scores() {
+async fn the_head_shows_the_progress_tokens_and_scores_of_a_trace() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     running(&app).await;
@@ -93,7 +93,7 @@ async fn a_page_of_a_running_trace_learns_of_each_change() {
 }
 
 #[tokio::test]
-async fn rows_asked_for_by_a_page_of_an_older_revision_are_those_around_its_anchor() {
+async fn rows_requested_by_a_page_of_an_older_revision_are_those_around_its_anchor() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     running(&app).await;
@@ -146,8 +146,7 @@ async fn every_view_of_a_trace_shows_the_kinds_that_its_address_names() {
 }
 
 #[tokio::test]
-async fn a_part_of_the_time_is_kept_by_other_views_and_one_that_cannot_be_read_is_told_at_its_field()
- {
+async fn a_time_window_is_kept_by_other_views_and_an_invalid_one_is_reported_at_its_field() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     running(&app).await;
@@ -172,7 +171,7 @@ async fn a_part_of_the_time_is_kept_by_other_views_and_one_that_cannot_be_read_i
 }
 
 #[tokio::test]
-async fn a_link_to_a_step_that_is_not_there_opens_the_trace_and_says_so() {
+async fn a_link_to_a_missing_observation_opens_the_trace_and_reports_it() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     running(&app).await;
@@ -194,7 +193,7 @@ async fn a_link_to_a_step_that_is_not_there_opens_the_trace_and_says_so() {
 }
 
 #[tokio::test]
-async fn events_and_links_of_a_step_have_a_place_of_their_own() {
+async fn events_and_links_of_an_observation_have_a_section() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let (trace, other) = (trace_id(1), trace_id(2));
@@ -223,7 +222,7 @@ async fn events_and_links_of_a_step_have_a_place_of_their_own() {
 }
 
 #[tokio::test]
-async fn an_exception_stands_before_the_content_and_the_scores_of_its_step() {
+async fn an_exception_precedes_the_content_and_the_scores_of_its_observation() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = trace_id(1);

@@ -120,7 +120,7 @@ async fn bars_come_with_the_page_without_script_and_say_what_of_the_list_they_do
 }
 
 #[tokio::test]
-async fn a_tag_is_given_to_the_trace_beside_the_list_and_what_is_wrong_with_one_is_said_there() {
+async fn a_tag_is_added_in_the_preview_and_its_problems_are_reported_there() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "ticket");

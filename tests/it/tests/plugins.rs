@@ -210,7 +210,7 @@ async fn a_plug_in_in_use_is_not_deleted_and_its_users_are_named() {
 }
 
 #[tokio::test]
-async fn versions_stand_side_by_side_and_evaluators_go_back_when_they_are_told_to() {
+async fn versions_coexist_and_evaluators_are_moved_back_on_request() {
     let app = TestApp::new().await.unwrap();
     let old = pushed(&app, &ours(&app, "0.1.0").await).await;
     let kept = app.evaluator(OURS, "exact-match", json!({})).await.unwrap();

@@ -74,7 +74,7 @@ async fn labels_move_and_the_one_called_latest_does_not() {
 }
 
 #[tokio::test]
-async fn included_prompts_are_put_in_and_shown_raw_when_asked() {
+async fn included_prompts_are_resolved_and_shown_raw_on_request() {
     let app = TestApp::new().await.unwrap();
     create(&app, json!({ "name": "rules", "prompt": "Never lie.", "labels": ["production"] }))
         .await;
@@ -149,7 +149,7 @@ async fn circles_and_what_cannot_be_included_are_refused_when_they_would_come_ab
 }
 
 #[tokio::test]
-async fn a_prompt_that_has_not_changed_is_not_sent_again_and_a_lost_race_is_told() {
+async fn an_unchanged_prompt_is_not_sent_again_and_a_lost_race_is_reported() {
     let app = TestApp::new().await.unwrap();
     create(&app, json!({ "name": "a", "prompt": "A", "labels": ["production"] })).await;
     let ask = async |method: Method, path: &str, headers: &[(&str, &str)], body: Value| -> Answer {

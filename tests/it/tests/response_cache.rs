@@ -214,13 +214,12 @@ async fn trial_story(settings: &[(&'static str, &str)]) {
 }
 
 #[tokio::test]
-async fn an_equal_trial_asks_nobody_gives_the_same_and_says_what_it_saved_until_it_is_asked_afresh()
-{
+async fn an_equal_trial_uses_stored_replies_and_reports_savings_unless_fresh() {
     trial_story(&[]).await;
 }
 
 #[tokio::test]
-async fn on_postgresql_an_equal_trial_asks_nobody() {
+async fn on_postgresql_an_equal_trial_uses_stored_replies() {
     on_postgres(trial_story).await;
 }
 
@@ -275,7 +274,7 @@ async fn in_worker_processes_a_judge_at_temperature_0_pays_once() {
 }
 
 #[tokio::test]
-async fn live_a_judge_at_temperature_1_is_asked_about_each_target_and_a_trial_reads_what_it_said() {
+async fn live_a_judge_at_temperature_1_calls_for_each_target_and_a_trial_reads_stored_replies() {
     let (app, provider) = start(&[]).await;
     let evaluator = saved(&app, configured(json!({ "temperature": 1, "fence": false }))).await;
     app.rule(&evaluator, generations()).await.unwrap();
@@ -292,7 +291,7 @@ async fn live_a_judge_at_temperature_1_is_asked_about_each_target_and_a_trial_re
 }
 
 #[tokio::test]
-async fn repeats_of_a_panel_are_asked_one_by_one_and_each_is_answered_by_its_own_reply() {
+async fn repeats_of_a_panel_are_separate_calls_with_separate_stored_replies() {
     let (app, provider) = start(&[]).await;
     let panel = json!({ "panel": { "repeats": 3, "reducer": "mean" }, "temperature": 0 });
     let trial = json!({ "evaluator": configured(panel), "item": { "output": "Thank you." } });
@@ -328,7 +327,7 @@ async fn another_project_with_the_same_connection_is_answered_by_the_provider() 
 }
 
 #[tokio::test]
-async fn failures_refusals_and_malformed_replies_are_asked_for_again() {
+async fn failures_refusals_and_malformed_replies_are_not_stored() {
     let (app, provider) = start(&[]).await;
     for (text, class, n_requests) in [
         ("busy", "upstream_unavailable", 1),
@@ -346,8 +345,7 @@ async fn failures_refusals_and_malformed_replies_are_asked_for_again() {
 }
 
 #[tokio::test]
-async fn another_address_or_other_headers_or_a_new_connection_are_asked_anew_and_another_key_is_not()
- {
+async fn stored_replies_depend_on_address_headers_and_connection_and_not_on_the_key() {
     let (app, provider) = start(&[]).await;
     let expect_requests = async |n_requests: u32, why: &str| {
         tried(&app, on_item("Thank you.")).await;

@@ -78,7 +78,7 @@ async fn unknown_paths_and_methods_are_json_and_preflights_are_answered() {
 }
 
 #[tokio::test]
-async fn a_browser_that_asks_for_an_unknown_address_gets_a_page_and_programs_get_json_or_text() {
+async fn an_unknown_address_is_a_page_for_browsers_and_json_or_text_for_programs() {
     let app = TestApp::new().await.unwrap();
     let kind = |answer: &Answer| answer.headers["content-type"].to_str().unwrap().to_owned();
     let get = |path: &'static str, accept: &'static str| {
@@ -229,7 +229,7 @@ async fn lists_refuse_what_they_do_not_understand() {
 }
 
 #[tokio::test]
-async fn the_tools_of_a_generation_are_in_its_answers_and_filters() {
+async fn the_tools_of_a_generation_are_in_responses_and_filters() {
     let app = TestApp::new().await.unwrap();
     let tool = json!({ "type": "function", "function": { "name": "look_up", "parameters": {} } });
     let input = json!({ "tools": [tool], "messages": [{ "role": "user", "content": "Where?" }] });
@@ -477,7 +477,7 @@ async fn a_rule_for_a_dataset_that_is_not_there_is_refused() {
 }
 
 #[tokio::test]
-async fn a_parameter_that_is_wrong_is_named_and_not_the_condition_it_stands_for() {
+async fn an_invalid_parameter_is_named_and_not_its_condition() {
     let app = TestApp::new().await.unwrap();
     for path in ["/api/public/observations", "/api/public/v2/observations"] {
         let answer = app.client.get(&format!("{path}?level=error")).await.unwrap();
@@ -488,7 +488,7 @@ async fn a_parameter_that_is_wrong_is_named_and_not_the_condition_it_stands_for(
 }
 
 #[tokio::test]
-async fn an_empty_parent_means_none_in_the_second_list_and_says_nothing_in_the_first() {
+async fn an_empty_parent_means_none_in_the_second_list_and_is_ignored_in_the_first() {
     let app = TestApp::new().await.unwrap();
     app.ingest(&Trace::new(1, "ticket").generation("answer", "yes")).await.unwrap();
     let n = async |path: &str| count(&app.client.get(path).await.unwrap().json());

@@ -131,7 +131,7 @@ async fn on_postgresql_a_preview_counts_as_on_sqlite() {
 }
 
 #[tokio::test]
-async fn a_draft_for_whole_traces_asks_no_model_and_is_free() {
+async fn a_draft_for_whole_traces_calls_no_model_and_is_free() {
     let app = TestApp::new().await.unwrap();
     let config = json!({ "terms": ["x"] });
     let evaluator = app.evaluator("perpend/text", "contains-any", config).await;

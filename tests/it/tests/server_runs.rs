@@ -340,7 +340,7 @@ async fn application() -> (String, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn an_endpoint_answers_signed_items_and_its_faults_are_errors_of_items() {
+async fn an_endpoint_receives_signed_items_and_its_faults_are_errors_of_items() {
     on_each(async |app| {
         let (url, called) = application().await;
         let hostile = [
@@ -578,7 +578,7 @@ async fn a_retry_calls_only_failed_items_again_on_the_page_and_by_command() {
 }
 
 #[tokio::test]
-async fn large_answers_wait_for_memory_and_all_of_them_are_stored() {
+async fn large_responses_wait_for_memory_and_all_of_them_are_stored() {
     const N_BYTES: usize = 2 << 20;
     let answer = async || Json(json!({ "output": "x".repeat(N_BYTES) }));
     let router = Router::new().route("/answer", post(answer));

@@ -153,7 +153,7 @@ async fn assert_targeted_by_session_alone(app: &TestApp, id: &str) {
 }
 
 #[tokio::test]
-async fn a_session_is_judged_as_a_whole_when_nothing_more_is_said() {
+async fn a_session_is_judged_as_a_whole_when_it_is_idle() {
     story(TestApp::new().await.unwrap()).await;
 }
 

@@ -72,7 +72,7 @@ async fn four_senders_that_trickle_large_bodies_do_not_stop_ingestion() {
 }
 
 #[tokio::test]
-async fn a_key_at_its_share_is_asked_to_wait_while_another_is_served() {
+async fn a_key_at_its_share_is_rate_limited_while_another_is_served() {
     let app = TestApp::with(&ROOM).await.unwrap();
     let other = app.other_project().await.unwrap();
     let sender = stuck(&app, PAIR).await;

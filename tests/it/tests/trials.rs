@@ -136,7 +136,7 @@ async fn on_postgresql_a_trial_gives_what_a_rule_stores() {
 }
 
 #[tokio::test]
-async fn an_item_written_by_hand_is_judged_as_it_is_and_what_fails_says_why_beside_what_does_not() {
+async fn an_item_written_by_hand_is_judged_as_it_is_and_failures_have_reasons() {
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", replies()).await;
     let mut draft = judge(Some("m"));

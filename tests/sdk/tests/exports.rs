@@ -244,7 +244,7 @@ async fn a_failure_is_shown_until_a_retry_succeeds(
 }
 
 /// Types of files, sources and groups of columns.
-async fn files_are_of_the_type_and_have_the_columns_asked_for(
+async fn files_have_the_requested_type_and_columns(
     s3: S3,
     settings: Vec<(&'static str, String)>,
 ) -> anyhow::Result<()> {
@@ -307,7 +307,7 @@ pub(crate) fn all() -> Vec<Trial> {
         each_window_is_written_once,
         a_window_that_was_cut_off_goes_on,
         a_failure_is_shown_until_a_retry_succeeds,
-        files_are_of_the_type_and_have_the_columns_asked_for
+        files_have_the_requested_type_and_columns
     );
     let trials = stories
         .iter()

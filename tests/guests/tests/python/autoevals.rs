@@ -131,7 +131,7 @@ fn lists_of_500_letters_are_compared_within_the_limits() -> Tested {
     Ok(())
 }
 
-fn a_judge_asks_for_one_choice_and_scores_it() -> Tested {
+fn a_judge_requests_one_choice_and_scores_it() -> Tested {
     let model = Model::saying(r#"{"reasons": "it adds a detail", "choice": "B"}"#);
     let guest = guest()?.through(model.clone());
     let subject = Item {
@@ -264,7 +264,7 @@ fn similarities_come_from_the_hosts_vectors() -> Tested {
     Ok(())
 }
 
-fn questions_that_are_asked_again_are_not_answered_from_the_cache() -> Tested {
+fn repeated_questions_are_not_answered_from_the_cache() -> Tested {
     let model = Model::with_host(
         |request| {
             let reply = format!(r#"{{"question": "q{:?}", "noncommittal": 0}}"#, request.seed);
@@ -287,10 +287,10 @@ pub(crate) fn tests() -> Vec<Test> {
         names_are_those_of_the_package,
         scorers_without_a_model_give_what_the_package_gives,
         lists_of_500_letters_are_compared_within_the_limits,
-        a_judge_asks_for_one_choice_and_scores_it,
+        a_judge_requests_one_choice_and_scores_it,
         choices_are_read_as_the_package_reads_them,
         retrieval_scorers_compute_what_the_package_computes,
         similarities_come_from_the_hosts_vectors,
-        questions_that_are_asked_again_are_not_answered_from_the_cache,
+        repeated_questions_are_not_answered_from_the_cache,
     ]
 }

@@ -28,7 +28,7 @@ fn a_new_project_gives_scores() -> Tested {
     Ok(())
 }
 
-fn it_describes_itself_with_a_schema_and_asks_for_nothing() -> Tested {
+fn it_describes_itself_with_a_schema_and_requests_no_capability() -> Tested {
     let info = template("python")?.guest.info();
     assert_eq!(info.name, "acme/sample");
     assert_eq!(info.capabilities.names(), [""; 0]);
@@ -84,7 +84,7 @@ fn the_sdk_passes_its_own_tests_below_folders_with_the_names_of_the_product() ->
     pass_their_own_tests(&copies)
 }
 
-fn a_package_with_the_name_of_the_product_is_found_beside_the_sdk() -> Tested {
+fn a_package_with_the_name_of_the_product_is_importable_next_to_the_sdk() -> Tested {
     let packages = scratch("packages");
     fs::create_dir_all(packages.join("perpend")).unwrap();
     fs::write(packages.join("perpend/__init__.py"), "CLIENT = True\n").unwrap();
@@ -114,11 +114,11 @@ fn copy_folder(from: &Path, to: &Path) {
 pub(crate) fn all() -> Vec<Test> {
     let own = tests![
         a_new_project_gives_scores,
-        it_describes_itself_with_a_schema_and_asks_for_nothing,
+        it_describes_itself_with_a_schema_and_requests_no_capability,
         an_item_without_output_is_bad_input,
         what_runs_without_a_sandbox_passes_its_own_tests,
         the_sdk_passes_its_own_tests_below_folders_with_the_names_of_the_product,
-        a_package_with_the_name_of_the_product_is_found_beside_the_sdk,
+        a_package_with_the_name_of_the_product_is_importable_next_to_the_sdk,
     ];
     [own, sdk::tests(), source::tests(), autoevals::tests()].concat()
 }

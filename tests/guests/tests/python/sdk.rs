@@ -86,7 +86,7 @@ fn each_exception_becomes_its_class_with_its_text() -> Tested {
     Ok(())
 }
 
-fn a_judge_asks_once_and_many_times() -> Tested {
+fn a_judge_makes_single_and_multiple_calls() -> Tested {
     let model = Model::new(|request| {
         let text = match request.seed {
             Some(2) => return Err(ModelError::Timeout("slow".to_owned())),
@@ -110,7 +110,7 @@ fn a_judge_asks_once_and_many_times() -> Tested {
     Ok(())
 }
 
-fn probabilities_are_of_a_member_or_from_a_place_on_and_absent_without_tokens() -> Tested {
+fn probabilities_are_of_a_member_or_from_an_offset_and_absent_without_tokens() -> Tested {
     let model = Model::new(|request| Ok(Model::verdict(request)));
     let guest = guest()?.through(model.clone());
     let scores = guest.scores("choice", &json!({}), &output("fine"));
@@ -147,7 +147,7 @@ fn every_setting_of_a_request_and_every_reader_of_a_trace_reaches_the_host() -> 
     Ok(())
 }
 
-fn a_model_that_fails_is_upstream_and_says_how() -> Tested {
+fn a_failing_model_is_an_upstream_error_with_its_reason() -> Tested {
     let guest = guest()?.through(Model::failing(ModelError::RateLimited("slow down".to_owned())));
     let failure = guest.failure("judge", &json!({}), &output("x"));
     assert_eq!(failure.class, FailureClass::UpstreamUnavailable);
@@ -247,13 +247,13 @@ pub(crate) fn tests() -> Vec<Test> {
         a_configuration_arrives_in_its_types,
         an_evaluators_own_check_refuses_a_configuration,
         each_exception_becomes_its_class_with_its_text,
-        a_judge_asks_once_and_many_times,
-        probabilities_are_of_a_member_or_from_a_place_on_and_absent_without_tokens,
+        a_judge_makes_single_and_multiple_calls,
+        probabilities_are_of_a_member_or_from_an_offset_and_absent_without_tokens,
         the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
         a_session_is_read_trace_by_trace,
         a_run_is_read_item_by_item,
         every_setting_of_a_request_and_every_reader_of_a_trace_reaches_the_host,
-        a_model_that_fails_is_upstream_and_says_how,
+        a_failing_model_is_an_upstream_error_with_its_reason,
         vectors_and_traces_come_from_the_host,
         equal_calls_are_equal_to_the_byte_in_every_process_and_instance,
     ]

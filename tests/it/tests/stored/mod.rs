@@ -230,7 +230,7 @@ async fn ask(origin: &str, path: &str, is_of_organization: bool) -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn what_0_1_stored_answers_as_before_after_a_migration_killed_at_every_statement()
+async fn databases_of_0_1_respond_as_before_after_a_migration_killed_at_every_statement()
 -> anyhow::Result<()> {
     for database in TempDatabase::each().await {
         if std::env::var("PERPEND_RECORD").is_ok_and(|what| what == "stored") {
