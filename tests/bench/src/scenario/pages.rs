@@ -30,6 +30,24 @@ const LARGE: Budget = Budget(50.0, 60_000.0);
 const ROWS: Budget = Budget(20.0, 20_000.0);
 /// Of two traces of 5,000 observations.
 const COMPARED: Budget = Budget(150.0, 45_000.0);
+/// Of a page with the statistics of all scores of a name.
+const STATISTICS: Budget = Budget(300.0, 45_000.0);
+/// Pages of evaluators, rules, jobs and experiments, with the rest of their address.
+const EVALUATION: [(&str, &str); 13] = [
+    ("evaluators", "evaluators"),
+    ("gallery of evaluators", "evaluators/new"),
+    ("form of a judge", "evaluators/new/judge"),
+    ("form of a rule", "rules/new"),
+    ("backfills", "backfills"),
+    ("backtests", "backtests"),
+    ("executions", "executions"),
+    ("score analytics without a name", "scores/analytics"),
+    ("plug-ins", "plugins"),
+    ("connections", "settings/connections"),
+    ("datasets", "datasets"),
+    ("experiments", "experiments"),
+    ("form of an experiment", "experiments/new"),
+];
 /// How many times as long the first request after a start may take.
 const FIRST: f64 = 5.0;
 
@@ -155,6 +173,16 @@ impl Opening {
             format!("{base}/_/traces/suggest?q={}", prefixes[at as usize % prefixes.len()])
         })
         .await?;
+        for (what, rest) in EVALUATION {
+            self.page(what, PAGE, |_| format!("{base}/{rest}")).await?;
+        }
+        self.page("instance", PAGE, |_| "/instance".to_owned()).await?;
+        for (what, rest) in [
+            ("statistics of a score", "scores/analytics?a=quality"),
+            ("thresholds of a score", "scores/thresholds?name=quality"),
+        ] {
+            self.page(what, STATISTICS, |_| format!("{base}/{rest}")).await?;
+        }
         self.page("palette", SUGGESTIONS, |at| format!("{base}/_/search?q=user-{}", at % 10))
             .await?;
         Ok(())
