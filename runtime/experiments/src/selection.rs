@@ -12,7 +12,7 @@ pub enum ItemSelection {
     Regressed,
     /// Items with a better score than in the baseline.
     Improved,
-    /// Items with another score or error than in the baseline, also if neither is better.
+    /// Items with another score, error or output than in the baseline. [`Self::holds`] does not know outputs.
     Changed,
     /// Items with an error in a run.
     Errors,

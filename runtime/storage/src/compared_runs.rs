@@ -1,6 +1,6 @@
 //! Comparisons of runs, and a cache of those that were computed recently.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use perpend_domain::experiment::{ItemResult, ItemScore, RunResults};
@@ -9,6 +9,7 @@ use perpend_domain::time::Timestamp;
 use perpend_experiments::options::MAX_RUNS;
 use perpend_experiments::{CompareError, Comparison, compare};
 use perpend_telemetry::experiments::RunRevision;
+use tokio::sync::OnceCell;
 
 use crate::{ComparisonQuery, Store};
 use perpend_db::{Error, apart};
@@ -28,6 +29,8 @@ pub struct ComparedRuns {
     pub results: Vec<RunResults>,
     /// Their comparison.
     pub comparison: Comparison,
+    /// The items with another output than in the baseline, once they are known.
+    pub(crate) changed_outputs: OnceCell<HashSet<String>>,
 }
 
 impl ComparedRuns {
@@ -94,7 +97,9 @@ impl Store {
             Err(id) => return Ok(Err(CompareRunsError::UnknownNoiseRun(id))),
         };
         let computed = tokio::task::spawn_blocking(move || {
-            compare(&results, &options).map(|comparison| ComparedRuns { results, comparison })
+            let comparison = compare(&results, &options)?;
+            let changed_outputs = OnceCell::new();
+            Ok::<_, CompareError>(ComparedRuns { results, comparison, changed_outputs })
         });
         let computed = computed.await.map_err(|error| Error::Unavailable(error.to_string()))?;
         let runs = match computed {
@@ -239,7 +244,8 @@ mod tests {
         };
         let results =
             RunResults { run, expected_items: None, items: vec![item], scores: Vec::new() };
-        Arc::new(ComparedRuns { results: vec![results], comparison })
+        let changed_outputs = OnceCell::new();
+        Arc::new(ComparedRuns { results: vec![results], comparison, changed_outputs })
     }
 
     fn key(n: usize) -> ComparisonKey {

@@ -13,6 +13,7 @@
 
 mod backtests;
 pub mod backup;
+mod changed_outputs;
 mod compared_runs;
 mod comparisons;
 mod experiments;

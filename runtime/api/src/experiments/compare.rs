@@ -66,7 +66,7 @@ pub(super) const COMPARE: &[Param] = &[
     param(
         "show",
         "string",
-        "Only items that are `regressed`, `improved`, `changed` (another score or error, also if neither is better), `errors`, `missing` or `disagree`; all when absent.",
+        "Only items that are `regressed`, `improved`, `changed` (another score, error or output), `errors`, `missing` or `disagree`; all when absent.",
     ),
     param("limit", "integer", "Items in the response, 1 to 1000; 50 when absent."),
     param("offset", "integer", "Number of skipped items."),
@@ -91,9 +91,9 @@ pub(super) async fn compare_runs(
     let offset = params.int("offset", 0, u32::MAX, 0)? as usize;
     let now = app.web.clock.now();
     let runs = app.store.compare_runs(&caller.project, &ids, &query, now).await?;
-    let comparison = &runs.map_err(|error| compare_runs_problem(&error))?.comparison;
-    let selected = comparison.items.iter().filter(|item| selection.holds(item));
-    Ok(Answer(comparison.with_items(selected.skip(offset).take(limit))))
+    let runs = runs.map_err(|error| compare_runs_problem(&error))?;
+    let selected = app.store.selected_items(&caller.project, &runs, selection).await?;
+    Ok(Answer(runs.comparison.with_items(selected.into_iter().skip(offset).take(limit))))
 }
 
 /// One run is compared with the baseline with which the server started it.

@@ -117,7 +117,7 @@ async fn comparison(
     runs: &ComparedRuns,
 ) -> Result<Response, Problem> {
     let base = viewer.base();
-    let rows = selected(runs, query.show);
+    let rows = selected(app, viewer, runs, query.show).await?;
     let at = super::page_start(&query.at.to_string(), rows.len(), PAGE);
     let shown: Vec<&ItemComparison> = rows.iter().skip(at).take(PAGE).copied().collect();
     let items = items(app, viewer, query, (runs, &shown)).await?;
@@ -291,9 +291,10 @@ fn selections(
     base: &str,
 ) -> Vec<(&'static str, String, String, bool)> {
     let links = SELECTIONS.iter().map(|(show, label)| {
-        let n = runs.comparison.items.iter().filter(|item| show.holds(item)).count();
+        // Outputs are read for their selection only.
+        let n = runs.known_items(*show).map(|items| count(items.len() as u64));
         let href = query.with(|query| (query.show, query.at) = (*show, 0)).address(base);
-        (*label, href, count(n as u64), *show == query.show)
+        (*label, href, n.unwrap_or_default(), *show == query.show)
     });
     links.collect()
 }

@@ -159,12 +159,17 @@ pub(super) async fn compared_runs(
 }
 
 /// The items of a selection, largest regression first, or largest improvement first.
-pub(super) fn selected(runs: &ComparedRuns, show: ItemSelection) -> Vec<&ItemComparison> {
-    let items = runs.comparison.items.iter().filter(|item| show.holds(item));
-    match show {
-        ItemSelection::Improved => items.rev().collect(),
-        _ => items.collect(),
+pub(super) async fn selected<'r>(
+    app: &App,
+    viewer: &Viewer,
+    runs: &'r ComparedRuns,
+    show: ItemSelection,
+) -> Result<Vec<&'r ItemComparison>, Problem> {
+    let mut items = app.store.selected_items(&viewer.project, runs, show).await?;
+    if show == ItemSelection::Improved {
+        items.reverse();
     }
+    Ok(items)
 }
 
 /// The items of the dataset among these ids.

@@ -46,7 +46,7 @@ pub(crate) async fn item_page(
         Err(message) => return selection_page(&app, &viewer, &query, message).await,
     };
     let id = decode_segment(&path.item);
-    let rows = selected(&runs, query.show);
+    let rows = selected(&app, &viewer, &runs, query.show).await?;
     let at = rows.iter().position(|item| item.item_id == id);
     let all = runs.comparison.items.iter();
     let item = at.and_then(|at| rows.get(at).copied());

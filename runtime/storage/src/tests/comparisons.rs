@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use perpend_domain::batch::Batch;
 use perpend_domain::dataset::{Dataset, run_id};
 use perpend_domain::experiment::GateRecord;
-use perpend_domain::ids::{ProjectId, ScoreId, TraceId};
+use perpend_domain::ids::{ObservationId, ProjectId, ScoreId, TraceId};
+use perpend_domain::patch::{Patch, PatchSubject, merge};
+use perpend_domain::payload::Payload;
 use perpend_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
 use perpend_domain::score_config::{ScoreConfig, ScoreDirection};
 use perpend_domain::telemetry::NewLink;
 use perpend_domain::time::Timestamp;
+use perpend_experiments::ItemSelection;
 use perpend_experiments::comparison::DirectionSource;
 use serde_json::{Value, json};
 
@@ -137,6 +141,38 @@ async fn a_comparison_is_computed_again_when_a_further_run_of_the_baseline_is_de
         assert!(Arc::ptr_eq(&first, &compared().await));
         store.telemetry.delete_dataset_run(&home(), &noise, at(9)).await.unwrap();
         assert_eq!(compared().await.comparison.noise_runs, [""; 0]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_item_with_equal_scores_and_another_output_is_changed() {
+    on_each_database(|store| async move {
+        let (p, dataset) = (home(), dataset(&store).await);
+        let mut ids = Vec::new();
+        let mut observations = Vec::new();
+        for (n, (name, output)) in (1..).zip([("a", "yes"), ("b", "no"), ("c", "yes")]) {
+            ids.push(run(&store, &dataset, name, Value::Null, n).await);
+            let root = PatchSubject::Observation(ObservationId::new("root").unwrap());
+            let mut patch = Patch::new("e".to_owned(), at(n), false, root);
+            patch.trace_id = Some(TraceId::new(&format!("trace of {name}")).unwrap());
+            let mut root = merge([&patch]).unwrap();
+            root.content.output = Some(Payload::from_value(json!(output)));
+            observations.push(root);
+        }
+        let batch = Batch { observations, ..Batch::default() };
+        store.telemetry.write_batch(&p, batch, at(8)).await.unwrap();
+        let show = ItemSelection::Changed;
+        for (other, n_changed) in [(&ids[1], 1), (&ids[2], 0)] {
+            let compared = [ids[0].clone(), other.clone()];
+            let query = ComparisonQuery::default();
+            let runs = store.compare_runs(&p, &compared, &query, at(9)).await.unwrap().unwrap();
+            assert!(runs.known_items(show).is_none());
+            let items = store.selected_items(&p, &runs, show).await.unwrap();
+            assert_eq!(items.len(), n_changed);
+            assert_eq!(runs.known_items(show).map(|items| items.len()), Some(n_changed));
+            assert_eq!(runs.known_items(ItemSelection::All).map(|items| items.len()), Some(1));
+        }
     })
     .await;
 }
