@@ -54,7 +54,7 @@ async fn on_postgresql_each_span_that_arrives_right_after_its_rule_has_an_execut
         return;
     };
     let DatabaseUrl::Postgres(url) = database.url() else {
-        unreachable!("PostgreSQL was asked for");
+        unreachable!("a PostgreSQL database was created");
     };
     story(&[("database.url", url.as_str())]).await;
 }

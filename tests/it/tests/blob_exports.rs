@@ -95,9 +95,9 @@ async fn a_kept_secret_goes_nowhere_but_where_it_was_given_for() -> anyhow::Resu
         json!({ "endpoint": null }),
         json!({ "accessKeyId": "another" }),
     ] {
-        let (status, said) = put(&organizer, &again(elsewhere.clone())).await?;
-        let named = said["error"][0]["path"][0].as_str().unwrap_or_default();
-        assert_eq!((status, named), (400, "secretAccessKey"), "{elsewhere}: {said}");
+        let (status, response) = put(&organizer, &again(elsewhere.clone())).await?;
+        let named = response["error"][0]["path"][0].as_str().unwrap_or_default();
+        assert_eq!((status, named), (400, "secretAccessKey"), "{elsewhere}: {response}");
     }
     for same in [
         json!({ "bucketName": "another" }),
@@ -176,13 +176,13 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
             json!({ "exportSource": "OBSERVATIONS_V2", "exportFieldGroups": ["core", "all"] }),
         ),
     ] {
-        let (status, said) = put(&organizer, &export(&project, more.clone())).await?;
-        let named = said["error"][0]["path"][0].as_str().unwrap_or_default();
-        assert_eq!((status, named), (400, field), "{more}: {said}");
+        let (status, response) = put(&organizer, &export(&project, more.clone())).await?;
+        let named = response["error"][0]["path"][0].as_str().unwrap_or_default();
+        assert_eq!((status, named), (400, field), "{more}: {response}");
     }
     let (_, parquet) = put(&organizer, &export(&project, json!({ "fileType": "PARQUET" }))).await?;
-    let said = parquet["message"].as_str().unwrap_or_default();
-    assert!(["JSON", "CSV", "JSONL"].iter().all(|known| said.contains(known)), "{said}");
+    let response = parquet["message"].as_str().unwrap_or_default();
+    assert!(["JSON", "CSV", "JSONL"].iter().all(|known| response.contains(known)), "{response}");
     app.stop().await
 }
 
@@ -212,9 +212,9 @@ async fn an_endpoint_is_an_address_with_the_bucket_before_it_too() -> anyhow::Re
         ("endpoint", json!({ "endpoint": "http://1.2.3.4.5", "forcePathStyle": true })),
         ("forcePathStyle", json!({ "endpoint": "http://127.0.0.1:9", "forcePathStyle": false })),
     ] {
-        let (status, said) = put(&organizer, &export(&project, more.clone())).await?;
-        let named = said["error"][0]["path"][0].as_str().unwrap_or_default();
-        assert_eq!((status, named), (400, field), "{more}: {said}");
+        let (status, response) = put(&organizer, &export(&project, more.clone())).await?;
+        let named = response["error"][0]["path"][0].as_str().unwrap_or_default();
+        assert_eq!((status, named), (400, field), "{more}: {response}");
     }
     app.stop().await
 }
@@ -234,9 +234,9 @@ async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Re
         "http://[::ffff:127.0.0.1]:9".to_owned(),
         "http://2130706433:9".to_owned(),
     ] {
-        let (status, said) = put(&organizer, &inside(&endpoint, true)).await?;
-        let message = said["message"].as_str().unwrap_or_default();
-        assert_eq!(status, 400, "{endpoint}: {said}");
+        let (status, response) = put(&organizer, &inside(&endpoint, true)).await?;
+        let message = response["message"].as_str().unwrap_or_default();
+        assert_eq!(status, 400, "{endpoint}: {response}");
         assert!(message.contains("is not a public address"), "{endpoint}: {message}");
     }
     // One that was made before, or by a name that has moved since, fails where it can be seen.
@@ -251,8 +251,8 @@ async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Re
     exports::write_due(&app.app.exports).await?;
     let path = format!("{INTEGRATIONS}/{}", stored.id);
     let failed = wait_for(&organizer, &path, |status| status["syncStatus"] == "error").await?;
-    let said = failed["lastError"].as_str().unwrap_or_default();
-    assert!(said.contains("is not a public address"), "{said}");
+    let response = failed["lastError"].as_str().unwrap_or_default();
+    assert!(response.contains("is not a public address"), "{response}");
     assert!(failed["lastSyncAt"].is_null(), "{failed}");
     app.stop().await
 }

@@ -281,11 +281,11 @@ async fn judged(setup: &BrokerSetup, grants: Grants, questions: &[&str]) -> Stri
 async fn a_guest_with_models_gets_all_replies_in_order() {
     let setup = BrokerSetup::new().await;
     let model = Grants::NONE.with("model").unwrap();
-    let said = judged(&setup, model, &["one?", "two?", "and three?"]).await;
-    assert_eq!(said, "answer to one?|answer to two?|answer to and three?|");
+    let comment = judged(&setup, model, &["one?", "two?", "and three?"]).await;
+    assert_eq!(comment, "answer to one?|answer to two?|answer to and three?|");
     let seen = setup.parrot.0.lock().unwrap().clone();
     let expected = ["one?", "two?", "and three?"].map(|q| (setup.project.clone(), q.to_owned()));
-    assert_eq!(seen, expected, "asked in the name of the project");
+    assert_eq!(seen, expected, "called for the project");
     setup.app.stop().await.unwrap();
 }
 
@@ -293,8 +293,8 @@ async fn a_guest_with_models_gets_all_replies_in_order() {
 async fn a_guest_without_models_gets_an_error_and_no_model_is_called() {
     let setup = BrokerSetup::new().await;
     let trace = Grants::NONE.with("trace").unwrap();
-    let said = judged(&setup, trace, &["one?", "two?"]).await;
-    assert_eq!(said, "the capability `model` was not granted|".repeat(2));
+    let comment = judged(&setup, trace, &["one?", "two?"]).await;
+    assert_eq!(comment, "the capability `model` was not granted|".repeat(2));
     assert!(setup.parrot.0.lock().unwrap().is_empty());
     setup.app.stop().await.unwrap();
 }
@@ -481,10 +481,10 @@ async fn a_guest_walks_over_the_observations_of_its_trace_page_by_page() {
     setup.app.ingest(&trace).await.unwrap();
     let id = Trace::span_id;
     let granted = Grants::NONE.with("trace").unwrap();
-    let said = walked(&setup, granted, &trace).await;
+    let comment = walked(&setup, granted, &trace).await;
     let expected = format!("{} {} |{} {} |{} |", id(1), id(2), id(3), id(4), id(5));
-    assert_eq!(said, expected);
-    let said = walked(&setup, Grants::NONE, &trace).await;
-    assert_eq!(said, "the capability `trace` was not granted");
+    assert_eq!(comment, expected);
+    let comment = walked(&setup, Grants::NONE, &trace).await;
+    assert_eq!(comment, "the capability `trace` was not granted");
     setup.app.stop().await.unwrap();
 }

@@ -134,7 +134,7 @@ async fn on_postgresql_a_spent_budget_holds_as_on_sqlite() {
         return;
     };
     let DatabaseUrl::Postgres(url) = database.url() else {
-        unreachable!("PostgreSQL was asked for");
+        unreachable!("a PostgreSQL database was created");
     };
     let settings = [("database.url", url.as_str())];
     held_story(TestApp::with(&settings).await.unwrap()).await;
@@ -275,7 +275,7 @@ async fn whatever_calls_come_to_no_budget_is_passed_and_each_cost_is_counted_onc
             continue;
         };
         let DatabaseUrl::Postgres(url) = database.url() else {
-            unreachable!("PostgreSQL was asked for");
+            unreachable!("a PostgreSQL database was created");
         };
         let settings = [("database.url", url.as_str())];
         random_story(TestApp::with(&settings).await.unwrap(), 100 + seed).await;

@@ -389,7 +389,7 @@ async fn on_postgresql_a_score_that_points_outside_the_trace_of_its_item_fails_t
         return;
     };
     let DatabaseUrl::Postgres(url) = database.url() else {
-        unreachable!("PostgreSQL was asked for");
+        unreachable!("a PostgreSQL database was created");
     };
     let settings = [("database.url", url.as_str())];
     points_into_its_trace(TestApp::with(&settings).await.unwrap()).await;

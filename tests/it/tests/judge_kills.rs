@@ -253,7 +253,7 @@ async fn check(data: &Path, url: &str, (number, n_kills): (u32, u32), counts: &R
     // Both repeats of the judge may be under way when the server is killed.
     let n_again = n_requests - n_distinct;
     let most = u64::from(n_kills) * 2;
-    assert!(0 < n_again && n_again <= most, "{n_again} of {n_requests} were asked again");
+    assert!(0 < n_again && n_again <= most, "{n_again} of {n_requests} were repeated");
     app.stop().await.unwrap();
 }
 

@@ -159,7 +159,7 @@ async fn on_postgresql_a_fact_in_a_large_trace_is_found_as_on_sqlite() {
         return;
     };
     let DatabaseUrl::Postgres(url) = database.url() else {
-        unreachable!("PostgreSQL was asked for");
+        unreachable!("a PostgreSQL database was created");
     };
     let settings = [("database.url", url.as_str())];
     explored_story(TestApp::with(&settings).await.unwrap()).await;

@@ -91,13 +91,13 @@ async fn story(settings: &[(&'static str, &str)]) {
     app.clock.advance(Duration::from_secs(600));
     // Another batch takes the execution, repeats the unanswered one of its two calls, and scores.
     let scores = app.scores(1).await.unwrap();
-    assert_eq!(provider.n_requests(), 3, "only what was under way is asked twice");
+    assert_eq!(provider.n_requests(), 3, "only the call under way is repeated");
     provider.gate.add_permits(1);
     // The batch that lost the lease ends before the server does.
     assert!(path.ends_with(scores[0]["origin"]["executionId"].as_str().unwrap()));
     app.wait_for(&path, |shown| 3 <= n_calls(shown)).await.unwrap();
     app.stop().await.unwrap();
-    assert_eq!(provider.n_requests(), 3, "who lost the lease asks no more");
+    assert_eq!(provider.n_requests(), 3, "the former owner makes no more calls");
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn on_postgresql_a_judge_that_lost_its_lease_makes_no_more_calls() {
         return;
     };
     let DatabaseUrl::Postgres(url) = database.url() else {
-        unreachable!("PostgreSQL was asked for");
+        unreachable!("a PostgreSQL database was created");
     };
     story(&[("database.url", url.as_str())]).await;
 }

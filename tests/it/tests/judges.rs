@@ -159,7 +159,7 @@ async fn on_postgresql_a_judge_scores_as_on_sqlite() {
         return;
     };
     let DatabaseUrl::Postgres(url) = database.url() else {
-        unreachable!("PostgreSQL was asked for");
+        unreachable!("a PostgreSQL database was created");
     };
     let settings = [("database.url", url.as_str())];
     main_story(TestApp::with(&settings).await.unwrap()).await;

@@ -606,7 +606,7 @@ async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_aw
 
     app.other_project().await.unwrap();
     let (is_made, output) = run(&[]).await;
-    assert!(!is_made, "which one is not said");
+    assert!(!is_made, "the organization is ambiguous");
     assert!(output.contains("--organization") && output.contains("\"Other\""), "{output}");
     assert!(run(&["--organization", "Other"]).await.0);
 }

@@ -580,7 +580,7 @@ async fn columns_of_the_list_are_chosen_in_its_address() {
     let columns = "id,metadata.tier,release,score.\"tone, in all\",luck";
     let columns = perpend_views::encode(columns);
     let page = visitor.page(&format!("/traces?cols={columns}&n=7")).await;
-    assert_eq!(rows(&page), ["ticket"], "the link to the trace always stands");
+    assert_eq!(rows(&page), ["ticket"], "the link to the trace is always shown");
     for shown in [
         &format!("<bdi>{}</bdi>", trace.id),
         "gold &#60;b&#62;",

@@ -160,7 +160,7 @@ async fn on_postgres(story: impl AsyncFnOnce(&[(&'static str, &str)])) {
         return;
     };
     let DatabaseUrl::Postgres(url) = database.url() else {
-        unreachable!("PostgreSQL was asked for");
+        unreachable!("a PostgreSQL database was created");
     };
     story(&[("database.url", url.as_str())]).await;
 }

@@ -124,7 +124,7 @@ async fn on_postgresql_a_preview_counts_as_on_sqlite() {
         return;
     };
     let DatabaseUrl::Postgres(url) = database.url() else {
-        unreachable!("PostgreSQL was asked for");
+        unreachable!("a PostgreSQL database was created");
     };
     let settings = [("database.url", url.as_str())];
     story(TestApp::with(&settings).await.unwrap()).await;

@@ -129,7 +129,7 @@ async fn on_postgresql_a_trial_gives_what_a_rule_stores() {
         return;
     };
     let DatabaseUrl::Postgres(url) = database.url() else {
-        unreachable!("PostgreSQL was asked for");
+        unreachable!("a PostgreSQL database was created");
     };
     let settings = [("database.url", url.as_str())];
     equal_story(TestApp::with(&settings).await.unwrap()).await;

@@ -240,7 +240,7 @@ async fn on_postgresql_no_waiting_call_leaves_after_its_rule_evaluator_or_connec
             return;
         };
         let DatabaseUrl::Postgres(url) = database.url() else {
-            unreachable!("PostgreSQL was asked for");
+            unreachable!("a PostgreSQL database was created");
         };
         story(change, &[("database.url", url.as_str())]).await;
     }

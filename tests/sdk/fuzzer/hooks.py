@@ -43,7 +43,7 @@ def existing(name):
 
 @schemathesis.serializer("application/x-protobuf", "application/protobuf")
 def protobuf(context, value):
-    """What OTLP takes beside JSON: bytes as they are drawn, which are rarely a message."""
+    """Random bytes as bodies of OTLP, which accepts more than JSON; they are rarely a valid message."""
     value = getattr(value, "data", value)
     return value if isinstance(value, bytes) else str(value).encode(errors="ignore")
 

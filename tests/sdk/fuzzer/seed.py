@@ -39,8 +39,8 @@ def telemetry():
               model="gpt-4o", startTime=NOW, endTime=NOW, usageDetails={"input": 3, "output": 4}),
         event("score-create", id="score", traceId="trace", name="ok", value=1),
     ]
-    told = ask("POST", "/api/public/ingestion", {"batch": events})
-    assert told["errors"] == [], told
+    response = ask("POST", "/api/public/ingestion", {"batch": events})
+    assert response["errors"] == [], response
     return {"traceId": "trace", "observationId": "generation", "sessionId": "session", "scoreId": "score"}
 
 

@@ -64,7 +64,7 @@ async function refuses(status, call) {
   return error;
 }
 
-/** What somebody sees who opens an address of the server, logged in with the key pair. */
+/** The page at an address of the server, logged in with the key pair. */
 async function page(address) {
   const [public_key, secret_key] = keys.split(":");
   const body = new URLSearchParams({ public_key, secret_key });

@@ -47,9 +47,9 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         answers = {"/v1/chat/completions": chat, "/v1/embeddings": embeddings, "/v1/responses": response}
-        status, answer = answers[self.path](asked)
+        status, answer = answers[self.path](request)
         if isinstance(answer, list):
             lines = "".join(f"data: {json.dumps(event)}\n\n" for event in answer) + "data: [DONE]\n\n"
             self.send(status, "text/event-stream", lines)
@@ -65,20 +65,20 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def chat(asked):
-    messages = asked["messages"]
+def chat(request):
+    messages = request["messages"]
     if "nothing" in str(messages[-1]["content"]):
-        return 400, {"error": {"message": "nothing was asked", "type": "invalid_request_error", "code": None}}
+        return 400, {"error": {"message": "no messages were sent", "type": "invalid_request_error", "code": None}}
     head = {"id": "chatcmpl-1", "created": 1_700_000_000, "model": MODEL}
     message = {"role": "assistant", "content": ANSWER}
     reason = "stop"
-    if asked.get("tools") and messages[-1]["role"] == "user":
-        name = asked["tools"][0]["function"]["name"]
+    if request.get("tools") and messages[-1]["role"] == "user":
+        name = request["tools"][0]["function"]["name"]
         function = {"name": name, "arguments": json.dumps(ARGUMENTS[name])}
         call = {"id": "call_1", "type": "function", "function": function}
         message = {"role": "assistant", "content": None, "tool_calls": [call]}
         reason = "tool_calls"
-    if not asked.get("stream"):
+    if not request.get("stream"):
         choice = {"index": 0, "message": message, "finish_reason": reason}
         return 200, head | {"object": "chat.completion", "choices": [choice], "usage": USAGE}
     chunk = lambda delta, reason=None: head | {
@@ -88,19 +88,19 @@ def chat(asked):
     chunks = [chunk({"role": "assistant", "content": ""})]
     chunks += [chunk({"content": word}) for word in ANSWER.split(" ")[0:1] + [f" {w}" for w in ANSWER.split(" ")[1:]]]
     chunks.append(chunk({}, "stop"))
-    if (asked.get("stream_options") or {}).get("include_usage"):
+    if (request.get("stream_options") or {}).get("include_usage"):
         chunks.append(head | {"object": "chat.completion.chunk", "choices": [], "usage": USAGE})
     return 200, chunks
 
 
-def embeddings(asked):
-    texts = asked["input"] if isinstance(asked["input"], list) else [asked["input"]]
+def embeddings(request):
+    texts = request["input"] if isinstance(request["input"], list) else [request["input"]]
     data = [{"object": "embedding", "index": n, "embedding": [0.5, -0.5]} for n in range(len(texts))]
     usage = {"prompt_tokens": 8, "total_tokens": 8}
     return 200, {"object": "list", "model": "text-embedding-3-small", "data": data, "usage": usage}
 
 
-def response(asked):
+def response(request):
     text = {"type": "output_text", "text": ANSWER, "annotations": []}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
     usage = {

@@ -99,4 +99,4 @@ class LangChain(ClientTest):
             self.model.invoke("nothing", config=self.config())
         root, _ = self.recorded(1)
         self.assertEqual(root["level"], "ERROR")
-        self.assertIn("nothing was asked", root["statusMessage"])
+        self.assertIn("no messages were sent", root["statusMessage"])

@@ -16,7 +16,7 @@ PNG = base64.b64decode(
 
 class Media(ClientTest):
     def media_in(self, value):
-        """The id in the reference that stands in a value."""
+        """The id in the reference of a value."""
         text = str(value)
         return text.split("|id=")[1].split("|")[0] if "|id=" in text else None
 

@@ -102,4 +102,4 @@ class OpenAi(ClientTest):
             )
         (found,) = self.recorded()
         self.assertEqual(found["level"], "ERROR")
-        self.assertIn("nothing was asked", found["statusMessage"])
+        self.assertIn("no messages were sent", found["statusMessage"])

@@ -27,7 +27,7 @@ class Organizations(ClientTest):
         return self.ours.projects.create(name=uuid.uuid4().hex, retention=0, metadata={"team": "blue"})
 
     def user(self):
-        """Somebody new, whom the organization knows."""
+        """Creates a user of the organization."""
         name = f"{uuid.uuid4().hex}@example.com"
         return self.ours.scim.create_user(user_name=name, name=ScimName(formatted="Ada Byron"))
 

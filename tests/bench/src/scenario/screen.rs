@@ -35,10 +35,10 @@ const WATCH: &str = "
 /// Milliseconds from the next key until the last row is there.
 const UNTIL_THE_END: &str = "
     window.untilTheEnd = new Promise((done) => addEventListener('keydown', () => {
-        const begun = performance.now();
+        const start = performance.now();
         const n = Number(document.querySelector('.grid').getAttribute('aria-rowcount'));
         const look = () => document.querySelector(`.window .row[aria-rowindex=\"${n}\"]`)
-            ? done(performance.now() - begun) : requestAnimationFrame(look);
+            ? done(performance.now() - start) : requestAnimationFrame(look);
         look();
     }, { once: true, capture: true }))
 ";

@@ -41,8 +41,8 @@ async fn brushes_a_bar(visitor: &Visitor) -> Result<()> {
         const see = (all) => all.forEach((one) => { if (!one.hadRecentInput) moved += one.value; }); \
         const observer = new PerformanceObserver((list) => see(list.getEntries())); \
         observer.observe({ type: 'layout-shift', buffered: true }); \
-        const told = () => { see(observer.takeRecords()); done(moved <= 0.02); }; \
-        requestAnimationFrame(() => requestAnimationFrame(told)); })";
+        const report = () => { see(observer.takeRecords()); done(moved <= 0.02); }; \
+        requestAnimationFrame(() => requestAnimationFrame(report)); })";
     browser.expect(moved).await?;
     browser
         .expect("document.querySelector('#rows').getBoundingClientRect().top < innerHeight * 0.7")
@@ -56,8 +56,8 @@ async fn brushes_a_bar(visitor: &Visitor) -> Result<()> {
             "/[?&]from=.*&to=/.test(location.search) && document.querySelector('#rows') !== null",
         )
         .await?;
-    let inside = "(() => { const asked = new URLSearchParams(location.search); \
-        const [from, to] = ['from', 'to'].map((end) => Date.parse(asked.get(end))); \
+    let inside = "(() => { const params = new URLSearchParams(location.search); \
+        const [from, to] = ['from', 'to'].map((end) => Date.parse(params.get(end))); \
         return Array.from(document.querySelectorAll('#rows .time time'), (time) => Date.parse(time.dateTime)) \
             .every((at) => from <= at && at < to); })()";
     browser.expect(inside).await?;

@@ -207,11 +207,11 @@ async fn begins_large_values(visitor: &Visitor) -> Result<()> {
 
 /// Three calls that send their history along, the last one behind another prompt, and a tool call.
 fn talk(trace: &str) -> Result<Vec<Value>> {
-    let asked = json!([{ "role": "system", "content": "Be kind." }, { "role": "user", "content": "Hello?" }]);
+    let question = json!([{ "role": "system", "content": "Be kind." }, { "role": "user", "content": "Hello?" }]);
     let answer = json!({ "role": "assistant", "content": "Hello.", "tool_calls": [
         { "id": "c1", "type": "function", "function": { "name": "clock", "arguments": "{}" } },
     ] });
-    let mut again = asked.as_array().context("a list")?.clone();
+    let mut again = question.as_array().context("a list")?.clone();
     again.extend([
         answer.clone(),
         json!({ "role": "tool", "tool_call_id": "c1", "content": "It is noon." }),
@@ -233,13 +233,13 @@ fn talk(trace: &str) -> Result<Vec<Value>> {
     let ran = [kind_of_tool, arguments, result];
     spans.push(data::span(trace, 3, Some(1), "clock", &ran));
     for (n, input, output) in [
-        (2, &asked, answer.to_string()),
+        (2, &question, answer.to_string()),
         (4, &again, "Now.".to_owned()),
         (5, &later, "Later.".to_owned()),
     ] {
         let input = input.to_string();
-        let [asked, answered] = data::input_and_output(&input, &output);
-        spans.push(data::span(trace, n, Some(1), "answer", &[kind, asked, answered]));
+        let [question, answered] = data::input_and_output(&input, &output);
+        spans.push(data::span(trace, n, Some(1), "answer", &[kind, question, answered]));
     }
     Ok(spans)
 }
@@ -289,8 +289,8 @@ fn turns(n: u64) -> Vec<Value> {
         let input = Value::from(history.clone()).to_string();
         let answer = format!("answer {number}");
         history.push(json!({ "role": "assistant", "content": answer }));
-        let [asked, answered] = data::input_and_output(&input, &answer);
-        let attributes = [("session.id", "replayed"), asked, answered];
+        let [question, answered] = data::input_and_output(&input, &answer);
+        let attributes = [("session.id", "replayed"), question, answered];
         spans.push(data::span(&trace, 1, None, "turn", &attributes));
         if number + 1 != n {
             continue;

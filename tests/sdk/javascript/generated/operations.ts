@@ -1,4 +1,4 @@
-// What somebody writes who has nothing but the OpenAPI document: types made from it, and ten operations of it.
+// Types generated from the OpenAPI document, and ten operations that use them.
 // It is compiled with every check that TypeScript has; a member that the document does not have is an error.
 
 import createClient from "openapi-fetch";

@@ -98,7 +98,7 @@ test("media in a trace are uploaded and come back as they were", async () => {
   assert.equal(resolved.image, `data:image/png;base64,${bytes.toString("base64")}`);
 });
 
-test("wrong keys are told", async () => {
+test("wrong keys are reported", async () => {
   const stranger = new Langfuse({ secretKey: "sk-wrong", fetchRetryCount: 0 });
   const { data } = await stranger.fetchTrace("any");
   assert.equal(data.error, "UnauthorizedError");

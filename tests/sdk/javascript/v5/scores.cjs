@@ -1,4 +1,4 @@
-// Scores, their configs and what stands beside them, as `@langfuse/client` sends and reads them.
+// Scores, score configs and related resources, as `@langfuse/client` sends and reads them.
 
 "use strict";
 

@@ -126,7 +126,7 @@ test("a trace says its input and output, is public and is listed", async () => {
   await refuses(404, () => client.fetchTrace(traceId));
 });
 
-test("a trace continues one that was begun elsewhere", async () => {
+test("a trace continues one that was started elsewhere", async () => {
   const traceId = await createTraceId(unique("request"));
   const spanId = "0123456789abcdef";
   const parentSpanContext = { traceId, spanId, traceFlags: 1 };
