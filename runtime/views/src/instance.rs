@@ -21,6 +21,8 @@ pub struct InstancePage {
     pub queues: Vec<InstanceQueueLine>,
     /// Background jobs.
     pub jobs: Vec<InstanceJobLine>,
+    /// Backfills and backtests of the project that have not ended.
+    pub progress: Vec<InstanceProgressLine>,
     /// What keeps rules of the project from scoring.
     pub problems: Vec<InstanceProblemLine>,
     /// Refused requests with keys of the project.
@@ -121,6 +123,21 @@ pub struct InstanceProblemLine {
     pub waiting: String,
 }
 
+/// A backfill or backtest that has not ended.
+#[derive(Clone, Debug)]
+pub struct InstanceProgressLine {
+    /// `Backfill` or `Backtest`.
+    pub kind: &'static str,
+    /// Name of the rule or evaluator.
+    pub name: Text,
+    /// URL of its page.
+    pub href: String,
+    /// The state.
+    pub state: &'static str,
+    /// Examined part of the range, such as `40 %`; empty if unknown.
+    pub examined: String,
+}
+
 /// Refused requests with one status and reason.
 #[derive(Clone, Debug)]
 pub struct RefusedLine {
@@ -171,6 +188,13 @@ mod tests {
                 n_items: "0".to_owned(),
                 error: Some(("2026-01-01 00:00:00".to_owned(), text(HOSTILE))),
             }],
+            progress: vec![InstanceProgressLine {
+                kind: "Backfill",
+                name: text(HOSTILE),
+                href: "/project/p/backfills/b".to_owned(),
+                state: "running",
+                examined: "40 %".to_owned(),
+            }],
             problems: vec![InstanceProblemLine {
                 rule: text(HOSTILE),
                 href: "/project/p/rules/r".to_owned(),
@@ -196,6 +220,7 @@ mod tests {
             open: Vec::new(),
             queues: Vec::new(),
             jobs: Vec::new(),
+            progress: Vec::new(),
             problems: Vec::new(),
             refused: Vec::new(),
         };

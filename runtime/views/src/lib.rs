@@ -123,8 +123,8 @@ pub use experiments::run::{EvaluatorCountLine, RunItem, RunPage, RunScoreLine, S
 pub use experiments::verdict::{MetricVerdicts, SegmentVerdicts, VerdictInput, VerdictRow};
 pub use facts::{side_tokens, total_tokens, utc_time};
 pub use instance::{
-    InstanceJobLine, InstancePage, InstancePart, InstanceProblemLine, InstanceQueueLine,
-    RefusedLine,
+    InstanceJobLine, InstancePage, InstancePart, InstanceProblemLine, InstanceProgressLine,
+    InstanceQueueLine, RefusedLine,
 };
 pub use job_estimate::JobEstimateView;
 pub use job_progress::JobProgressFragment;

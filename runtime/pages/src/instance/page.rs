@@ -11,12 +11,14 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use perpend_domain::access::Permission::EvaluatorRead;
 use perpend_domain::evaluation::QueueKind;
+use perpend_domain::list::ListPosition;
 use perpend_domain::time::Timestamp;
 use perpend_executions::StateCount;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{
-    InstanceJobLine, InstancePage, InstancePart, InstanceProblemLine, InstanceQueueLine,
-    RefusedLine, Section, Text, clock, count, duration, percent, plural, rule_href, size,
+    InstanceJobLine, InstancePage, InstancePart, InstanceProblemLine, InstanceProgressLine,
+    InstanceQueueLine, RefusedLine, Section, Text, clock, count, duration, encode, percent, plural,
+    rule_href, size,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -33,6 +35,9 @@ const LOW_SPACE: f64 = 0.1;
 const LATE_MICROS: i64 = 60_000_000;
 /// Executions that are counted at most.
 const MAX_COUNTED: u32 = 100_000;
+
+/// Newest backfills and backtests of the project that are searched for open ones.
+const MAX_LISTED: u32 = 50;
 
 /// The list of jobs.
 #[derive(Debug, Deserialize)]
@@ -97,6 +102,7 @@ pub(crate) async fn instance_page(
         open: open_counts(&app).await?,
         queues: queues(&app, now).await?,
         jobs: jobs(&app, &viewer).await?,
+        progress: progress(&app, &viewer).await?,
         problems: problems(&app, &viewer).await?,
         refused: refused
             .into_iter()
@@ -221,6 +227,35 @@ async fn jobs(app: &App, viewer: &Viewer) -> Result<Vec<InstanceJobLine>, Proble
         error: job.last_error.map(|error| (clock(error.at), Text::from(error.message.as_str()))),
     };
     Ok(jobs.data.into_iter().map(line).collect())
+}
+
+/// Backfills and backtests of the project that have not ended, among the newest ones.
+async fn progress(app: &App, viewer: &Viewer) -> Result<Vec<InstanceProgressLine>, Problem> {
+    if !viewer.may(EvaluatorRead) {
+        return Ok(Vec::new());
+    }
+    let (ledger, project, base) = (&app.store.ledger, &viewer.project, viewer.base());
+    let first = ListPosition::default();
+    let examined = |share: Option<f64>| share.map_or_else(String::new, percent);
+    let backfills = ledger.backfills(project, &first, MAX_LISTED).await?.items.into_iter();
+    let backfills = backfills.filter(|each| !each.state.is_final());
+    let backfills = backfills.map(|each| InstanceProgressLine {
+        kind: "Backfill",
+        examined: examined(each.examined_share()),
+        name: Text::from(each.plan.rule_name),
+        href: format!("{base}/backfills/{}", encode(&each.id)),
+        state: each.state.as_str(),
+    });
+    let backtests = ledger.backtests(project, &first, MAX_LISTED).await?.items.into_iter();
+    let backtests = backtests.filter(|each| !each.state.is_final());
+    let backtests = backtests.map(|each| InstanceProgressLine {
+        kind: "Backtest",
+        examined: examined(each.examined_share()),
+        name: Text::from(each.plan.evaluator_name),
+        href: format!("{base}/backtests/{}", encode(&each.id)),
+        state: each.state.as_str(),
+    });
+    Ok(backfills.chain(backtests).collect())
 }
 
 /// What keeps rules of the project from scoring.

@@ -114,8 +114,10 @@ pub(crate) async fn rules_page(
     let evaluators = store.catalog.evaluators(&viewer.project, None, limit).await?;
     let has_more = rules.next.is_some();
     let (rules, evaluators) = (rules.items, evaluators.items);
+    // Enabled rules may use older evaluators.
+    let in_use = store.catalog.evaluators_in_use(&viewer.project).await?;
     let by_id: HashMap<&EvaluatorId, &Evaluator> =
-        evaluators.iter().map(|evaluator| (&evaluator.id, evaluator)).collect();
+        in_use.iter().chain(&evaluators).map(|evaluator| (&evaluator.id, evaluator)).collect();
     let setup = match rules.is_empty() {
         true => Some(setup::setup_guide(&app, &viewer.project, &headers).await?),
         false => None,
@@ -126,7 +128,8 @@ pub(crate) async fn rules_page(
     for rule in &rules {
         let figures = figures(&app, &viewer, rule, &costs).await?;
         let row = rule_row(rule, &by_id, &figures, &base);
-        rows.push(with_schedule(row, rule, app.web.clock.now()));
+        let row = with_schedule(row, rule, app.web.clock.now());
+        rows.push(with_reason(&app, &viewer, rule, row).await?);
     }
     let n_enabled = rules.iter().filter(|rule| rule.enabled).count() as u64;
     let view = RulesPage {
@@ -144,6 +147,23 @@ pub(crate) async fn rules_page(
         setup,
     };
     page(StatusCode::OK, &view)
+}
+
+/// The row with the most frequent failure of its rule, if it fails.
+async fn with_reason(
+    app: &App,
+    viewer: &Viewer,
+    rule: &Rule,
+    row: RuleRow,
+) -> Result<RuleRow, Problem> {
+    if row.tone != Tone::Bad || row.reason.is_some() {
+        return Ok(row);
+    }
+    let failures = app.store.ledger.rule_failures(&viewer.project, &rule.id).await?;
+    let reason = failures.first().map(|most| {
+        Text::from(format!("most failures: {} ({})", most.class.as_str(), count(most.n)))
+    });
+    Ok(RuleRow { reason, ..row })
 }
 
 /// The row with the schedule of its rule.
@@ -171,7 +191,7 @@ fn rule_row(
     let pause = rule.paused.as_ref().or_else(of_evaluator);
     let assigned = rule.assignments.iter().map(|assignment| {
         let id = &assignment.evaluator_id;
-        // An evaluator that is not among the newest is shown with its id.
+        // An older evaluator that no enabled rule uses is shown with its id.
         let older = || ResourceLink::new(id.as_str(), id.as_str());
         evaluators.get(id).map_or_else(older, |one| ResourceLink::new(&one.name, id.as_str()))
     });
