@@ -6,7 +6,7 @@ use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, audit};
 
 /// Changes kept of one rule.
 const MAX_CHANGES: i64 = 500;
@@ -24,8 +24,8 @@ pub struct RuleChange {
 
 const COUNT: &str = "SELECT COUNT(*) FROM rule_changes WHERE project_id = $1 AND rule_id = $2";
 const INSERT: &str = "
-    INSERT INTO rule_changes (project_id, rule_id, place, changed_at, definition)
-    SELECT $1, $2, COALESCE(MAX(place), 0) + 1, $3, $4
+    INSERT INTO rule_changes (project_id, rule_id, place, changed_at, definition, author)
+    SELECT $1, $2, COALESCE(MAX(place), 0) + 1, $3, $4, $5
       FROM rule_changes WHERE project_id = $1 AND rule_id = $2";
 const TRIM: &str = "
     DELETE FROM rule_changes
@@ -36,12 +36,18 @@ const LIST: &str = "
     SELECT changed_at, author, definition FROM rule_changes
      WHERE project_id = $1 AND rule_id = $2 ORDER BY place DESC LIMIT $3";
 
-async fn insert(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+async fn insert(
+    tx: &mut Tx,
+    project: &ProjectId,
+    rule: &Rule,
+    author: Option<String>,
+) -> Result<(), Error> {
     query(INSERT)
         .bind(project.as_str())
         .bind(rule.id.as_str())
         .bind(rule.updated_at.as_micros())
         .bind(to_json("rule", &rule.definition())?)
+        .bind(author)
         .execute(tx)
         .await?;
     Ok(())
@@ -65,10 +71,10 @@ pub(super) async fn record_change(
             .fetch_one(&mut *tx)
             .await?;
         if n == 0 {
-            insert(tx, project, before).await?;
+            insert(tx, project, before, None).await?;
         }
     }
-    insert(tx, project, rule).await?;
+    insert(tx, project, rule, audit::actor()).await?;
     query(TRIM).bind(project.as_str()).bind(rule.id.as_str()).bind(MAX_CHANGES).execute(tx).await?;
     Ok(())
 }

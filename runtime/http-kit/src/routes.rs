@@ -304,16 +304,27 @@ pub struct PageRoute {
     path: Cow<'static, str>,
     requirement: Requirement,
     is_secret: bool,
+    audit: AuditClass,
 }
 
 impl PageRoute {
     pub fn get(path: impl Into<Cow<'static, str>>, requirement: impl Into<Requirement>) -> Self {
-        let (path, requirement) = (path.into(), requirement.into());
-        Self { method: HttpMethod::Get, path, requirement, is_secret: false }
+        Self::new(HttpMethod::Get, path.into(), requirement.into())
     }
 
     pub fn post(path: impl Into<Cow<'static, str>>, requirement: impl Into<Requirement>) -> Self {
-        Self { method: HttpMethod::Post, ..Self::get(path, requirement) }
+        Self::new(HttpMethod::Post, path.into(), requirement.into())
+    }
+
+    fn new(method: HttpMethod, path: Cow<'static, str>, requirement: Requirement) -> Self {
+        let audit = AuditClass::of(method == HttpMethod::Get, requirement);
+        Self { method, path, requirement, is_secret: false, audit }
+    }
+
+    /// Each successful request is recorded in the audit trail, although it only reads.
+    pub fn recorded_read(mut self) -> Self {
+        self.audit = AuditClass::Read;
+        self
     }
 
     /// The response starts or ends a session: it is neither cached nor compressed.
@@ -435,11 +446,10 @@ impl<S: AppState> Routes<S> {
         T: 'static,
     {
         let route = (&page.method, &*page.path);
-        let audit = AuditClass::of(page.method == HttpMethod::Get, page.requirement);
-        let audited = (audit != AuditClass::Unrecorded).then(|| AuditedRoute {
+        let audited = (page.audit != AuditClass::Unrecorded).then(|| AuditedRoute {
             operation: format!("{} {}", filter(&page.method).1, page.path).into(),
             path: page.path.clone(),
-            class: audit,
+            class: page.audit,
         });
         let mut route = self.guarded(route, page.requirement, (authenticator, audited), handler);
         if page.is_secret {

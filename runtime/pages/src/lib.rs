@@ -9,6 +9,7 @@
 //!   in a cookie of the browser.
 //! - **A form calls the same function as the API operation**, once, and redirects to a page (`forms`).
 
+mod audit;
 mod authors;
 mod backfills;
 mod backtests;
@@ -45,10 +46,10 @@ use axum::http::request::Parts;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
-    self, CommentWrite, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite, EvaluatorRead,
-    EvaluatorWrite, ExperimentRead, ExperimentWrite, KeyRead, KeyWrite, PluginRead, PluginWrite,
-    ProjectRead, QueueWrite, ScoreConfigWrite, ScoreDelete, ScoreRead, ScoreWrite, TraceMark,
-    TraceRead,
+    self, AuditRead, CommentWrite, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite,
+    EvaluatorRead, EvaluatorWrite, ExperimentRead, ExperimentWrite, KeyRead, KeyWrite, PluginRead,
+    PluginWrite, ProjectRead, QueueWrite, ScoreConfigWrite, ScoreDelete, ScoreRead, ScoreWrite,
+    TraceMark, TraceRead,
 };
 use perpend_http_kit::Web;
 use perpend_http_kit::auth::{Authenticator, Requirement, note_denied, use_session};
@@ -57,6 +58,7 @@ use perpend_http_kit::reading;
 use perpend_http_kit::routes::{ApiDescription, PageRoute, Routes};
 use perpend_views::{FilterableList, Section, TRACE_LIST};
 
+use crate::audit::Audit;
 use crate::executions::list::Executions;
 use crate::groups::list::{Sessions, Users};
 use crate::list::export::export_list;
@@ -85,17 +87,16 @@ pub fn login_url(web: &Web, origin: &str) -> String {
 /// not below that of the page, where it would hide a trace, session or user with such an id.
 fn list_routes<L: ListSource>(routes: &mut Routes<App>, needs: Permission) {
     let list = L::LIST;
-    let route = |parent: &str, child: &str| {
-        let path = format!("/project/{{project}}{parent}/{}{child}", list.texts.name);
-        PageRoute::get(path, needs)
-    };
-    routes.page(BySession, route("", ""), list_page::<L>);
-    routes.page(BySession, route("/export", ""), export_list::<L>);
+    let route = |path: String| PageRoute::get(format!("/project/{{project}}/{path}"), needs);
+    let (name, path) = (list.texts.name, list.texts.path);
+    routes.page(BySession, route(path.to_owned()), list_page::<L>);
+    let file = route(format!("export/{name}")).recorded_read();
+    routes.page(BySession, file, export_list::<L>);
     if list.news.is_some() {
-        routes.page(BySession, route("/_", "/news"), list_news::<L>);
+        routes.page(BySession, route(format!("_/{path}/news")), list_news::<L>);
     }
     if let Some(filter) = list.filter {
-        suggestions_route(routes, route("/_", "/suggest"), filter);
+        suggestions_route(routes, route(format!("_/{path}/suggest")), filter);
     }
 }
 
@@ -109,9 +110,10 @@ fn suggestions_route(routes: &mut Routes<App>, route: PageRoute, filter: &'stati
 
 /// Lists that the engine does not show.
 fn export_routes(routes: &mut Routes<App>) {
-    let traces = PageRoute::get("/project/{project}/export/traces", TraceRead);
+    let traces = PageRoute::get("/project/{project}/export/traces", TraceRead).recorded_read();
     routes.page(BySession, traces, traces::export::export_traces);
     let experiments = PageRoute::get("/project/{project}/export/experiments", ExperimentRead);
+    let experiments = experiments.recorded_read();
     routes.page(BySession, experiments, experiments::export::export_experiments);
 }
 
@@ -542,6 +544,7 @@ fn redirect_routes(routes: &mut Routes<App>) {
         ("/experiments/{experiment}", ExperimentRead),
         ("/settings/connections", ConnectionRead),
         ("/settings/keys", KeyRead),
+        ("/settings/audit", AuditRead),
         ("/plugins", PluginRead),
         ("/plugins/{digest}", PluginRead),
     ] {
@@ -610,6 +613,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     list_routes::<Users>(&mut routes, TraceRead);
     score_routes(&mut routes);
     list_routes::<Executions>(&mut routes, EvaluatorRead);
+    list_routes::<Audit>(&mut routes, AuditRead);
     execution_routes(&mut routes);
     backfill_routes(&mut routes);
     backtest_routes(&mut routes);

@@ -139,6 +139,7 @@ pub use layout::shell::{
     list_href, rule_href,
 };
 pub use layout::small_pages::{ErrorPage, LoginPage, LogoutPage, ScoresOnlyPage};
+pub use lists::audit::{AUDIT_ROWS, AuditRow};
 pub use lists::chips::{ScoreChip, score_chips};
 pub use lists::column::{
     Cell, CellContent, CellContext, CellLayout, ChosenColumn, DeclaredCell, ExportedValue,

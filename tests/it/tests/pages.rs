@@ -126,6 +126,7 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
         "/datasets/d1/items/i1",
         "/settings/connections",
         "/settings/keys",
+        "/settings/audit",
         "/plugins",
         "/traces/t1",
     ] {

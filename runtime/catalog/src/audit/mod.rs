@@ -202,6 +202,11 @@ pub fn note(kind: &str, id: &str, before: Option<Value>, after: Option<Value>) {
     }
 }
 
+/// Name of the actor of the current operation, if known.
+pub(crate) fn actor() -> Option<String> {
+    CURRENT.try_with(|change| change.origin.actor.name.clone()).ok().flatten()
+}
+
 impl Catalog {
     /// Runs an operation. The first transaction in it that changes a row contains the record.
     pub async fn audited<F: Future>(

@@ -63,7 +63,7 @@ fn row_choice<R: 'static>(
 ) -> Option<ListChoice> {
     let choice = list.choice.as_ref()?;
     let pages: Vec<_> = choice.pages.iter().filter(|page| viewer.may(page.needs)).collect();
-    let url = with_query(&format!("/{}", list.texts.name), &links.pairs);
+    let url = with_query(&format!("/{}", list.texts.path), &links.pairs);
     if pages.is_empty() || MAX_URL < url.len() {
         return None;
     }

@@ -162,7 +162,7 @@ impl<L: ListSource> ListRequest<L> {
 
     /// URLs of the pages of the list.
     pub(crate) fn links(&self) -> ListLinks {
-        let path = format!("{}/{}", self.scope.viewer.base(), L::LIST.texts.name);
+        let path = format!("{}/{}", self.scope.viewer.base(), L::LIST.texts.path);
         let pairs = self.other_parameters().into_iter().chain(self.filter_parameter()).collect();
         ListLinks { path, pairs }
     }

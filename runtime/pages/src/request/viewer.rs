@@ -131,10 +131,11 @@ impl Viewer {
             attention: self.waits,
             alarms: self.alarms.clone(),
             is_operator: self.is_operator,
-            hidden: match self.may(Permission::KeyRead) {
-                true => Vec::new(),
-                false => vec![Section::Keys],
-            },
+            hidden: [(Permission::KeyRead, Section::Keys), (Permission::AuditRead, Section::Audit)]
+                .into_iter()
+                .filter(|(needs, _)| !self.may(*needs))
+                .map(|(_, section)| section)
+                .collect(),
             api: Vec::new(),
             now: self.now,
         }

@@ -144,6 +144,8 @@ pub enum Section {
     Plugins,
     /// Key pairs.
     Keys,
+    /// Audit trail.
+    Audit,
     /// API reference.
     Reference,
     /// Search.
@@ -246,6 +248,12 @@ static GROUPS: [SidebarGroup; 4] = [
                 "Keys",
                 "/settings/keys",
                 ("k", "M10 2a4 4 0 1 1 0 8 4 4 0 0 1 0-8M7 9l-5 5v-3M4 12l2 2"),
+            ),
+            entry(
+                Section::Audit,
+                "Audit trail",
+                "/settings/audit",
+                ("a", "M4 2h8v12H4zM6 5h4M6 8h4M6 11h2"),
             ),
         ],
     },

@@ -82,8 +82,10 @@ impl ChoicePage {
 /// Names and texts of a list.
 #[derive(Debug)]
 pub struct ListTexts {
-    /// URL name, such as `observations`.
+    /// Plural name of the rows, and URL name of the file, such as `observations`.
     pub name: &'static str,
+    /// Path of the page below the project; usually the name.
+    pub path: &'static str,
     /// Singular name of a row, such as `observation`.
     pub row: &'static str,
     /// Heading.
@@ -113,7 +115,14 @@ impl ListTexts {
         empty_link: (&'static str, &'static str),
     ) -> Self {
         let (order, footnote, related) = ("newest first", "", ("", ""));
-        Self { name, row, title, section, order, footnote, empty, empty_link, related }
+        let path = name;
+        Self { name, path, row, title, section, order, footnote, empty, empty_link, related }
+    }
+
+    /// Texts of a list with another path below the project.
+    #[must_use]
+    pub const fn at(self, path: &'static str) -> Self {
+        Self { path, ..self }
     }
 
     /// Texts with a link next to the heading.

@@ -1,5 +1,6 @@
 //! Lists: declared columns, tables, filters, facets, links between pages.
 
+pub(crate) mod audit;
 pub(crate) mod chips;
 pub(crate) mod column;
 pub(crate) mod executions;
