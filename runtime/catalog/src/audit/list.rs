@@ -111,7 +111,7 @@ fn conditions<'a>(
 
 /// The position of a record in lists.
 fn cursor(record: &AuditRecord) -> Cursor {
-    Cursor { at: record.at, id: record.seq.to_string() }
+    Cursor::new(record.at, record.seq.to_string())
 }
 
 impl Catalog {
