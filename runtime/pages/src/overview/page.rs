@@ -6,8 +6,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::access::Permission::ExperimentRead;
-use perpend_domain::dataset::DatasetRun;
 use perpend_domain::evaluation::ExecutionState;
+use perpend_domain::experiment::ExperimentRun;
 use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::observation::Level;
 use perpend_http_kit::problem::Problem;
@@ -120,14 +120,14 @@ fn internal_overview_url(viewer: &Viewer) -> String {
     with_query(&viewer.base(), &all)
 }
 
-/// The newest dataset runs, regardless of the time range.
+/// The newest runs of experiments, regardless of the time range.
 async fn runs(app: &App, viewer: &Viewer) -> Result<Vec<RunLine>, Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let newest = telemetry.newest_dataset_runs(project, MAX_RUNS).await?;
-    let line = |run: DatasetRun| RunLine {
+    let newest = telemetry.newest_runs(project, MAX_RUNS).await?;
+    let line = |run: ExperimentRun| RunLine {
         href: run_href(&viewer.base(), &run.id),
         name: Text::from(run.name),
-        dataset: Text::from(run.dataset_name),
+        dataset: Text::from(run.dataset_name.unwrap_or_default()),
         at: run.created_at,
     };
     Ok(newest.into_iter().map(line).collect())

@@ -195,6 +195,9 @@ async fn an_item_and_its_dataset_have_runs_of_links_and_of_spans() {
         assert_eq!(found, [("name of s at 6", "trace 006"), ("run", "trace 005")]);
         let names = telemetry.run_names_of_datasets(&p, &["d"], 10).await.unwrap();
         assert_eq!(names["d"], ["run", "name of other at 4", "name of s at 6"]);
+        let newest = telemetry.newest_runs(&p, 2).await.unwrap();
+        let newest: Vec<&str> = newest.iter().map(|run| run.name.as_str()).collect();
+        assert_eq!(newest, ["run", "name of other at 4"]);
         let two = telemetry.run_names_of_datasets(&p, &["d"], 2).await.unwrap();
         assert_eq!(two["d"], ["run", "name of other at 4"]);
     })

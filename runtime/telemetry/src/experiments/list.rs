@@ -154,6 +154,33 @@ impl Telemetry {
         Ok(runs)
     }
 
+    /// The newest runs, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn newest_runs(
+        &self,
+        project: &ProjectId,
+        limit: u32,
+    ) -> Result<Vec<ExperimentRun>, Error> {
+        let sql = format!(
+            "SELECT id, created_at FROM dataset_runs WHERE project_id = $1 \
+             ORDER BY created_at DESC, id DESC LIMIT {limit}"
+        );
+        let stored: Vec<(String, i64)> = self.pool.select(&sql, &[project.as_str().into()]).await?;
+        let mut heads: HashMap<String, Timestamp> =
+            self.span_starts(project).await?.into_iter().collect();
+        // The creation time of a stored run comes before the start of its first span.
+        heads.extend(stored.into_iter().map(|(id, at)| (id, Timestamp::from_micros(at))));
+        let mut heads: Vec<(Timestamp, String)> =
+            heads.into_iter().map(|(id, at)| (at, id)).collect();
+        heads.sort_unstable_by(|a, b| b.cmp(a));
+        heads.truncate(limit as usize);
+        let ids: Vec<&str> = heads.iter().map(|(_, id)| id.as_str()).collect();
+        let mut found = self.runs_by_id(project, &ids).await?;
+        Ok(ids.iter().filter_map(|id| found.remove(*id)).collect())
+    }
+
     /// Names of runs of each dataset, at most `limit` of each: the newest stored ones, then the newest ones of spans.
     ///
     /// # Errors

@@ -219,25 +219,6 @@ impl Telemetry {
         rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 
-    /// The newest linked runs over any dataset, newest first.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn newest_dataset_runs(
-        &self,
-        project: &ProjectId,
-        limit: u32,
-    ) -> Result<Vec<DatasetRun>, Error> {
-        let sql = format!(
-            "SELECT {RUN_COLUMNS} {RUN_FROM} AND r.id IN (SELECT id FROM dataset_runs \
-             WHERE project_id = $1 ORDER BY created_at DESC, id DESC LIMIT {limit}) \
-             ORDER BY r.created_at DESC, r.id DESC"
-        );
-        let args: [Arg<'_>; 1] = [project.as_str().into()];
-        let rows: Vec<RunRow> = self.pool.select(&sql, &args).await?;
-        rows.into_iter().map(TryInto::try_into).collect()
-    }
-
     /// The names of the newest linked runs of each dataset, at most `limit` of each.
     ///
     /// # Errors
