@@ -3,13 +3,14 @@
 //!
 //! `PERPEND_RECORD=responses` writes the snapshot `responses.jsonl` again. Its diff is part of the review of a change.
 
+mod audited;
 mod contract;
 mod masked;
 mod recording;
 pub(crate) mod script;
 mod variants;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -18,9 +19,10 @@ use perpend_it::{Child, ORGANIZATION_KEYS};
 use perpend_storage::testing::TempDatabase;
 use serde_json::Value;
 
+use audited::Exchange;
 use contract::{Contract, Success};
 use recording::{Answered, Snapshot};
-use script::{Run, Script};
+use script::{Caller, Run, Script};
 
 /// With the value `responses`, the snapshot is written instead of compared.
 const RECORD: &str = "PERPEND_RECORD";
@@ -29,11 +31,17 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded")
 }
 
-/// The responses to the script, on an empty database.
-async fn replay(
-    script: &Script,
-    database: &TempDatabase,
-) -> anyhow::Result<(Vec<Answered>, Vec<Success>)> {
+/// What a replay of the script has shown.
+struct Replay {
+    answers: Vec<Answered>,
+    successes: Vec<Success>,
+    exchanges: Vec<Exchange>,
+    /// The audit trail, by id of the request.
+    trail: BTreeMap<String, Vec<Value>>,
+}
+
+/// Replays the script on an empty database.
+async fn replay(script: &Script, database: &TempDatabase) -> anyhow::Result<Replay> {
     let data = tempfile::tempdir()?;
     let (public, secret) = ORGANIZATION_KEYS;
     let url = match database.url() {
@@ -48,8 +56,10 @@ async fn replay(
     for step in &script.steps {
         run.step(step, &mut answers).await.with_context(|| format!("step {}", step.name))?;
     }
+    let trail = audited::trail(&run.client_of(Caller::Organization)).await?;
     server.terminate().await?;
-    Ok((answers, run.successes))
+    let Run { successes, exchanges, .. } = run;
+    Ok(Replay { answers, successes, exchanges, trail })
 }
 
 #[tokio::test]
@@ -59,7 +69,7 @@ async fn every_operation_answers_as_recorded_on_both_databases() -> anyhow::Resu
     let is_recording = std::env::var(RECORD).is_ok_and(|what| what == "responses");
     for database in TempDatabase::each().await {
         eprintln!("on {}", database.url());
-        let (answers, _) = replay(&script, &database).await?;
+        let Replay { answers, .. } = replay(&script, &database).await?;
         if is_recording {
             return Snapshot(answers).write(&path);
         }
@@ -69,15 +79,19 @@ async fn every_operation_answers_as_recorded_on_both_databases() -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn every_successful_response_has_exactly_the_members_of_its_schema() -> anyhow::Result<()> {
+async fn every_successful_response_has_the_members_of_its_schema_and_every_change_one_audit_record()
+-> anyhow::Result<()> {
     let script = Script::read(&folder().join("script"))?;
-    let mut contract = Contract::new(&document()?)?;
+    let document = document()?;
+    let mut contract = Contract::new(&document)?;
     let database = TempDatabase::sqlite();
-    let (_, successes) = replay(&script, &database).await?;
+    let Replay { successes, exchanges, trail, .. } = replay(&script, &database).await?;
     let mut violations = BTreeSet::new();
     for success in &successes {
         violations.extend(contract.violations(success)?);
     }
+    violations.extend(audited::violations(&document, &exchanges, &trail));
+    violations.extend(audited::leaks(&trail));
     let violations: Vec<String> = violations.into_iter().collect();
     anyhow::ensure!(violations.is_empty(), "{}", violations.join("\n"));
     Ok(())

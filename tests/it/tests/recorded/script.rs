@@ -10,6 +10,7 @@ use perpend_server::client::{Answer, Client};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::audited::Exchange;
 use super::contract::Success;
 use super::masked::Mask;
 use super::recording::Answered;
@@ -146,6 +147,8 @@ pub(crate) struct Run {
     mask: Mask,
     /// The successful JSON responses so far.
     pub successes: Vec<Success>,
+    /// The requests so far.
+    pub exchanges: Vec<Exchange>,
 }
 
 impl Run {
@@ -155,6 +158,7 @@ impl Run {
             kept: BTreeMap::new(),
             mask: Mask::new(origin),
             successes: Vec::new(),
+            exchanges: Vec::new(),
         }
     }
 
@@ -188,12 +192,14 @@ impl Run {
             for (mistake, wrong) in variants::of(step, &request) {
                 let answer = self.send(&wrong).await?;
                 self.successes.extend(Success::of(&wrong, &answer));
+                self.exchanges.push(Exchange::of(&wrong, &answer));
                 let name = format!("{}: {mistake}", step.name);
                 answers.push(self.answered(&name, &answer, &step.hide));
             }
         }
         let answer = self.send_until(&request, &step.until).await?;
         self.successes.extend(Success::of(&request, &answer));
+        self.exchanges.push(Exchange::of(&request, &answer));
         if !step.keep.is_empty() {
             let shown = answer.json();
             for (name, pointer) in &step.keep {
@@ -236,7 +242,7 @@ impl Run {
         Ok(filled)
     }
 
-    fn client_of(&self, caller: Caller) -> Client {
+    pub(crate) fn client_of(&self, caller: Caller) -> Client {
         let client = self.client.clone();
         let kept = |name| self.kept.get(name).map_or("", String::as_str);
         match caller {
