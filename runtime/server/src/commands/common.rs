@@ -2,8 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::sync::Arc;
 
+use perpend_catalog::KeyOwner;
+use perpend_catalog::audit::{AuditActor, AuditObject, AuditOrigin};
 use perpend_config::{Config, SettingArgs, Sources};
+use perpend_storage::Store;
+
+use crate::SystemClock;
 
 /// Variables of the plug-in commands, which are not settings of a server.
 pub(super) const CLIENT_VARIABLES: [&str; 5] = [
@@ -44,6 +50,25 @@ pub(super) fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}");
     let _ = out.flush();
+}
+
+/// Runs a change of a key that a command makes. The audit trail of the owner contains it.
+pub(super) async fn recorded_key_change<T>(
+    store: &Store,
+    owner: &KeyOwner,
+    command: &str,
+    change: impl Future<Output = T>,
+) -> T {
+    let origin = AuditOrigin {
+        owner: owner.clone(),
+        project: None,
+        actor: AuditActor { kind: "command".to_owned(), name: None },
+        address: None,
+        request_id: None,
+        operation: command.to_owned(),
+        object: AuditObject { kind: "api-key".to_owned(), id: None },
+    };
+    store.catalog.audited(origin, Arc::new(SystemClock), change).await
 }
 
 /// Text of clients and applications for a terminal: control characters except line ends become spaces.

@@ -10,7 +10,7 @@ use perpend_domain::time::{Clock as _, Timestamp};
 use perpend_http_kit::auth::{KEPT_MS, KeyPair};
 use perpend_storage::Store;
 
-use super::common::{load, print_line, printable};
+use super::common::{load, print_line, printable, recorded_key_change};
 use super::organization_key::{MAX_ORGANIZATIONS, open};
 use super::serve;
 use crate::{RandomIds, SystemClock};
@@ -114,7 +114,8 @@ async fn run(store: &Store, config: &Config, command: &KeysCommand) -> anyhow::R
         KeysCommand::EndPrevious { public_key, .. } => {
             let key = find(store, public_key).await?;
             let which = (&key.owner, key.made.id.as_str());
-            store.catalog.end_previous_secret(which, SystemClock.now()).await?;
+            let end = store.catalog.end_previous_secret(which, SystemClock.now());
+            recorded_key_change(store, &key.owner, "perpend keys end-previous", end).await?;
             print_line(&format!("The previous secret of {public_key} was ended."));
             print_delay("rejects it");
             Ok(())
@@ -182,7 +183,9 @@ async fn create(
     let pair = KeyPair::random(&RandomIds);
     let mut key = pair.to_key(&RandomIds, Some(note), expires_at)?;
     key.rights = scope;
-    store.catalog.create_api_key(&project.id, &key, now).await?;
+    let owner = KeyOwner::Project(project.id.clone());
+    let create = store.catalog.create_key(&owner, &key, now);
+    recorded_key_change(store, &owner, "perpend keys create", create).await?;
     print_line(&format!(
         "This key pair has the scope {} in the project {:?}. The secret is not shown again.",
         scope.as_str(),
@@ -210,7 +213,9 @@ async fn rotate(store: &Store, public_key: &str, overlap_hours: u32) -> anyhow::
     let pair = KeyPair::random(&RandomIds);
     let end = now.plus_millis(i64::from(overlap_hours) * HOUR_MS);
     let which = (&key.owner, key.made.id.as_str());
-    store.catalog.rotate_key(which, &pair.to_secret(&RandomIds), end, now).await?;
+    let secret = pair.to_secret(&RandomIds);
+    let rotate = store.catalog.rotate_key(which, &secret, end, now);
+    recorded_key_change(store, &key.owner, "perpend keys rotate", rotate).await?;
     print_line("The key pair has a new secret, which is accepted from now on and not shown again.");
     print_line(&format!("  public key  {public_key}"));
     print_line(&format!("  secret key  {}", pair.secret_key));
@@ -223,14 +228,15 @@ async fn rotate(store: &Store, public_key: &str, overlap_hours: u32) -> anyhow::
 
 async fn revoke(store: &Store, public_key: &str) -> anyhow::Result<()> {
     let key = find(store, public_key).await?;
-    match &key.owner {
-        KeyOwner::Project(project) => {
-            store.catalog.delete_api_key(project, &key.made.id).await?;
+    let delete = async {
+        match &key.owner {
+            KeyOwner::Project(project) => store.catalog.delete_api_key(project, &key.made.id).await,
+            KeyOwner::Organization(_) => {
+                store.catalog.delete_organization_key(&key.made.public_key).await
+            }
         }
-        KeyOwner::Organization(_) => {
-            store.catalog.delete_organization_key(&key.made.public_key).await?;
-        }
-    }
+    };
+    recorded_key_change(store, &key.owner, "perpend keys revoke", delete).await?;
     print_line(&format!(
         "The key pair {public_key} was deleted. Its public key cannot be used again."
     ));

@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use perpend_catalog::{KeyOwner, Organization};
+use perpend_catalog::{ApiKey, KeyOwner, Organization};
 use perpend_config::{Config, SettingArgs};
-use perpend_db::{DatabaseUrl, Error};
+use perpend_db::DatabaseUrl;
 use perpend_domain::ids::PublicKey;
 use perpend_domain::time::Clock as _;
 use perpend_http_kit::auth::{KEPT_MS, KeyPair};
 use perpend_storage::Store;
 
-use super::common::{load, print_line};
+use super::common::{load, print_line, recorded_key_change};
 use super::serve;
 use crate::{RandomIds, SystemClock};
 
@@ -61,17 +61,20 @@ pub(super) fn revoke(settings: &SettingArgs, public_key: &str) -> anyhow::Result
 
 async fn revoke_in(store: &Store, public_key: &str) -> anyhow::Result<()> {
     // An invalid public key gives the same error as an unknown one.
-    let deleted = match PublicKey::new(public_key) {
-        Ok(key) => store.catalog.delete_organization_key(&key).await,
-        Err(_) => Err(Error::NotFound),
+    let found = match PublicKey::new(public_key) {
+        Ok(key) => store.catalog.api_key(&key).await?,
+        Err(_) => None,
     };
-    match deleted {
-        Err(Error::NotFound) => anyhow::bail!(
+    let is_of_organization = |key: &ApiKey| matches!(key.owner, KeyOwner::Organization(_));
+    let Some(key) = found.filter(is_of_organization) else {
+        anyhow::bail!(
             "--revoke must be the public key of an organization, got {public_key:?}; `perpend keys revoke` deletes \
              keys of projects"
-        ),
-        deleted => Ok(deleted?),
-    }
+        );
+    };
+    let delete = store.catalog.delete_organization_key(&key.made.public_key);
+    recorded_key_change(store, &key.owner, "perpend organization-key --revoke", delete).await?;
+    Ok(())
 }
 
 /// Opens the database for a command without migrating it, because the running server may be older.
@@ -116,6 +119,7 @@ async fn create_in(
     let note = note.or_else(|| Some("created by perpend organization-key".to_owned()));
     let key = pair.to_key(&RandomIds, note, None)?;
     let owner = KeyOwner::Organization(organization.id.clone());
-    store.catalog.create_key(&owner, &key, SystemClock.now()).await?;
+    let create = store.catalog.create_key(&owner, &key, SystemClock.now());
+    recorded_key_change(store, &owner, "perpend organization-key", create).await?;
     Ok((organization.clone(), pair))
 }
