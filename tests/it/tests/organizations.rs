@@ -568,6 +568,14 @@ async fn an_operator_creates_rotates_and_revokes_a_pair_of_a_project_with_comman
     assert_eq!(status(&new, PROJECTS).await, 401);
     let (is_gone, output) = run(&["revoke", &public_key]).await;
     assert!(!is_gone && output.contains("keys list"), "{output}");
+    let trail = get(&app.client, "/api/v1/audit").await;
+    let recorded = trail["data"].as_array().unwrap().iter();
+    let recorded: Vec<_> = recorded
+        .filter(|record| record["actor"]["kind"] == "command")
+        .map(|record| record["operation"].as_str().unwrap())
+        .collect();
+    let commands = ["revoke", "end-previous", "rotate", "create"];
+    assert_eq!(recorded, commands.map(|name| format!("perpend keys {name}")));
     app.stop().await.unwrap();
 }
 
