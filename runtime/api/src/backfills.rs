@@ -7,6 +7,7 @@ use perpend_api_types::backfill::{
 use perpend_api_types::filter::Conditions;
 use perpend_api_types::list::CursorList;
 use perpend_api_types::preview::EstimateBasis;
+use perpend_catalog::audit;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::backfill::{Backfill, BackfillPlan};
 use perpend_domain::budget::{Budget, BudgetWindow, MAX_USD, OnReached};
@@ -25,6 +26,7 @@ use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
 use perpend_http_kit::routes::Operation;
 use perpend_scheduler::{BACKFILL_JOB, BackfillEstimate};
+use serde_json::json;
 
 use super::evaluators::PAGE;
 use super::rule_preview::{AssignmentPreview, ExecutionMeans, concurrency};
@@ -345,6 +347,7 @@ async fn create_backfill(
     let in_range = app.scheduler.targets_in_range(project, &plan);
     plan.n_in_range = reading::limited(&app.web, project, in_range).await?;
     let id = app.web.ids.uuid().to_string();
+    audit::note("backfill", &id, None, Some(json!({ "ruleId": rule.id.as_str() })));
     let now = app.web.clock.now();
     app.store.ledger.create_backfill(project, &id, &plan, now).await?;
     let found = app.store.ledger.backfill(project, &id).await?;

@@ -8,6 +8,7 @@ use perpend_api_types::backtest::{
 use perpend_api_types::filter::Conditions;
 use perpend_api_types::list::{CursorList, CursorMeta};
 use perpend_api_types::preview::EstimateBasis;
+use perpend_catalog::audit;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::backfill::BackfillState;
 use perpend_domain::backtest::{
@@ -358,6 +359,7 @@ async fn create_backtest(
     let in_range = app.scheduler.targets_of_backtest(project, &plan);
     plan.n_in_range = reading::limited(&app.web, project, in_range).await?;
     let id = app.web.ids.uuid().to_string();
+    audit::note("backtest", &id, None, None);
     if !app.store.ledger.create_backtest(project, &id, &plan, app.web.clock.now()).await? {
         return Err(too_many_running());
     }

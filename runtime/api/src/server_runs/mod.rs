@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use perpend_api_types::server_run::{
     FailedRunItem, NewExperiment, RunStatus, StartedExperiment, StartedRun,
 };
+use perpend_catalog::audit;
 use perpend_catalog::sealed::SealedAt;
 use perpend_domain::access::Permission::{ExperimentRead, ExperimentWrite};
 use perpend_domain::dataset::{Dataset, DatasetRun, run_id};
@@ -93,6 +94,9 @@ async fn start_experiment(
     let secret = plan.secret.as_deref();
     let secret = secret.map(|secret| sealed(&app, &caller.project, &experiment_id, secret));
     let secret = secret.transpose()?;
+    let runs: Vec<&str> = plan.runs.iter().map(|run| run.name.as_str()).collect();
+    let after = json!({ "dataset": plan.dataset.name, "runs": runs });
+    audit::note("experiment", &experiment_id, None, Some(after));
     // Before the first result: a rule scores what arrives after its creation.
     let rule = scoring::create(&app, &caller.project, rule.as_ref()).await?;
     let rule = rule.map(|rule| rule.id);
