@@ -86,14 +86,14 @@ impl Refusal {
                 "The rule, or each of its evaluators, is paused for a fault of its own.".to_owned()
             }
             Self::InternalEnvironment => {
-                "The environment is one of the server's own, which is never scored.".to_owned()
+                "The environment is reserved for traces of the server, which are never scored.".to_owned()
             }
             Self::NotAnItem => {
                 "The rule scores experiment items, and this observation is not the root of one."
                     .to_owned()
             }
             Self::RootMissing => {
-                "A run links the trace as an item, and its root, or the linked observation, has not arrived in time."
+                "A run links the trace as an item, but its root or the linked observation did not arrive in time."
                     .to_owned()
             }
             Self::NotMatched { condition, actual, .. } => {
@@ -103,12 +103,12 @@ impl Refusal {
                     actual.push('…');
                 }
                 format!(
-                    "The rule scores where {}; here it is {actual}.",
+                    "The rule requires that {}; the value is {actual}.",
                     describe_condition(condition)
                 )
             }
             Self::SampledOut { value, rate } => format!(
-                "The rule scores {} % of what it matches, and this target is not in the sample: its sampling \
+                "The rule scores {} % of the matching targets, and this target is not in the sample: its sampling \
                  number {value:.6} is not below {rate}.",
                 percent(*rate)
             ),

@@ -288,7 +288,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             draft.sentence,
-            "The rule scores where environment is \"prod\"; here it is \"staging\"."
+            "The rule requires that environment is \"prod\"; the value is \"staging\"."
         );
         let draft =
             step_outcome(&ExplanationStep::Refused(Refusal::SampledOut { value: 0.5, rate: 0.1 }))
