@@ -11,8 +11,7 @@ use perpend_http_kit::problem::Problem;
 use perpend_views::{encode, plural, with_query};
 use serde_json::{Value, json};
 
-use super::backtest_href;
-use super::one::BacktestPath;
+use super::{BacktestPath, backtest_href};
 use crate::list::selected::SelectedRows;
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::call;

@@ -7,11 +7,24 @@ mod results;
 
 use perpend_domain::backtest::{Backtest, BacktestReason};
 use perpend_views::{BacktestLine, Text, count, dollars, encode, percent};
+use serde::Deserialize;
 
 use crate::jobs::tone;
 
 /// The operation behind the forms.
 const OPERATION: &str = "/api/v1/backtests";
+
+/// The path of a backtest.
+#[derive(Debug, Deserialize)]
+pub(crate) struct BacktestPath {
+    backtest: String,
+}
+
+impl BacktestPath {
+    fn id(&self) -> &str {
+        &self.backtest
+    }
+}
 
 /// URL of the page of a backtest.
 fn backtest_href(base: &str, id: &str) -> String {

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::results::{calls, flip_line, score_view};
-use super::{OPERATION, backtest_href, line};
+use super::{BacktestPath, OPERATION, backtest_href, line};
 use crate::jobs;
 use crate::request::forms::SubmittedForm;
 use crate::request::operations::call;
@@ -34,17 +34,6 @@ const N_FLIPS: u32 = 20;
 /// Annotation queues to choose from.
 const MAX_QUEUES: u32 = 100;
 
-#[derive(Debug, Deserialize)]
-pub(crate) struct BacktestPath {
-    backtest: String,
-}
-
-impl BacktestPath {
-    pub(super) fn id(&self) -> &str {
-        &self.backtest
-    }
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct BacktestParams {
@@ -53,7 +42,7 @@ pub(crate) struct BacktestParams {
 }
 
 async fn find(app: &App, viewer: &Viewer, path: &BacktestPath) -> Result<Backtest, Problem> {
-    let found = app.store.ledger.backtest(&viewer.project, &path.backtest).await?;
+    let found = app.store.ledger.backtest(&viewer.project, path.id()).await?;
     found.ok_or_else(|| Problem::not_found("backtest"))
 }
 
@@ -203,7 +192,7 @@ pub(crate) async fn change_state(
     Path(path): Path<BacktestPath>,
     form: SubmittedForm,
 ) -> Result<Response, Problem> {
-    let operation = format!("{OPERATION}/{}", encode(&path.backtest));
+    let operation = format!("{OPERATION}/{}", encode(path.id()));
     jobs::change_state(&app, form, ("backtest", operation)).await
 }
 
@@ -215,7 +204,7 @@ pub(crate) async fn adopt(
 ) -> Result<Response, Problem> {
     let viewer = &form.viewer;
     let act = async {
-        let operation = format!("{OPERATION}/{}/adopt", encode(&path.backtest));
+        let operation = format!("{OPERATION}/{}/adopt", encode(path.id()));
         let adopted = call(&app, viewer, (Method::POST, operation.as_str()), &json!({})).await?;
         let rules = adopted["rules"].as_array().map_or(&[][..], Vec::as_slice);
         let names: Vec<&str> = rules.iter().filter_map(|rule| rule["name"].as_str()).collect();
