@@ -8,7 +8,8 @@ use perpend_db::{Arg, checked, in_transaction, value_list};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
-use crate::{Catalog, Error};
+use crate::audit::{self, AuditActor};
+use crate::{Catalog, Error, KeyOwner};
 
 /// The SHA-256 of a reference.
 pub type SessionDigest = [u8; 32];
@@ -130,6 +131,9 @@ impl Catalog {
                 tx.execute(DELETE, &[digest.as_slice().into()]).await?;
             }
             tx.execute(INSERT, &row).await?;
+            let name = public_key.map(str::to_owned);
+            let actor = AuditActor { kind: "session".to_owned(), name };
+            audit::identify(KeyOwner::Project(session.project.clone()), actor);
         });
         Ok(())
     }

@@ -9,10 +9,13 @@ use perpend_db::{Arg, Tx, checked, in_transaction, query, query_scalar};
 use perpend_domain::access::Role;
 use perpend_domain::ids::{OrganizationId, UserId};
 use perpend_domain::time::Timestamp;
+use serde_json::json;
 
-use super::{COUNT_EMAIL, EMAIL_TAKEN, NewAccount, SET_PASSWORD, insert_account, sessions};
+use super::{
+    COUNT_EMAIL, EMAIL_TAKEN, NewAccount, SET_PASSWORD, identify, insert_account, sessions,
+};
 use crate::keys::LOCK_ORGANIZATION;
-use crate::{Catalog, Error, MAX_USERS, SessionDigest};
+use crate::{Catalog, Error, MAX_USERS, SessionDigest, audit};
 
 /// Open invitations of an organization.
 const MAX_INVITATIONS: i64 = 200;
@@ -299,6 +302,8 @@ impl Catalog {
             if n_joined == 0 {
                 return Err(Error::Conflict("this member belongs to another account"));
             }
+            identify(&mut tx, account_id).await?;
+            audit::note("member", user.as_str(), None, Some(json!({ "role": role.as_str() })));
         });
         Ok(())
     }
@@ -325,6 +330,8 @@ impl Catalog {
             }
             tx.execute(sessions::END_ALL, &[account.into()]).await?;
             tx.execute(END_RESETS, &[account.into()]).await?;
+            identify(&mut tx, account).await?;
+            audit::note("account", account, None, Some(json!({ "password": { "changed": true } })));
         });
         Ok(())
     }

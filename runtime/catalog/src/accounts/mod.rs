@@ -13,12 +13,14 @@ use perpend_db::{Arg, Tx, checked, in_transaction, query, query_scalar};
 use perpend_domain::access::Role;
 use perpend_domain::ids::{OrganizationId, ProjectId, UserId};
 use perpend_domain::time::Timestamp;
+use serde_json::json;
 
 pub use links::{AcceptingAccount, AccountLink, LinkPurpose, NewLink};
 pub use sessions::AccountSession;
 
+use crate::audit::{self, AuditActor};
 use crate::keys::LOCK_ORGANIZATION;
-use crate::{Catalog, Error};
+use crate::{Catalog, Error, KeyOwner};
 
 /// The conflict of a second first owner.
 pub const ACCOUNT_EXISTS: &str = "an account exists";
@@ -159,6 +161,22 @@ const MEMBERSHIPS: &str = "
      WHERE u.account_id = $1 AND u.left_at IS NULL AND u.is_active = 1
      ORDER BY p.created_at, p.id";
 
+/// The first membership of an account: the audit trail of its organization records what the account does to itself.
+const FIRST_MEMBERSHIP: &str = "
+    SELECT organization_id, id FROM users
+     WHERE account_id = $1 AND left_at IS NULL ORDER BY created_at, organization_id LIMIT 1";
+
+/// Makes an account the actor of the operation that runs, such as a sign-in.
+async fn identify(tx: &mut Tx, account: &str) -> Result<(), Error> {
+    let found: Option<(String, String)> =
+        query(FIRST_MEMBERSHIP).bind(account).fetch_optional(tx).await?;
+    if let Some((organization, member)) = found {
+        let owner = KeyOwner::Organization(checked("organization", &organization)?);
+        audit::identify(owner, AuditActor { kind: "member".to_owned(), name: Some(member) });
+    }
+    Ok(())
+}
+
 async fn insert_account(
     tx: &mut Tx,
     account: &NewAccount,
@@ -239,6 +257,8 @@ impl Catalog {
                 .execute(&mut tx)
                 .await?;
             query(END_KEY_SESSIONS).execute(&mut tx).await?;
+            identify(&mut tx, &account.id).await?;
+            audit::note("account", &account.id, None, None);
         });
         Ok(())
     }
@@ -269,6 +289,8 @@ impl Catalog {
             }
             tx.execute(sessions::END_ALL, &[account.into()]).await?;
             tx.execute(links::END_RESETS, &[account.into()]).await?;
+            identify(&mut tx, account).await?;
+            audit::note("account", account, None, Some(json!({ "password": { "changed": true } })));
         });
         Ok(())
     }

@@ -3,7 +3,7 @@
 use perpend_db::{Arg, in_transaction, value_list};
 use perpend_domain::time::Timestamp;
 
-use super::AccountRow;
+use super::{AccountRow, identify};
 use crate::{Account, Catalog, Error, SessionDigest};
 
 /// Sessions of one account; the oldest one ends when another begins.
@@ -185,6 +185,7 @@ impl Catalog {
             let oldest: [Arg<'_>; 2] = [session.account.as_str().into(), (MAX_SESSIONS - 1).into()];
             tx.execute(END_OLDEST, &oldest).await?;
             tx.execute(INSERT, &row).await?;
+            identify(&mut tx, &session.account).await?;
         });
         Ok(())
     }

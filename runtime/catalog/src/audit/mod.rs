@@ -67,6 +67,17 @@ pub struct AuditOrigin {
     pub object: AuditObject,
 }
 
+/// A request whose actor is unknown before it runs, such as a sign-in.
+#[derive(Clone, Debug)]
+pub struct AuditClient {
+    /// Address of the client.
+    pub address: Option<String>,
+    /// Id of the request.
+    pub request_id: Option<String>,
+    /// Id of the operation.
+    pub operation: String,
+}
+
 /// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditResult {
@@ -134,6 +145,8 @@ struct Note {
 
 #[derive(Debug, Default)]
 struct ChangeState {
+    /// Absent until the actor is known.
+    origin: Option<AuditOrigin>,
     note: Option<Note>,
     is_recorded: bool,
 }
@@ -141,7 +154,7 @@ struct ChangeState {
 /// A running operation.
 #[derive(Debug)]
 struct Change {
-    origin: AuditOrigin,
+    client: AuditClient,
     clock: Arc<dyn Clock>,
     state: Mutex<ChangeState>,
 }
@@ -155,17 +168,23 @@ impl Change {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The record, unless the operation has one.
-    fn entry(&self) -> Option<chain::Entry> {
+    fn new(client: AuditClient, origin: Option<AuditOrigin>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let state = Mutex::new(ChangeState { origin, ..ChangeState::default() });
+        Arc::new(Self { client, clock, state })
+    }
+
+    /// The record, unless the operation has one or its actor is unknown.
+    fn entry(&self) -> Option<(AuditOrigin, chain::Entry)> {
         let state = self.state();
         if state.is_recorded {
             return None;
         }
-        let mut entry = chain::Entry::new(&self.origin, AuditResult::Done, self.clock.now());
+        let origin = state.origin.clone()?;
+        let mut entry = chain::Entry::new(&origin, AuditResult::Done, self.clock.now());
         if let Some(note) = &state.note {
             entry.describe(&note.object, note.before.as_ref(), note.after.as_ref());
         }
-        Some(entry)
+        Some((origin, entry))
     }
 }
 
@@ -173,14 +192,15 @@ impl CommitHook for Change {
     fn before_commit<'a>(&'a self, tx: &'a mut Tx) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             match self.entry() {
-                Some(entry) => chain::append(tx, &self.origin, &entry).await,
+                Some((origin, entry)) => chain::append(tx, &origin, &entry).await,
                 None => Ok(()),
             }
         })
     }
 
     fn committed(&self) {
-        self.state().is_recorded = true;
+        let mut state = self.state();
+        state.is_recorded = state.origin.is_some();
     }
 }
 
@@ -204,7 +224,32 @@ pub fn note(kind: &str, id: &str, before: Option<Value>, after: Option<Value>) {
 
 /// Name of the actor of the current operation, if known.
 pub(crate) fn actor() -> Option<String> {
-    CURRENT.try_with(|change| change.origin.actor.name.clone()).ok().flatten()
+    CURRENT.try_with(|change| change.state().origin.as_ref()?.actor.name.clone()).ok().flatten()
+}
+
+/// Sets the owner and the actor of an operation that began without them, such as a sign-in.
+pub(crate) fn identify(owner: KeyOwner, actor: AuditActor) {
+    let Ok(change) = CURRENT.try_with(Arc::clone) else {
+        return;
+    };
+    let mut state = change.state();
+    if state.origin.is_none() {
+        let AuditClient { address, request_id, operation } = change.client.clone();
+        state.origin = Some(AuditOrigin {
+            owner,
+            project: None,
+            actor,
+            address,
+            request_id,
+            operation,
+            object: AuditObject { kind: "session".to_owned(), id: None },
+        });
+    }
+}
+
+async fn run<F: Future>(change: &Arc<Change>, operation: F) -> F::Output {
+    let hook = Arc::clone(change) as Arc<dyn CommitHook>;
+    CURRENT.scope(Arc::clone(change), with_hook(hook, operation)).await
 }
 
 impl Catalog {
@@ -217,13 +262,17 @@ impl Catalog {
     ) -> F::Output {
         // An operation that a page calls has the client of the page.
         if let Ok(outer) = CURRENT.try_with(Arc::clone) {
-            let outer = &outer.origin;
+            let outer = &outer.client;
             origin.address = origin.address.or_else(|| outer.address.clone());
             origin.request_id = origin.request_id.or_else(|| outer.request_id.clone());
         }
-        let change = Arc::new(Change { origin, clock, state: Mutex::default() });
-        let hook = Arc::clone(&change) as Arc<dyn CommitHook>;
-        let output = CURRENT.scope(Arc::clone(&change), with_hook(hook, operation)).await;
+        let client = AuditClient {
+            address: origin.address.clone(),
+            request_id: origin.request_id.clone(),
+            operation: origin.operation.clone(),
+        };
+        let change = Change::new(client, Some(origin), clock);
+        let output = run(&change, operation).await;
         // The record of an operation that a page calls is that of the page too.
         if change.state().is_recorded
             && let Ok(outer) = CURRENT.try_with(Arc::clone)
@@ -231,6 +280,16 @@ impl Catalog {
             outer.state().is_recorded = true;
         }
         output
+    }
+
+    /// Runs an operation whose actor becomes known in it. It leaves no record if none does.
+    pub async fn audited_anonymous<F: Future>(
+        &self,
+        client: AuditClient,
+        clock: Arc<dyn Clock>,
+        operation: F,
+    ) -> F::Output {
+        run(&Change::new(client, None, clock), operation).await
     }
 
     /// Records an operation that changes nothing: one that was denied, or a read that is recorded.

@@ -8,9 +8,10 @@ use perpend_domain::list::ListPosition;
 
 use super::*;
 use crate::audit::{
-    AuditActor, AuditCheckpoint, AuditFault, AuditObject, AuditOrigin, AuditQuery, AuditRecord,
-    AuditResult,
+    AuditActor, AuditCheckpoint, AuditClient, AuditFault, AuditObject, AuditOrigin, AuditQuery,
+    AuditRecord, AuditResult,
 };
+use crate::{BrowserSession, SessionOrigin};
 
 /// A store with the organization `org-1` and its project `project-1`.
 async fn start(store: &Store) -> ProjectId {
@@ -28,6 +29,40 @@ fn origin(home: &ProjectId, operation: &str) -> AuditOrigin {
         operation: operation.to_owned(),
         object: AuditObject { kind: "evaluation-rule".to_owned(), id: None },
     }
+}
+
+#[tokio::test]
+async fn a_sign_in_is_recorded_with_the_actor_that_it_identifies() {
+    on_each_database(|store| async move {
+        let home = start(&store).await;
+        let client = AuditClient {
+            address: Some("192.0.2.7".to_owned()),
+            request_id: Some("r1".to_owned()),
+            operation: "POST /login".to_owned(),
+        };
+        let session = BrowserSession {
+            digest: [1; 32],
+            project: home.clone(),
+            origin: SessionOrigin::KeyPair("pk-1".to_owned()),
+            created_at: at(1),
+            expires_at: at(9),
+        };
+        let clock = || Arc::new(at(5));
+        let begun = store.catalog.begin_browser_session(&session, &[]);
+        store.catalog.audited_anonymous(client.clone(), clock(), begun).await.unwrap();
+        // Nobody is identified.
+        let ended = store.catalog.end_browser_sessions(&[session.digest]);
+        store.catalog.audited_anonymous(client, clock(), ended).await.unwrap();
+        let all = records(&store, &home, &AuditQuery::default()).await;
+        assert_eq!(all.len(), 1);
+        assert_eq!(
+            (all[0].actor.kind.as_str(), all[0].object.kind.as_str()),
+            ("session", "session")
+        );
+        assert_eq!(all[0].actor.name.as_deref(), Some("pk-1"));
+        assert_eq!(all[0].address.as_deref(), Some("192.0.2.7"));
+    })
+    .await;
 }
 
 /// Runs a future as an operation.

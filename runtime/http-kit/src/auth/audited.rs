@@ -7,7 +7,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use perpend_catalog::KeyOwner;
-use perpend_catalog::audit::{AuditActor, AuditObject, AuditOrigin, AuditResult};
+use perpend_catalog::audit::{AuditActor, AuditClient, AuditObject, AuditOrigin, AuditResult};
 use perpend_domain::access::Permission;
 use perpend_domain::ids::ProjectId;
 
@@ -49,7 +49,8 @@ impl AuditClass {
                     | Permission::QueueWork
             )
         });
-        match is_get || is_bulk || permissions.is_empty() {
+        // A public operation that changes something is a sign-in.
+        match is_get || is_bulk {
             true => Self::Unrecorded,
             false => Self::Change,
         }
@@ -110,18 +111,28 @@ impl AuditedRoute {
     }
 
     fn origin(&self, owner: KeyOwner, actor: AuditActor, parts: &Parts) -> AuditOrigin {
-        let address = parts.extensions.get::<ClientAddress>();
-        let request_id = parts.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+        let AuditClient { address, request_id, operation } = self.client(parts);
         let named =
             parameters(&self.path, parts.uri.path()).find(|(name, _)| *name == "{projectId}");
         AuditOrigin {
             owner,
             project: named.and_then(|(_, id)| ProjectId::new(id).ok()),
             actor,
+            address,
+            request_id,
+            operation,
+            object: self.object(parts.uri.path()),
+        }
+    }
+
+    /// The client of a request to a public route.
+    pub(super) fn client(&self, parts: &Parts) -> AuditClient {
+        let address = parts.extensions.get::<ClientAddress>();
+        let request_id = parts.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+        AuditClient {
             address: address.map(ToString::to_string),
             request_id: request_id.map(str::to_owned),
             operation: self.operation.clone().into_owned(),
-            object: self.object(parts.uri.path()),
         }
     }
 
@@ -238,6 +249,7 @@ mod tests {
         assert_eq!(class(true, Permission::EvaluatorWrite), AuditClass::Unrecorded);
         assert_eq!(class(false, Permission::IngestWrite), AuditClass::Unrecorded);
         assert_eq!(class(false, Permission::EvaluatorWrite), AuditClass::Change);
-        assert_eq!(AuditClass::of(false, Requirement::Public), AuditClass::Unrecorded);
+        assert_eq!(AuditClass::of(true, Requirement::Public), AuditClass::Unrecorded);
+        assert_eq!(AuditClass::of(false, Requirement::Public), AuditClass::Change);
     }
 }

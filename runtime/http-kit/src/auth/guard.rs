@@ -158,11 +158,17 @@ where
                     let sender = parts.extensions.get::<Act>().filter(|_| sender);
                     let sender = sender.map(|act| act.project.clone());
                     let origin = self.audited.as_ref().and_then(|route| route.admitted(&parts));
+                    let client = self.audited.as_ref().map(|route| route.client(&parts));
                     let request = Request::from_parts(parts, body);
                     let handled = Box::pin(self.handler.call(request, app.clone()));
-                    let response = match (self.audited, origin) {
-                        (Some(route), Some(origin)) => {
-                            run_audited(app.web(), &route, origin, handled).await
+                    let web = app.web();
+                    let response = match (self.audited, origin, client) {
+                        (Some(route), Some(origin), _) => {
+                            run_audited(web, &route, origin, handled).await
+                        }
+                        (_, None, Some(client)) => {
+                            let clock = Arc::clone(&web.clock);
+                            web.catalog.audited_anonymous(client, clock, handled).await
                         }
                         _ => handled.await,
                     };
