@@ -214,26 +214,24 @@ async fn scope(
     })
 }
 
-/// Refuses an invalid limit of the cost, and none if there is a budget: calls of backtests are not counted in budgets.
-async fn check_limit(
-    app: &App,
-    project: &ProjectId,
-    input: &NewBacktest,
-    tested: &Evaluator,
-) -> Result<(), Problem> {
-    if input.max_usd.is_none() && tested.version.grants.model {
-        let budgets = app.store.catalog.budgets(project).await?;
-        let is_limited = budgets.iter().any(|budget| match budget.scope {
-            BudgetScope::Rule => false,
-            BudgetScope::Evaluator => budget.id == tested.id.as_str(),
-            BudgetScope::Project => true,
-        });
-        if is_limited {
-            let message = "is required: the project or the evaluator has a budget";
-            return Err(Problem::body("maxUsd", message));
-        }
+/// Requires a limit of the cost if there is a budget: calls of backtests are not counted in budgets.
+async fn require_limit(app: &App, project: &ProjectId, plan: &BacktestPlan) -> Result<(), Problem> {
+    if plan.max_usd.is_some() || !plan.version.grants.model {
+        return Ok(());
     }
-    backfills::check_max_usd(app, project, input.max_usd, std::slice::from_ref(tested)).await
+    let budgets = app.store.catalog.budgets(project).await?;
+    let is_limited = budgets.iter().any(|budget| match budget.scope {
+        BudgetScope::Rule => false,
+        BudgetScope::Evaluator => budget.id == plan.evaluator.as_str(),
+        BudgetScope::Project => true,
+    });
+    match is_limited {
+        true => {
+            let message = "is required: the project or the evaluator has a budget";
+            Err(Problem::body("maxUsd", message))
+        }
+        false => Ok(()),
+    }
 }
 
 async fn checked(
@@ -255,7 +253,8 @@ async fn checked(
     let used = mapping.as_deref().unwrap_or(&version.mapping);
     evaluators::check_mapping_for("variableMapping", &version, used, target)?;
     let tested = Evaluator { version: version.clone(), ..evaluator.clone() };
-    check_limit(app, project, input, &tested).await?;
+    let tested = std::slice::from_ref(&tested);
+    backfills::check_max_usd(app, project, input.max_usd, tested).await?;
     let usd_per_target = target_means(app, project, &evaluator, &version).await?.cost;
     Ok(BacktestPlan {
         evaluator: evaluator.id,
@@ -356,6 +355,7 @@ async fn create_backtest(
 ) -> Result<Answer<View, 201>, Problem> {
     let project = &caller.project;
     let mut plan = Box::pin(checked(&app, project, &input)).await?;
+    require_limit(&app, project, &plan).await?;
     let in_range = app.scheduler.targets_of_backtest(project, &plan);
     plan.n_in_range = reading::limited(&app.web, project, in_range).await?;
     let id = app.web.ids.uuid().to_string();
