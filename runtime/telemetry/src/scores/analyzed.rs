@@ -65,7 +65,7 @@ perpend_db::record! {
 const COLUMNS: &str = "
     s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.data_type, s.number, s.text,
     s.timestamp, s.environment, s.evaluator_id, s.evaluator_version_id, s.inclusion_probability,
-    o.model, o.prompt_name, o.prompt_version, t.release, t.started_at";
+    o.model, o.prompt_name, o.prompt_version, t.release, t.started_at AS trace_started_at";
 const MEASURED_COLUMNS: &str = "
     s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.data_type, s.number, s.text, s.timestamp, s.metadata";
 const OBSERVATION: &str = "
