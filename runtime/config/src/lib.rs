@@ -67,6 +67,8 @@ pub struct Config {
     pub evaluation: Evaluation,
     /// Settings of exports to buckets.
     pub exports: Exports,
+    /// The audit trail.
+    pub audit: Audit,
     /// Encryption of stored secrets.
     pub secrets: Secrets,
     /// The administrator.
@@ -102,6 +104,7 @@ impl Config {
             limits: RateLimits::default(),
             evaluation: Evaluation::default(),
             exports: Exports::default(),
+            audit: Audit::default(),
             secrets: Secrets::default(),
             admin: Admin::default(),
             metrics: Metrics::default(),
@@ -167,6 +170,13 @@ impl std::fmt::Debug for Tracing {
             .field("sampling_ratio", &self.sampling_ratio)
             .finish_non_exhaustive()
     }
+}
+
+/// The audit trail.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Audit {
+    /// Age in days at which a record is deleted.
+    pub keep_days: u32,
 }
 
 /// Encryption of stored secrets.

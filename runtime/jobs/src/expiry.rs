@@ -1,10 +1,10 @@
-//! Deletes what expires: cached replies of models, browser sessions and log lines of executions.
+//! Deletes what expires: cached replies of models, browser sessions, log lines of executions and records of the audit trail.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use perpend_domain::time::Clock;
+use perpend_domain::time::{Clock, Timestamp};
 use perpend_storage::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,15 @@ pub struct Expiry {
     pub reply_lifetime_ms: i64,
     /// Bytes of cached replies that a project keeps.
     pub max_reply_bytes: u64,
+    /// Age in days at which a record of the audit trail is deleted.
+    pub audit_keep_days: u32,
+}
+
+/// The start of the first day (UTC) whose records are kept.
+fn audit_start(now: Timestamp, keep_days: u32) -> Timestamp {
+    const DAY_MICROS: i64 = 86_400_000_000;
+    let day = now.as_micros().div_euclid(DAY_MICROS) - i64::from(keep_days);
+    Timestamp::from_micros(day.saturating_mul(DAY_MICROS))
 }
 
 impl Expiry {
@@ -33,9 +42,12 @@ impl Expiry {
         let logs = self.store.ledger.delete_old_logs(now).await;
         let accounts = self.store.catalog.delete_expired_account_sessions(now).await;
         let links = self.store.catalog.delete_expired_links(now).await;
+        let audit = audit_start(now, self.audit_keep_days);
+        let audit = self.store.catalog.expire_audit(audit).await;
         sessions?;
         accounts?;
         links?;
+        audit?;
         logs?;
         Ok(Progress { n_items: replies?, again_after: None })
     }
@@ -60,5 +72,16 @@ impl Job for Expiry {
                 () = shutdown.cancelled() => Ok(Progress::default()),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_days_of_the_audit_trail_are_deleted() {
+        let now = Timestamp::parse("2026-03-31T15:04:05Z").unwrap();
+        assert_eq!(audit_start(now, 30), Timestamp::parse("2026-03-01T00:00:00Z").unwrap());
     }
 }

@@ -206,6 +206,7 @@ fn jobs(
             clock: Arc::clone(&clock),
             reply_lifetime_ms: evaluation.reply_lifetime_ms,
             max_reply_bytes: evaluation.max_reply_bytes,
+            audit_keep_days: web.config.audit.keep_days,
         }),
         Box::new(KeyUses(web.clone())),
         Box::new(Exports(exports.clone())),

@@ -12,6 +12,7 @@
 mod chain;
 mod list;
 pub(crate) mod objects;
+mod retention;
 mod states;
 mod verify;
 
