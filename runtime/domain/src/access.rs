@@ -26,6 +26,8 @@ pub enum PermissionLevel {
     Project,
     /// In the organization that the key belongs to, and on its projects as resources.
     Organization,
+    /// On the own account of a signed-in person.
+    Account,
 }
 
 /// The role of a person in an organization or a project.
@@ -133,6 +135,8 @@ permissions! {
     KeyWrite, "key.write", Organization, [Organization], Admin, "Create, change, rotate and revoke key pairs of a project.";
     MemberRead, "member.read", Organization, [Organization], Member, "Read the roles of members in a project.";
     MemberWrite, "member.write", Organization, [Organization], Admin, "Assign and remove roles of members in a project.";
+    SelfRead, "self.read", Account, [], None, "Read the own account and its sessions.";
+    SelfWrite, "self.write", Account, [], None, "Change the own account and end its sessions.";
     OrgRead, "org.read", Organization, [Organization], None, "List the projects of the organization.";
     OrgProjectCreate, "org.project.create", Organization, [Organization], Admin, "Create projects.";
     OrgMemberRead, "org.member.read", Organization, [Organization], Member, "Read the members of the organization.";
@@ -273,7 +277,8 @@ mod tests {
     fn names_are_unique_and_each_permission_is_in_some_scope() {
         for (at, one) in Permission::ALL.iter().enumerate() {
             assert!(Permission::ALL[..at].iter().all(|other| other.name() != one.name()), "{one}");
-            assert!(Scope::ALL.iter().any(|scope| scope.holds(*one)), "{one}");
+            let is_of_key = Scope::ALL.iter().any(|scope| scope.holds(*one));
+            assert!(is_of_key || one.level() == PermissionLevel::Account, "{one}");
         }
     }
 
@@ -320,13 +325,13 @@ mod tests {
             }
         }
         let held: Vec<_> = Permission::ALL.iter().filter(|one| Role::None.holds(**one)).collect();
-        assert_eq!(held, [&Permission::OrgRead]);
+        assert_eq!(held, [&Permission::SelfRead, &Permission::SelfWrite, &Permission::OrgRead]);
     }
 
     #[test]
     fn a_viewer_changes_nothing_and_no_role_provisions_users() {
         for one in Permission::ALL.iter().filter(|one| Role::Viewer.holds(**one)) {
-            assert!(one.name().ends_with(".read"), "{one}");
+            assert!(one.name().ends_with(".read") || *one == Permission::SelfWrite, "{one}");
         }
         assert!(!Role::Owner.holds(Permission::OrgScim));
     }

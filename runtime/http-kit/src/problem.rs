@@ -86,6 +86,8 @@ codes! {
         "The credentials lack the permission", "A public key alone may write scores, a key pair of an organization manages that organization; everything else requires the key pair of the project. Its scope may be `read`, which changes nothing, or `ingest`, which sends telemetry and scores only.";
     NotFound, "resource_not_found", NOT_FOUND, "resource_not_found", "LangfuseNotFoundError",
         "The resource does not exist in this project", "Check the id, and that the key pair belongs to the project.";
+    LinkGone, "link_gone", GONE, "resource_not_found", "LangfuseNotFoundError",
+        "The link is unknown, used or expired", "Ask for a new link.";
     MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, "method_not_allowed", "MethodNotAllowedError",
         "The path does not accept this method", "The `Allow` header lists the accepted methods.";
     Conflict, "conflict", CONFLICT, "conflict", "LangfuseConflictError",

@@ -17,7 +17,7 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::{from_fn, map_response};
 use axum::routing::{MethodFilter, MethodRouter, on};
-use perpend_domain::access::{Permission, Scope};
+use perpend_domain::access::{Permission, Role, Scope};
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
@@ -566,24 +566,36 @@ pub fn markdown(description: &ApiDescription) -> String {
     let mut page = String::from(
         "# Access\n\n\
          Printed by `perpend docs access`; do not edit by hand.\n\n\
-         Each route requires one permission; the table below shows which keys hold it. Without credentials the status is \
+         Each route requires one permission; the table below shows which keys and roles hold it. Without credentials the status is \
          401; with credentials that lack the permission it is 403 `access_denied`, and `details.permission` names \
          the missing permission. A resource of another project gives the same response as one that does not exist.\n\n\
-         A browser session has the permissions of the key pair that it was started with, and ends with it; a session that was \
-         started with the printed token ends when the server restarts. A browser can be logged in to 12 projects at once, with one \
-         session each; logging out ends all of them. The administrator key has the permissions of a key pair of the named \
+         A browser session of an account has in each project the permissions of the person's role there: the role in the project \
+         where one is set, otherwise the role in the organization; an owner of the organization is owner of each project. Changed \
+         roles apply from the next request on. Pages also check the role for permissions of the organization. Before the first \
+         account, a session has the permissions of the key pair that it was started with, and ends with it; a session that was \
+         started with the printed token ends when the server restarts. A browser can then be logged in to 12 projects at once, \
+         with one session each; logging out ends all of them. The administrator key has the permissions of a key pair of the named \
          project. A route of `public` requires no credentials; `metrics.token` is the token of this setting.\n\n| permission | allows |",
     );
     for scope in Scope::ALL {
         let _ = write!(page, " {} |", scope.title());
     }
+    for role in Role::ALL {
+        let _ = write!(page, " `{role}` |");
+    }
     page.push_str("\n|---|---|");
-    page.push_str(&"---|".repeat(Scope::ALL.len()));
+    page.push_str(&"---|".repeat(Scope::ALL.len() + Role::ALL.len()));
     page.push('\n');
     for permission in Permission::ALL {
         let _ = write!(page, "| `{permission}` | {} |", permission.covers());
         for scope in Scope::ALL {
             page.push_str(match scope.holds(*permission) {
+                true => " yes |",
+                false => " – |",
+            });
+        }
+        for role in Role::ALL {
+            page.push_str(match role.holds(*permission) {
                 true => " yes |",
                 false => " – |",
             });

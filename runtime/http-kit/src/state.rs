@@ -9,7 +9,7 @@ use perpend_domain::ids::IdSource;
 use perpend_domain::time::Clock;
 
 use crate::admission::Admission;
-use crate::auth::{KeyCache, LoginToken, Refusals, Throttle};
+use crate::auth::{KeyCache, LoginToken, Passwords, Refusals, SignInLimits, Throttle};
 use crate::limits::{Buckets, Limits};
 
 /// Authentication, limits and settings; cheap to clone.
@@ -41,6 +41,11 @@ pub struct WebParts {
     pub(crate) answers: Admission,
     pub(crate) limits: Limits,
     pub(crate) throttle: Throttle,
+    /// Token of the setup link, new at each startup, with which the first account is created.
+    pub setup_token: LoginToken,
+    /// Passwords of accounts.
+    pub passwords: Passwords,
+    pub(crate) sign_in_limits: SignInLimits,
 }
 
 /// State of handlers.
@@ -76,6 +81,9 @@ impl Web {
             refusals: Refusals::default(),
             denials: Buckets::default(),
             login_token: LoginToken::new(&*ids, clock.now()),
+            setup_token: LoginToken::for_setup(&*ids, clock.now()),
+            passwords: Passwords::default(),
+            sign_in_limits: SignInLimits::new(&*ids),
             start_id: ids.uuid().to_string(),
             catalog,
             config,

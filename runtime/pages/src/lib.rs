@@ -9,6 +9,7 @@
 //!   in a cookie of the browser.
 //! - **A form calls the same function as the API operation**, once, and redirects to a page (`forms`).
 
+mod accounts;
 mod audit;
 mod authors;
 mod backfills;
@@ -49,7 +50,7 @@ use perpend_domain::access::Permission::{
     self, AuditRead, CommentWrite, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite,
     EvaluatorRead, EvaluatorWrite, ExperimentRead, ExperimentWrite, KeyRead, KeyWrite, PluginRead,
     PluginWrite, ProjectRead, QueueWrite, ScoreConfigWrite, ScoreDelete, ScoreRead, ScoreWrite,
-    TraceMark, TraceRead,
+    SelfRead, SelfWrite, TraceMark, TraceRead,
 };
 use perpend_http_kit::Web;
 use perpend_http_kit::auth::{Authenticator, Requirement, note_denied, use_session};
@@ -76,6 +77,12 @@ pub use instance::{DiskFigures, InstanceCheck, InstanceState, WorkerFigures};
 pub use request::frame::{as_page, not_found, without_slash};
 pub use request::origin::wants_page;
 pub use state::{App, NewApp};
+
+/// The URL printed at startup while there is no account, which creates the first one.
+#[must_use]
+pub fn setup_url(web: &Web, origin: &str) -> String {
+    format!("{}/setup/{}", origin.trim_end_matches('/'), web.setup_token.text())
+}
 
 /// The URL printed at startup, which logs in with the one-time token.
 #[must_use]
@@ -554,6 +561,23 @@ fn redirect_routes(routes: &mut Routes<App>) {
     routes.page(BySession, by_client, request::redirects::trace_of_client);
 }
 
+/// Accounts.
+fn account_routes(routes: &mut Routes<App>) {
+    let setup = "/setup/{token}";
+    let form = PageRoute::get(setup, Requirement::Public);
+    routes.page(BySession, form.secret(), accounts::setup::form_page);
+    let create = PageRoute::post(setup, Requirement::Public);
+    routes.page(BySession, create.secret(), accounts::setup::create_owner);
+    let own = PageRoute::get("/account", SelfRead);
+    routes.page(BySession, own, accounts::own::account_page);
+    let name = PageRoute::post("/account/name", SelfWrite);
+    routes.page(BySession, name, accounts::own::change_name);
+    let password = PageRoute::post("/account/password", SelfWrite);
+    routes.page(BySession, password.secret(), accounts::own::change_password);
+    let end = PageRoute::post("/account/sessions/end", SelfWrite);
+    routes.page(BySession, end, accounts::own::end_sessions);
+}
+
 /// All routes, with their descriptions.
 pub fn routes() -> (Router<App>, ApiDescription) {
     let mut routes = Routes::default();
@@ -603,6 +627,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
         PageRoute::get("/assets/{file}", Requirement::Public),
         request::files::asset,
     );
+    account_routes(&mut routes);
     dataset_routes(&mut routes);
     experiment_routes(&mut routes);
     connection_routes(&mut routes);
@@ -689,7 +714,8 @@ async fn last_project_cookie(
     if parts.method != Method::GET || is_fragment {
         return None;
     }
-    use_session(&app.web, &parts.headers, &viewer.project)
+    let account = viewer.account.as_ref().map(|account| &account.session.digest);
+    use_session(&app.web, &parts.headers, account, &viewer.project)
 }
 
 /// Whether the path is in the viewer's project or in no project.

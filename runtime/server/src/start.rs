@@ -302,6 +302,16 @@ impl Server {
         perpend_pages::login_url(&self.app.web, &self.origin())
     }
 
+    /// The URL that creates the first account; absent once there is one.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn setup_url(&self) -> anyhow::Result<Option<String>> {
+        let has_accounts = self.app.store.catalog.has_accounts().await?;
+        let url = || perpend_pages::setup_url(&self.app.web, &self.origin());
+        Ok((!has_accounts).then(url))
+    }
+
     /// Serves until `shutdown`, then waits for active requests and evaluations within the grace period, releases leases and closes
     /// the database.
     ///

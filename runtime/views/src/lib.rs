@@ -13,6 +13,7 @@
 //! - **Bounded.** A page has at most [`ROW_WINDOW`] rows of a trace, and only these are rendered. Trees are traversed
 //!   without recursion.
 
+mod accounts;
 mod backfills;
 mod backtests;
 mod connections;
@@ -60,6 +61,7 @@ pub use crate::urls::{
     OBSERVATION_LIST, Parameter, ParsedColumns, ROWS, RowColumn, SCORE_LIST, SESSION_LIST, Sort,
     TRACE_LIST, TracesQuery, USER_LIST, UnknownParameters,
 };
+pub use accounts::{AccountPage, SessionLine, SetupAccountPage};
 pub use backfills::{BackfillLine, BackfillPage, BackfillsPage};
 pub use backtests::{
     BacktestLine, BacktestPage, BacktestScoreView, BacktestSegmentLine, BacktestsPage, FlipLine,

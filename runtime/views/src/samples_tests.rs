@@ -63,6 +63,7 @@ pub(crate) fn shell() -> Shell {
         ],
         alarms: Vec::new(),
         is_operator: false,
+        account: None,
         hidden: Vec::new(),
         now: Timestamp::from_millis(180_000),
     }

@@ -227,7 +227,7 @@ async fn every_operation_lets_those_in_who_hold_its_permission_and_nobody_else()
 }
 
 /// What anybody may ask for. A new entry is a decision.
-const OF_NOBODY: [(&str, &str); 13] = [
+const OF_NOBODY: [(&str, &str); 15] = [
     ("/", "GET"),
     ("/api/openapi.json", "GET"),
     ("/api/public/health", "GET"),
@@ -241,6 +241,8 @@ const OF_NOBODY: [(&str, &str); 13] = [
     ("/logout", "POST"),
     ("/preferences", "GET"),
     ("/preferences", "POST"),
+    ("/setup/{token}", "GET"),
+    ("/setup/{token}", "POST"),
 ];
 
 /// Operations with a body that change nothing: a calculation, and one that is always refused.

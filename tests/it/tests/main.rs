@@ -5,6 +5,7 @@
 #[path = "../../../runtime/sandbox/tests/hostile/guest.rs"]
 mod guest;
 
+mod accounts;
 mod after_rules;
 mod arrivals;
 mod author;

@@ -9,6 +9,7 @@ use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::{ProjectId, PublicKey};
 
 use super::Credentials;
+use super::account_session::{SignedIn, session_in_project};
 use super::act::{Act, Allowed, SessionPerson, decide, unguarded};
 use super::cache::CacheLookup;
 use super::key::{Caller, MatchedSecret};
@@ -243,6 +244,8 @@ pub struct Session {
     pub others: Vec<Project>,
     /// Whether the login token of this server start started the session in one of these projects.
     pub is_of_login_token: bool,
+    /// The account, in a session that began with its password.
+    pub account: Option<SignedIn>,
     /// Token of the forms in its pages.
     pub token: FormToken,
 }
@@ -256,6 +259,9 @@ pub async fn session_of(
     headers: &HeaderMap,
     requested: Option<&str>,
 ) -> Result<Option<Session>, Problem> {
+    if let Some(session) = session_in_project(web, headers, requested).await? {
+        return Ok(Some(session));
+    }
     let Some(Sessions { all, token }) = session::sessions(web, headers).await? else {
         return Ok(None);
     };
@@ -282,6 +288,7 @@ pub async fn session_of(
         project,
         others: open.into_iter().map(|(_, project)| project).collect(),
         is_of_login_token,
+        account: None,
         token,
     }))
 }

@@ -9,6 +9,8 @@ use subtle::ConstantTimeEq as _;
 
 /// Lifetime of the token.
 const LIFETIME_MS: i64 = 3_600 * 1_000;
+/// Lifetime of the token of the setup link.
+const SETUP_LIFETIME_MS: i64 = 24 * 3_600 * 1_000;
 
 /// A single-use login token.
 pub struct LoginToken {
@@ -33,6 +35,19 @@ impl LoginToken {
             expires_at: now.plus_millis(LIFETIME_MS),
             is_used: AtomicBool::new(false),
         }
+    }
+
+    /// A random token of the setup link.
+    #[must_use]
+    pub fn for_setup(ids: &dyn IdSource, now: Timestamp) -> Self {
+        let expires_at = now.plus_millis(SETUP_LIFETIME_MS);
+        Self { expires_at, ..Self::new(ids, now) }
+    }
+
+    /// Whether this is the token, and it has not expired.
+    #[must_use]
+    pub fn opens(&self, token: &str, now: Timestamp) -> bool {
+        self.matches(token) && now < self.expires_at
     }
 
     /// The token in clear text.

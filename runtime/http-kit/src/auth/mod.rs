@@ -9,6 +9,7 @@
 //! - **Guessing is slow and locks no client out.** Wrong credentials are limited for each network; right ones are accepted
 //!   (`throttle`).
 
+mod account_session;
 mod act;
 mod audited;
 mod basic;
@@ -21,10 +22,15 @@ mod login_token;
 mod metered_key;
 mod metrics_token;
 mod pair;
+mod password;
 mod refusals;
 mod session;
+mod sign_in_limits;
 mod throttle;
 
+pub use account_session::{
+    SignedIn, begin_account_session, canonical_email, is_email, signed_in, verify_password,
+};
 pub use act::{Act, ManagerAct, Member, OrganizationAct, SessionPerson};
 pub(crate) use audited::AuditedRoute;
 pub use audited::{AuditClass, note_denied};
@@ -39,6 +45,8 @@ pub use login_token::LoginToken;
 pub(crate) use metered_key::metered_key;
 pub(crate) use metrics_token::MetricsTokenAuth;
 pub use pair::KeyPair;
+pub use password::Passwords;
 pub use refusals::{Refusal, RefusalCount, Refusals};
 pub use session::{FormToken, create_session, end_sessions, use_session};
+pub(crate) use sign_in_limits::SignInLimits;
 pub use throttle::{STRONG_CHARS, Throttle};

@@ -1,5 +1,8 @@
 //! Browser sessions: rows in the database that a cookie refers to.
 //!
+//! The cookie holds either the sessions of key pairs, one for each project, or the session of an account with the
+//! project that was used last.
+//!
 //! Invariants:
 //! - **The cookie holds random references**, of 256 bits each, and the database their SHA-256: a copy of the database
 //!   gives no access to a page.
@@ -25,7 +28,7 @@ use crate::Web;
 use crate::cookies::{cookie_values, set_cookie};
 
 /// Lifetime of a session.
-const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
+pub(super) const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
 /// The cookie's name.
 const COOKIE: &str = "perpend_session";
 const FORM_DOMAIN: &[u8] = b"form/2";
@@ -37,6 +40,8 @@ const MAX_COOKIES: usize = 3;
 const MAX_BYTES: usize = 3_900;
 /// Separator of the sessions in a cookie.
 const BETWEEN: char = '~';
+/// Start of the session of an account in a cookie.
+const OF_ACCOUNT: char = '@';
 
 /// Token of the forms of one session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,13 +121,13 @@ impl<'h> CookieSession<'h> {
     }
 }
 
-fn digest(reference: &str) -> SessionDigest {
+pub(super) fn digest(reference: &str) -> SessionDigest {
     let hash = Sha256::new().chain_update(b"session/3").chain_update(reference);
     hash.finalize().into()
 }
 
 /// 256 random bits.
-fn random(ids: &dyn IdSource) -> String {
+pub(super) fn random(ids: &dyn IdSource) -> String {
     let mut hash = Sha256::new();
     // Four times 122 random bits.
     for _ in 0..4 {
@@ -170,10 +175,46 @@ pub(super) async fn sessions(web: &Web, headers: &HeaderMap) -> Result<Option<Se
     let Some((oldest, _)) = oldest else {
         return Ok(None);
     };
-    let token = Sha256::new().chain_update(FORM_DOMAIN).chain_update(oldest.reference);
-    let token = FormToken(token.finalize().into());
+    let token = form_token(oldest.reference);
     let all = valid.into_iter().map(|(_, row)| row).collect();
     Ok(Some(Sessions { all, token }))
+}
+
+fn form_token(reference: &str) -> FormToken {
+    let token = Sha256::new().chain_update(FORM_DOMAIN).chain_update(reference);
+    FormToken(token.finalize().into())
+}
+
+/// The sessions of accounts in the cookies, valid or not.
+fn account_parts(headers: &HeaderMap) -> Vec<CookieSession<'_>> {
+    let parts = cookies(headers).into_iter().flatten();
+    parts.filter(|part| part.project.starts_with(OF_ACCOUNT)).collect()
+}
+
+/// Digests of the sessions of accounts in the cookies, valid or not.
+pub(super) fn account_digests(headers: &HeaderMap) -> Vec<SessionDigest> {
+    account_parts(headers).iter().map(CookieSession::digest).collect()
+}
+
+/// The token of the forms of a session of an account.
+pub(super) fn account_token(headers: &HeaderMap, session: &SessionDigest) -> Option<FormToken> {
+    let parts = account_parts(headers);
+    let part = parts.iter().find(|part| part.digest() == *session)?;
+    Some(form_token(part.reference))
+}
+
+/// The project that was used last in a session of an account, or in any other one of the cookies.
+pub(super) fn account_project(headers: &HeaderMap, session: &SessionDigest) -> Option<String> {
+    let parts = account_parts(headers);
+    let part = parts.iter().find(|part| part.digest() == *session).or(parts.first())?;
+    let project = URL_SAFE_NO_PAD.decode(part.project.strip_prefix(OF_ACCOUNT)?).ok()?;
+    String::from_utf8(project).ok()
+}
+
+/// The `Set-Cookie` value of a session of an account.
+pub(super) fn account_cookie(web: &Web, project: Option<&str>, reference: &str) -> String {
+    let project = URL_SAFE_NO_PAD.encode(project.unwrap_or_default());
+    session_cookie(web, &format!("{OF_ACCOUNT}{project}.{reference}"), SESSION_SECONDS)
 }
 
 /// Creates a session in a project. Returns the `Set-Cookie` value, which keeps the sessions of the headers in other projects;
@@ -208,8 +249,21 @@ pub async fn create_session(
     Ok(session_cookie(web, &joined(all), SESSION_SECONDS))
 }
 
-/// The `Set-Cookie` value that puts the session of a project before the others; `None` where it is the first one.
-pub fn use_session(web: &Web, headers: &HeaderMap, project: &ProjectId) -> Option<String> {
+/// The `Set-Cookie` value that records a project as the one used last, in the session of an account with this digest or
+/// else by the order of the sessions; `None` where it already is.
+pub fn use_session(
+    web: &Web,
+    headers: &HeaderMap,
+    account: Option<&SessionDigest>,
+    project: &ProjectId,
+) -> Option<String> {
+    if let Some(session) = account {
+        let parts = account_parts(headers);
+        let part = parts.iter().find(|part| part.digest() == *session)?;
+        let is_used =
+            part.project.get(1..) == Some(URL_SAFE_NO_PAD.encode(project.as_str()).as_str());
+        return (!is_used).then(|| account_cookie(web, Some(project.as_str()), part.reference));
+    }
     let mut cookies = cookies(headers).into_iter();
     let mut parts = cookies.find(|parts| parts.iter().any(|part| part.is_of(project)))?;
     let at = parts.iter().position(|part| part.is_of(project))?;
@@ -228,6 +282,7 @@ pub async fn end_sessions(web: &Web, headers: &HeaderMap) -> Result<String, Erro
     let digests = cookies(headers).into_iter().flatten();
     let digests: Vec<SessionDigest> = digests.map(|part| part.digest()).collect();
     web.catalog.end_browser_sessions(&digests).await?;
+    web.catalog.end_account_sessions(&digests).await?;
     Ok(session_cookie(web, "", 0))
 }
 

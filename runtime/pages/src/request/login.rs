@@ -1,4 +1,4 @@
-//! Login with the printed one-time token or with a key pair, and logout.
+//! Login with an account, or before the first account with the printed one-time token or with a key pair, and logout.
 
 use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
@@ -35,6 +35,10 @@ const WRONG_TOKEN: &str = "This login token is invalid, used or expired. A token
 const WRONG_PAIR: &str = "Unknown key pair.";
 const EXPIRED_PAIR: &str = "This key pair or its secret has expired.";
 const TOO_MANY: &str = "Too many failed login attempts from this network.";
+const WRONG_PASSWORD: &str = "Unknown e-mail address or wrong password.";
+const NO_KEYS: &str = "This installation has accounts, so key pairs and login tokens no longer open pages. Log in with e-mail and password; an owner of the organization invites you.";
+const NO_PROJECT: &str =
+    "Your account has no role in a project. Ask an owner of the organization for one.";
 const OTHER_PAIR: &str =
     "This key pair cannot read traces. Use a key pair of a project with read permission.";
 
@@ -47,11 +51,13 @@ pub(crate) struct LoginParams {
     more: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct LoginForm {
     token: String,
     public_key: String,
     secret_key: String,
+    email: String,
+    password: String,
     next: String,
     more: String,
 }
@@ -60,10 +66,14 @@ impl LoginForm {
     fn parse(body: &[u8]) -> Self {
         let params = Params::parse(&String::from_utf8_lossy(body));
         let field = |name| params.text(name).unwrap_or_default().to_owned();
+        // Spaces belong to a password.
+        let password = params.raw("password").unwrap_or_default().to_owned();
         Self {
             token: field("token"),
             public_key: field("public_key"),
             secret_key: field("secret_key"),
+            email: field("email"),
+            password,
             next: field("next"),
             more: field("more"),
         }
@@ -109,7 +119,9 @@ pub(crate) async fn login_page(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
-        if query.more.is_empty() && session_viewer(&app, &headers).await?.is_some() {
+        let viewer = session_viewer(&app, &headers).await?;
+        // An account has all its projects in one session.
+        if viewer.is_some_and(|viewer| query.more.is_empty() || viewer.account.is_some()) {
             return Ok(Redirect::to(destination(&query.next)).into_response());
         }
         // A page that was not found may belong to a project that is not part of the session yet.
@@ -117,10 +129,13 @@ pub(crate) async fn login_page(
             true => request::origin::referring_page(&headers).unwrap_or_default(),
             false => &query.next,
         };
+        let is_signed_in = auth::signed_in(&app.web, &headers).await?.is_some();
         let view = LoginPage {
             shell: request::origin::shell(&headers),
+            problem: is_signed_in.then_some(NO_PROJECT),
             is_additional: !query.more.is_empty(),
             next: here.to_owned(),
+            has_accounts: app.store.catalog.has_accounts().await?,
             ..LoginPage::default()
         };
         return page(StatusCode::OK, &view);
@@ -134,6 +149,7 @@ pub(crate) async fn login_page(
         shell: request::origin::shell(&headers),
         token: query.token,
         next: query.next,
+        has_accounts: app.store.catalog.has_accounts().await?,
         ..LoginPage::default()
     };
     page(StatusCode::OK, &view)
@@ -151,13 +167,16 @@ pub(crate) async fn log_in(
     forms::session_viewer_in_frame(&app, &headers, frame.as_ref()).await?;
     let body = admission::read(&app.web, request, MAX_FORM_BYTES).await?;
     let form = LoginForm::parse(&body.bytes);
+    if app.store.catalog.has_accounts().await? {
+        return sign_in(&app, (client, &headers), form).await;
+    }
     if !form.token.is_empty() {
         let sender = (client, &headers);
         return match auth::log_in_with_token(&app.web, sender, &form.token, &app.home_project).await
         {
             Ok(Some(cookie)) => Ok(with_cookie(Redirect::to(destination(&form.next)), &cookie)),
-            Ok(None) => refuse(&headers, WRONG_TOKEN, form),
-            Err(problem) => too_many(&headers, problem, form),
+            Ok(None) => refuse(&headers, WRONG_TOKEN, (form, false)),
+            Err(problem) => too_many(&headers, problem, (form, false)),
         };
     }
     match project_of_key_pair(&app, client, &form).await {
@@ -167,13 +186,37 @@ pub(crate) async fn log_in(
             Ok(with_cookie(Redirect::to(destination(&form.next)), &cookie))
         }
         Err(problem) if problem.code() == Code::AuthenticationFailed => {
-            refuse(&headers, WRONG_PAIR, form)
+            refuse(&headers, WRONG_PAIR, (form, false))
         }
-        Err(problem) if problem.code() == Code::KeyExpired => refuse(&headers, EXPIRED_PAIR, form),
+        Err(problem) if problem.code() == Code::KeyExpired => {
+            refuse(&headers, EXPIRED_PAIR, (form, false))
+        }
         Err(problem) if problem.code().status() == StatusCode::FORBIDDEN => {
-            refuse(&headers, OTHER_PAIR, form)
+            refuse(&headers, OTHER_PAIR, (form, false))
         }
-        Err(problem) => too_many(&headers, problem, form),
+        Err(problem) => too_many(&headers, problem, (form, false)),
+    }
+}
+
+/// Signs in with an account. An unknown address, a wrong password and a disabled account have the same response.
+async fn sign_in(
+    app: &App,
+    (client, headers): (ClientAddress, &HeaderMap),
+    form: LoginForm,
+) -> Result<Response, Problem> {
+    if form.email.is_empty() && !(form.token.is_empty() && form.public_key.is_empty()) {
+        return refuse(headers, NO_KEYS, (form, true));
+    }
+    let sender = (client, headers);
+    match auth::verify_password(&app.web, sender, (&form.email, &form.password)).await {
+        Ok(Some(account)) => {
+            let cookies = auth::begin_account_session(&app.web, sender, &account).await?;
+            let mut response = Redirect::to(destination(&form.next)).into_response();
+            cookies.iter().for_each(|cookie| append_cookie(&mut response, cookie));
+            Ok(response)
+        }
+        Ok(None) => refuse(headers, WRONG_PASSWORD, (form, true)),
+        Err(problem) => too_many(headers, problem, (form, true)),
     }
 }
 
@@ -227,7 +270,11 @@ fn with_cookie(redirect: Redirect, cookie: &str) -> Response {
 }
 
 /// The login form with the sent values, without secrets.
-fn form_with_problem(headers: &HeaderMap, problem: &'static str, form: LoginForm) -> LoginPage {
+fn form_with_problem(
+    headers: &HeaderMap,
+    problem: &'static str,
+    (form, has_accounts): (LoginForm, bool),
+) -> LoginPage {
     LoginPage {
         shell: request::origin::shell(headers),
         problem: Some(problem),
@@ -236,19 +283,25 @@ fn form_with_problem(headers: &HeaderMap, problem: &'static str, form: LoginForm
         token: String::new(),
         next: form.next,
         public_key: form.public_key,
+        has_accounts,
+        email: form.email,
     }
 }
 
 fn refuse(
     headers: &HeaderMap,
     problem: &'static str,
-    form: LoginForm,
+    form: (LoginForm, bool),
 ) -> Result<Response, Problem> {
     page(StatusCode::UNAUTHORIZED, &form_with_problem(headers, problem, form))
 }
 
 /// The form with a delay, if the network has exceeded its login attempts; otherwise the problem.
-fn too_many(headers: &HeaderMap, problem: Problem, form: LoginForm) -> Result<Response, Problem> {
+fn too_many(
+    headers: &HeaderMap,
+    problem: Problem,
+    form: (LoginForm, bool),
+) -> Result<Response, Problem> {
     if problem.code() != Code::TooManyAttempts {
         return Err(problem);
     }

@@ -8,7 +8,7 @@ use perpend_domain::access::{Permission, PermissionSet};
 use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_http_kit::auth::{Act, FormToken, Session, SessionPerson, session_of};
+use perpend_http_kit::auth::{Act, FormToken, Session, SessionPerson, SignedIn, session_of};
 use perpend_http_kit::cookies::cookie_values;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -34,6 +34,8 @@ pub(crate) struct Viewer {
     permissions: PermissionSet,
     /// The person.
     session: Option<SessionPerson>,
+    /// The account, in a session that began with its password.
+    pub(crate) account: Option<SignedIn>,
     /// Token that the forms of the session contain.
     pub(crate) token: FormToken,
     project_name: String,
@@ -131,6 +133,7 @@ impl Viewer {
             attention: self.waits,
             alarms: self.alarms.clone(),
             is_operator: self.is_operator,
+            account: self.account.as_ref().map(|own| Text::from(own.account.name.as_str())),
             hidden: [(Permission::KeyRead, Section::Keys), (Permission::AuditRead, Section::Audit)]
                 .into_iter()
                 .filter(|(needs, _)| !self.may(*needs))
@@ -212,9 +215,12 @@ pub(crate) async fn viewer(
     })
 }
 
-/// Whether only the operator can have started the session: with the printed login token, or in the project of the configured
+/// Whether the account is one of the operator, or only the operator can have started the session: with the printed login token, or in the project of the configured
 /// key pair, or in the only project.
 async fn is_of_operator(app: &App, session: &Session) -> bool {
+    if let Some(own) = &session.account {
+        return own.account.is_operator;
+    }
     if session.is_of_login_token {
         return true;
     }
@@ -240,7 +246,7 @@ async fn viewer_of_session(
     address: &Uri,
 ) -> Viewer {
     let is_operator = is_of_operator(app, &session).await;
-    let Session { act, project, others, token, .. } = session;
+    let Session { act, project, others, token, account, .. } = session;
     let others = others.iter();
     let waits = match act.permissions.holds(Permission::EvaluatorRead) {
         // A page does not fail because of these counts.
@@ -275,6 +281,7 @@ async fn viewer_of_session(
         project: act.project,
         permissions: act.permissions,
         session: act.session,
+        account,
         token,
         project_name: project.name,
         others: others.map(|other| ProjectLink::new(other.id.as_str(), &other.name)).collect(),

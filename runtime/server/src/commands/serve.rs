@@ -45,7 +45,7 @@ pub(super) fn serve(settings: &SettingArgs, bundle: Bundle) -> anyhow::Result<Ex
         let shutdown = CancellationToken::new();
         cancel_on_signal(&shutdown)?;
         let server = open(config, bundle).await?;
-        announce(&server);
+        announce(&server).await?;
         let outcome = server.run(shutdown).await;
         if let Some(export) = export {
             export.finish().await;
@@ -64,10 +64,17 @@ fn show(pair: &KeyPair) {
     print_line(&format!("  export PERPEND_SECRET_KEY={}", pair.secret_key));
 }
 
-/// Prints the login URL.
-fn announce(server: &Server) {
+/// Prints the URL of the pages: with a login token while there is no account, and the URL that creates the first one.
+async fn announce(server: &Server) -> anyhow::Result<()> {
     tracing::info!(address = %server.address(), "listening");
-    print_line(&format!("Perpend is ready. Open {}", server.login_url()));
+    match server.setup_url().await? {
+        Some(setup) => {
+            print_line(&format!("Perpend is ready. Open {}", server.login_url()));
+            print_line(&format!("Create the first account within 24 hours: {setup}"));
+        }
+        None => print_line(&format!("Perpend is ready. Open {}", server.origin())),
+    }
+    Ok(())
 }
 
 /// Cancels the token on SIGTERM or SIGINT; a second signal ends the process immediately.

@@ -35,6 +35,8 @@ pub struct Shell {
     pub alarms: Vec<&'static str>,
     /// Whether the viewer may see the page of the instance.
     pub is_operator: bool,
+    /// Name of the account of the viewer.
+    pub account: Option<Text>,
     /// Sections that the viewer may not see.
     pub hidden: Vec<Section>,
     /// Time of the response.

@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::{RuleOutcome, ScoreView, Shell, Text};
 
-/// The login form for a login token or a key pair.
+/// The login form: for an account, or before the first account for a login token or a key pair.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "login.html")]
 pub struct LoginPage {
@@ -22,6 +22,10 @@ pub struct LoginPage {
     pub next: String,
     /// Public key as typed.
     pub public_key: String,
+    /// Whether people sign in with accounts.
+    pub has_accounts: bool,
+    /// E-mail address as typed.
+    pub email: String,
 }
 
 /// Confirmation of the logout, for pages without forms.
