@@ -9,6 +9,7 @@ use perpend_views::{
     AUDIT_ROWS, ApiRequest, AuditRow, ListDeclaration, ListView, SelectFilter, Text,
 };
 
+use crate::list::params::ListRequest;
 use crate::list::source::{
     ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult, ShownPage,
 };
@@ -138,7 +139,7 @@ impl ListSource for Audit {
         set.map(|(label, name)| (label, Text::from(self.own.text(name)), name)).collect()
     }
 
-    async fn complete(&self, _: &ListScope, view: ListView) -> Result<ListView, Problem> {
+    async fn complete(&self, _: &ListRequest<Self>, view: ListView) -> Result<ListView, Problem> {
         let word = |word: &'static str| (word.to_owned(), Text::from(word));
         let results = [AuditResult::Done, AuditResult::Denied].map(|result| word(result.name()));
         let selects = vec![

@@ -57,7 +57,7 @@ use perpend_http_kit::auth::{Authenticator, Requirement, note_denied, use_sessio
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::reading;
 use perpend_http_kit::routes::{ApiDescription, PageRoute, Routes};
-use perpend_views::{FilterableList, Section, TRACE_LIST};
+use perpend_views::{FilterableList, Section};
 
 use crate::audit::Audit;
 use crate::executions::list::Executions;
@@ -71,6 +71,7 @@ use crate::request::frame::Frame;
 use crate::request::query::Query;
 use crate::request::viewer::{Viewer, project_of_path, viewer};
 use crate::scores::list::Scores;
+use crate::traces::list::Traces;
 use crate::traces::suggest::{SuggestParams, suggest_fragment};
 
 pub use instance::{DiskFigures, InstanceCheck, InstanceState, WorkerFigures};
@@ -117,8 +118,6 @@ fn suggestions_route(routes: &mut Routes<App>, route: PageRoute, filter: &'stati
 
 /// Lists that the engine does not show.
 fn export_routes(routes: &mut Routes<App>) {
-    let traces = PageRoute::get("/project/{project}/export/traces", TraceRead).recorded_read();
-    routes.page(BySession, traces, traces::export::export_traces);
     let experiments = PageRoute::get("/project/{project}/export/experiments", ExperimentRead);
     let experiments = experiments.recorded_read();
     routes.page(BySession, experiments, experiments::export::export_experiments);
@@ -140,8 +139,6 @@ fn fragment_routes(routes: &mut Routes<App>) {
     routes.page(BySession, values, traces::facets::facets_fragment);
     let over_time = PageRoute::get("/project/{project}/_/traces/bars", TraceRead);
     routes.page(BySession, over_time, traces::bars::bars_fragment);
-    let suggest = PageRoute::get("/project/{project}/_/traces/suggest", TraceRead);
-    suggestions_route(routes, suggest, &TRACE_LIST);
     let rows = PageRoute::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::page::rows_fragment);
     let seek = PageRoute::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
@@ -593,8 +590,6 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     routes.page(BySession, logout.secret(), request::login::log_out);
     let overview = PageRoute::get("/project/{project}", TraceRead);
     routes.page(BySession, overview, overview::page::overview_page);
-    let list = PageRoute::get("/project/{project}/traces", TraceRead);
-    routes.page(BySession, list, traces::list::list_page);
     let compared = PageRoute::get("/project/{project}/traces/compare", TraceRead);
     routes.page(BySession, compared, traces::compare::compare_page);
     let trace = PageRoute::get("/project/{project}/traces/{trace}", TraceRead);
@@ -633,6 +628,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
     connection_routes(&mut routes);
     plugin_routes(&mut routes);
     key_routes(&mut routes);
+    list_routes::<Traces>(&mut routes, TraceRead);
     list_routes::<Observations>(&mut routes, TraceRead);
     list_routes::<Sessions>(&mut routes, TraceRead);
     list_routes::<Users>(&mut routes, TraceRead);

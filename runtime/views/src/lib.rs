@@ -57,7 +57,7 @@ pub use crate::markup::{
     Html, Text, decode_segment, encode, segment, with_query, without_volatile_parts,
 };
 pub use crate::urls::{
-    ApiRequest, Columns, END, FilterableList, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment,
+    ApiRequest, Columns, END, FilterableList, Focus, MAX_COLUMNS, MAX_LIST, Moment,
     OBSERVATION_LIST, Parameter, ParsedColumns, ROWS, RowColumn, SCORE_LIST, SESSION_LIST, Sort,
     TRACE_LIST, TracesQuery, USER_LIST, UnknownParameters,
 };
@@ -158,8 +158,9 @@ pub use lists::groups::{
     GroupChip, GroupLine, GroupRow, GroupSetup, SESSION_ROWS, USER_ROWS, UserPage, session_table,
 };
 pub use lists::list::{
-    ChoicePage, ChosenColumns, ListAction, ListChoice, ListDeclaration, ListNote, ListTexts,
-    ListView, RowChoice, SelectFilter, UrlCondition,
+    ChoiceButton, ChoicePage, ChosenColumns, DeferredPart, ListAction, ListChoice, ListDeclaration,
+    ListNote, ListParts, ListTexts, ListView, PeekPanel, RowChoice, SelectFilter, UrlCondition,
+    position_text,
 };
 pub use lists::news::{NewsFragment, StateFragment};
 pub use lists::observations::{OBSERVATION_ROWS, ObservationLine};
@@ -173,7 +174,6 @@ pub use lists::search::{
 pub use lists::suggest::{SuggestPage, Suggestion};
 pub use lists::trace_line::{TraceContent, TraceLine};
 pub use lists::trace_rows::TRACE_ROWS;
-pub use lists::traces::{Pager, TracesPage};
 pub use overview::charts::{Chart, ChartBar, ChartPart, SO_FAR};
 pub use overview::figure::{Figure, percent_change, point_change};
 pub use overview::page::{AttentionItem, OverviewPage, RunLine};

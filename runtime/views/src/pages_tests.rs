@@ -321,6 +321,7 @@ fn a_list_of_executions_is_inert_and_only_failed_ones_have_a_form() {
         open_by_id: None,
         setup: None,
         exports: [("Export CSV", typed()), ("Export JSONL", typed())],
+        parts: ListParts::default(),
     };
     let html = checked(&view);
     assert_eq!(html.matches(">Requeue</button>").count(), 1, "{html}");

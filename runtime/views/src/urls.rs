@@ -24,7 +24,7 @@ pub use request::ApiRequest;
 pub use row_columns::RowColumn;
 pub use sort::Sort;
 pub use traces_query::{
-    END, ListPage, MAX_LIST, ROWS, TracesQuery, traces_containing, traces_matching,
-    traces_with_tag, traces_with_value,
+    END, MAX_LIST, ROWS, TracesQuery, traces_containing, traces_matching, traces_with_tag,
+    traces_with_value,
 };
 pub use unknown_parameters::{Parameter, UnknownParameters, is_known};

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use perpend_domain::query::print_condition;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -17,15 +16,13 @@ use super::list::dataset_names;
 use crate::list::params::filter_text;
 use crate::list::selected::SelectedRows;
 use crate::observations::Observations;
-use crate::read;
 use crate::request::forms::ContentForm;
 use crate::request::operations::{call, is_about_input};
 use crate::request::reply::page;
 use crate::request::submissions::SubmissionOutcome;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::conditions::filter_of;
-use crate::traces::params::TraceListParams;
+use crate::traces::list::Traces;
 
 /// Traces or observations of a list that one form adds.
 const MAX_MATCHES: u32 = 10_000;
@@ -114,14 +111,10 @@ impl Selection {
     /// The filter of the list as text, with its time range and environments; `None` if a condition has no text.
     fn query(&self, app: &App, viewer: &Viewer) -> Option<String> {
         let query = self.list.as_deref()?.split_once('?').map(|(_, query)| query);
-        if self.kind == SourceKind::Observation {
-            return filter_text::<Observations>(app, viewer, query);
+        match self.kind {
+            SourceKind::Trace => filter_text::<Traces>(app, viewer, query),
+            SourceKind::Observation => filter_text::<Observations>(app, viewer, query),
         }
-        let now = app.web.clock.now();
-        let params = TraceListParams::new(query);
-        let conditions = filter_of(&params.query, read::start_of_minute(now));
-        let terms = conditions.conditions.iter().map(print_condition);
-        Some(terms.collect::<Option<Vec<String>>>()?.join(" "))
     }
 
     /// The body of the operation; `limit` applies to a list.

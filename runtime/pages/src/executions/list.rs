@@ -15,6 +15,7 @@ use perpend_views::{
 
 use crate::executions::names::Names;
 use crate::executions::requeue::MAX_REQUEUED;
+use crate::list::params::ListRequest;
 use crate::list::source::{
     ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult, ShownPage, is,
 };
@@ -125,8 +126,12 @@ impl ListSource for Executions {
         equivalent_requests::executions(viewer, page.items)
     }
 
-    async fn complete(&self, scope: &ListScope, view: ListView) -> Result<ListView, Problem> {
-        let action = self.requeue_form(&scope.viewer);
-        Ok(ListView { selects: self.selects(scope).await?, action, ..view })
+    async fn complete(
+        &self,
+        request: &ListRequest<Self>,
+        view: ListView,
+    ) -> Result<ListView, Problem> {
+        let action = self.requeue_form(&request.scope.viewer);
+        Ok(ListView { selects: self.selects(&request.scope).await?, action, ..view })
     }
 }

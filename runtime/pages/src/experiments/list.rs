@@ -138,7 +138,8 @@ pub(crate) async fn page_of_runs(
     (baselines, address): (&HashSet<&str>, &RunsAddress<'_>),
 ) -> Result<PageOfRuns, Problem> {
     let mut notices = Vec::new();
-    let (after, _) = cursor::parse_position(&params.after, "", &mut notices);
+    let position = ((params.after.as_str(), ""), "list");
+    let after = cursor::parse_position(position, cursor::parse_cursor, &mut notices).cursor;
     let is_later = after.is_some();
     let found = runs(app, viewer, params, (after, PAGE)).await?;
     let reports = reports(app, viewer, &found.items, &mut notices).await?;

@@ -13,6 +13,7 @@ use perpend_views::{
 };
 
 use crate::groups::lines::group_rows;
+use crate::list::params::ListRequest;
 use crate::list::source::{
     ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
     ShownPage,
@@ -172,9 +173,10 @@ impl<const OF_USERS: bool> ListSource for Groups<OF_USERS> {
 
     async fn complete(
         &self,
-        ListScope { app, viewer }: &ListScope,
+        request: &ListRequest<Self>,
         mut view: ListView,
     ) -> Result<ListView, Problem> {
+        let ListScope { app, viewer } = &request.scope;
         let (label, row) = match Self::KEY {
             GroupKey::Session => ("Session id", "session"),
             GroupKey::User => ("User id", "user"),

@@ -7,9 +7,9 @@ use perpend_http_kit::problem::Problem;
 use perpend_views::ChosenColumn;
 
 use crate::export::{
-    ExportColumn, ExportFormat, ExportedList, ExportedPage, PAGE_ROWS, reject_faults, respond,
+    ExportColumn, ExportFormat, ExportedList, ExportedPage, reject_faults, respond,
 };
-use crate::list::params::ListRequest;
+use crate::list::params::{ListParams, ListRequest};
 use crate::list::source::{ListQuery, ListScope, ListSource};
 use crate::request::viewer::Viewer;
 use crate::state::App;
@@ -22,9 +22,11 @@ pub(crate) async fn export_list<L: ListSource>(
 ) -> Result<Response, Problem> {
     let format = ExportFormat::from_query(raw.as_deref())?;
     let scope = ListScope { app: app.clone(), viewer };
-    let request = ListRequest::<L>::new(scope, raw.as_deref())?;
-    reject_faults(&request.notices, &request.parsed)?;
-    let columns = exported_columns(&request.columns);
+    let mut request = ListRequest::<L>::new(scope, raw.as_deref())?;
+    let ListParams { source, columns, notices, parsed, .. } = &mut request.params;
+    reject_faults(notices, parsed)?;
+    source.prepare_file(columns);
+    let columns = exported_columns(columns);
     let list = ListExport { request, position: ListPosition::default() };
     respond(&app, (L::LIST.texts.name, format), list, columns).await
 }
@@ -38,11 +40,13 @@ impl<L: ListSource> ExportedList for ListExport<L> {
     type Row = L::Row;
 
     async fn next_page(&mut self) -> Result<ExportedPage<L::Row>, Problem> {
-        let ListRequest { scope, source, conditions, .. } = &self.request;
+        let ListRequest { scope, conditions, params } = &self.request;
+        let source = &params.source;
         let query = ListQuery {
             conditions,
             position: &self.position,
-            limit: PAGE_ROWS,
+            page: 1,
+            limit: source.rows_per_read(),
             max_tested: L::MAX_TESTED,
         };
         let page = source.read(scope, query).await?;
@@ -55,7 +59,7 @@ impl<L: ListSource> ExportedList for ListExport<L> {
 }
 
 /// The columns of a file. A column of the list with several values is several columns here; the id comes first.
-pub(crate) fn exported_columns<R: 'static>(chosen: &[ChosenColumn<R>]) -> Vec<ExportColumn<R>> {
+fn exported_columns<R: 'static>(chosen: &[ChosenColumn<R>]) -> Vec<ExportColumn<R>> {
     let mut columns: Vec<ExportColumn<R>> = Vec::new();
     let mut add = |column: ExportColumn<R>| {
         if columns.iter().all(|other| other.id() != column.id()) {

@@ -20,7 +20,8 @@ pub(crate) async fn list_news<L: ListSource>(
 ) -> Result<Response, Problem> {
     let now = app.web.clock.now();
     let request = ListRequest::<L>::new(ListScope { app, viewer }, raw.as_deref())?;
-    let ListRequest { source, scope, conditions, .. } = &request;
+    let ListRequest { scope, conditions, params } = &request;
+    let source = &params.source;
     let (n, is_cut) = match received(&request.received, now)? {
         None => (0, false),
         Some(received) => source.count_new(scope, conditions, (received, MAX_NEWS)).await?,

@@ -1,46 +1,66 @@
 //! Query parameters of a list.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
-use perpend_domain::filter::Column;
+use perpend_domain::filter::{Column, Filter};
 use perpend_domain::list::ListPosition;
-use perpend_domain::query::{Parsed, parse, print_condition};
+use perpend_domain::query::{MAX_BYTES, Parsed, parse, print_condition};
 use perpend_http_kit::problem::Problem;
-use perpend_views::{ChosenColumns, ListDeclaration, Parameter, Text};
+use perpend_views::{
+    ChosenColumns, ListDeclaration, MAX_COLUMNS, Parameter, SearchProgress, Text, count, with_query,
+};
 
 use crate::list::source::{
     ListConditions, ListScope, ListSource, OwnParameter, OwnParameters, kept_parameters,
 };
 use crate::read;
-use crate::request::cursor::{self, ListLinks};
+use crate::request::cursor::{self, ListLinks, truncated};
 use crate::request::viewer::{Viewer, focus_of};
 use crate::state::App;
-use crate::traces;
 
 /// Parameters of all lists that are given once; `cols` may be repeated.
-const COMMON: [&str; 6] = ["q", "n", "sort", "after", "before", "received"];
-/// Characters of invalid values that a notice repeats.
-const MAX_ECHO: usize = 100;
+const COMMON: [&str; 9] =
+    ["q", "n", "sort", "after", "before", "page", "looked", "found", "received"];
+/// The largest page number.
+const MAX_PAGE: u32 = 1_000_000;
 
-/// A request for a page or a file of a list.
-pub(crate) struct ListRequest<L: ListSource> {
-    pub(crate) scope: ListScope,
+/// Query parameters of a list. Invalid ones have their default and add a notice.
+pub(crate) struct ListParams<L: ListSource> {
     pub(crate) source: L,
     /// The filter as text.
     pub(crate) q: String,
     pub(crate) parsed: Parsed,
-    pub(crate) conditions: ListConditions,
     pub(crate) columns: ChosenColumns<L::Row>,
     /// Rows per page.
     pub(crate) n: u32,
     pub(crate) position: ListPosition,
-    /// Query parameters for the number of rows and the columns, unless they are the default.
+    /// Number of the page, from 1; 1 at a cursor.
+    pub(crate) page: u32,
+    /// Progress of the search that this page continues.
+    pub(crate) searched: Option<SearchProgress>,
+    /// Query parameters for the columns and the number of rows, unless they are the default.
     pub(crate) table_parameters: Vec<Parameter>,
     /// The list's own query parameters.
     own: Vec<Parameter>,
     /// The time after which rows are new, for the number of new rows.
     pub(crate) received: String,
     pub(crate) notices: Vec<Text>,
+}
+
+/// A request for a page or a file of a list.
+pub(crate) struct ListRequest<L: ListSource> {
+    pub(crate) scope: ListScope,
+    pub(crate) conditions: ListConditions,
+    pub(crate) params: ListParams<L>,
+}
+
+impl<L: ListSource> Deref for ListRequest<L> {
+    type Target = ListParams<L>;
+
+    fn deref(&self) -> &ListParams<L> {
+        &self.params
+    }
 }
 
 /// The valid ones of the list's own parameters. Invalid ones add a notice.
@@ -60,35 +80,63 @@ fn own_parameters(
         if is_valid(raw) {
             own.0.insert(*name, raw.to_owned());
         } else if !expected.is_empty() {
-            let raw: String = raw.chars().take(MAX_ECHO).collect();
-            let fault = format!("`{name}` must be {expected}, got `{raw}`; ignored.");
+            let fault = format!("`{name}` must be {expected}, got `{}`; ignored.", truncated(raw));
             notices.push(Text::from(fault));
         }
     }
     own
 }
 
-/// The columns with these names. Unknown names add a notice.
+/// The columns with these names. Unknown names add a notice, and too many.
 fn columns<R: 'static>(
     list: &'static ListDeclaration<R>,
     raw: &str,
     notices: &mut Vec<Text>,
 ) -> ChosenColumns<R> {
-    let (columns, unknown) = list.choose(raw);
+    let (mut columns, unknown) = list.choose(raw);
     if !unknown.is_empty() {
-        let unknown: String = unknown.join(", ").chars().take(MAX_ECHO).collect();
         notices.push(Text::from(format!(
-            "`cols` has unknown columns: {unknown}. Known columns: {}.",
+            "`cols` has unknown columns: {}. Known columns: {}.",
+            truncated(&unknown.join(", ")),
             list.column_names()
+        )));
+    }
+    if MAX_COLUMNS < columns.len() {
+        columns.truncate(MAX_COLUMNS);
+        notices.push(Text::from(format!(
+            "`cols` must have at most {MAX_COLUMNS} columns; showing the first {MAX_COLUMNS}."
         )));
     }
     columns
 }
 
-impl<L: ListSource> ListRequest<L> {
-    /// Reads a query string. Invalid parameters have their default and add a notice; a repeated one is an error.
-    pub(crate) fn new(scope: ListScope, raw: Option<&str>) -> Result<Self, Problem> {
-        let ListScope { app, viewer } = &scope;
+/// The filter; empty if it is too long, because each link of the page repeats it.
+fn filter(raw: &str, notices: &mut Vec<Text>) -> String {
+    let q = raw.trim();
+    if q.len() <= MAX_BYTES {
+        return q.to_owned();
+    }
+    let [most, n] = [MAX_BYTES, q.len()].map(|n| count(n as u64));
+    notices.push(Text::from(format!("`q` must have at most {most} bytes, got {n}; ignored.")));
+    String::new()
+}
+
+/// The page number, from 1.
+fn page_number(raw: &str, notices: &mut Vec<Text>) -> u32 {
+    let read = raw.parse().ok().filter(|n| (1..=MAX_PAGE).contains(n));
+    if read.is_none() && !raw.is_empty() {
+        notices.push(Text::from(format!(
+            "`page` must be between 1 and {}, got `{}`; showing the first page.",
+            count(MAX_PAGE.into()),
+            truncated(raw)
+        )));
+    }
+    read.unwrap_or(1)
+}
+
+impl<L: ListSource> ListParams<L> {
+    /// Parses a query string. A repeated parameter is an error.
+    pub(crate) fn parse(raw: Option<&str>, mut notices: Vec<Text>) -> Result<Self, Problem> {
         let mut given = BTreeMap::new();
         let mut names = Vec::new();
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
@@ -102,40 +150,80 @@ impl<L: ListSource> ListRequest<L> {
             }
         }
         let value = |name: &str| given.get(name).map_or("", String::as_str);
-        let mut notices = viewer.faults.clone();
         let (filter_columns, q): (&'static [Column], &str) = match L::LIST.filter {
             Some(filter) => (filter.columns, value("q")),
             None => (&[], ""),
         };
-        let q = traces::params::filter(q, &mut notices);
+        let q = filter(q, &mut notices);
         let parsed = parse(&q, filter_columns);
-        let (n, rows) = cursor::page_size((value("n"), value("sort")), L::ORDER, &mut notices);
-        let columns = columns(L::LIST, &names.join(","), &mut notices);
-        let (cursor, is_backwards) =
-            cursor::parse_position(value("after"), value("before"), &mut notices);
-        let conditions = ListConditions {
-            filter: parsed.filter.clone(),
-            range: viewer.focus.range(read::start_of_minute(app.web.clock.now())),
-            environments: viewer.focus.environments.clone(),
-            with_own: true,
-        };
-        let own = own_parameters(L::PARAMETERS, &given, &mut notices);
         let mut source = L::default();
+        source.set_order(value("sort"), &mut notices);
+        let columns = columns(L::LIST, &names.join(","), &mut notices);
+        let (n, rows) = cursor::page_size(value("n"), &mut notices);
+        let ends = (value("after"), value("before"));
+        let parse_cursor = |raw: &str| source.parse_cursor(raw);
+        let position = cursor::parse_position((ends, L::CURSORS_OF), parse_cursor, &mut notices);
+        let page = match L::HAS_PAGE_NUMBERS && !position.is_later() {
+            true => page_number(value("page"), &mut notices),
+            false => 1,
+        };
+        let progress = |name: &str| value(name).parse::<u64>().ok();
+        let searched = progress("looked").zip(progress("found"));
+        let is_forwards = position.cursor.is_some() && !position.is_backwards;
+        let searched = searched.filter(|_| L::HAS_PROGRESS && is_forwards);
+        let own = own_parameters(L::PARAMETERS, &given, &mut notices);
         source.apply(&own, &parsed.filter, &mut notices);
         Ok(Self {
             source,
-            table_parameters: rows.into_iter().chain(L::LIST.columns_parameter(&columns)).collect(),
-            position: ListPosition { cursor, is_backwards },
+            table_parameters: L::LIST.columns_parameter(&columns).into_iter().chain(rows).collect(),
+            searched: searched.map(|(n_tested, n_found)| SearchProgress { n_tested, n_found }),
             own: kept_parameters(L::PARAMETERS, &own),
             received: value("received").to_owned(),
-            scope,
+            position,
+            page,
             q,
             parsed,
-            conditions,
             columns,
             n,
             notices,
         })
+    }
+
+    /// The parameter of the order, the columns and the number of rows, unless they are the default.
+    fn order_and_table(&self, source: &L) -> Vec<Parameter> {
+        let order = source.order_parameter().map(|order| ("sort".into(), order));
+        order.into_iter().chain(self.table_parameters.clone()).collect()
+    }
+}
+
+impl<L: ListSource> ListRequest<L> {
+    /// The request of a viewer with this query string.
+    pub(crate) fn new(scope: ListScope, raw: Option<&str>) -> Result<Self, Problem> {
+        let ListScope { app, viewer } = &scope;
+        let params = ListParams::<L>::parse(raw, viewer.faults.clone())?;
+        let conditions = ListConditions {
+            filter: params.parsed.filter.clone(),
+            range: viewer.focus.range(read::start_of_minute(app.web.clock.now())),
+            environments: viewer.focus.environments.clone(),
+            with_own: true,
+        };
+        Ok(Self { scope, conditions, params })
+    }
+
+    /// The request of the page of a list whose URL has this query string.
+    pub(crate) fn of_url(app: &App, viewer: &Viewer, query: Option<&str>) -> Result<Self, Problem> {
+        let mut viewer = viewer.clone();
+        viewer.focus = focus_of(query.unwrap_or_default()).0;
+        Self::new(ListScope { app: app.clone(), viewer }, query)
+    }
+
+    /// All conditions as one filter.
+    pub(crate) fn whole(&self) -> Filter {
+        let columns: &'static [Column] = match L::LIST.filter {
+            Some(filter) => filter.columns,
+            None => &[],
+        };
+        self.conditions.whole(columns, L::TIME_COLUMN)
     }
 
     /// The `q` parameter, unless it is empty.
@@ -145,13 +233,19 @@ impl<L: ListSource> ListRequest<L> {
 
     /// Query parameters of all pages of the list, without the filter.
     pub(crate) fn other_parameters(&self) -> Vec<Parameter> {
-        [self.scope.viewer.parameters(), self.table_parameters.clone(), self.own.clone()].concat()
+        self.parameters_with(&self.source)
+    }
+
+    /// The same in the order of another source.
+    fn parameters_with(&self, source: &L) -> Vec<Parameter> {
+        let focus = self.scope.viewer.parameters();
+        [self.order_and_table(source), focus, self.own.clone()].concat()
     }
 
     /// Query parameters of the list except the filter, the time range and the environments.
     pub(crate) fn unfiltered_parameters(&self) -> Vec<Parameter> {
         let unknown = self.scope.viewer.unknown_parameters();
-        [self.own.clone(), self.table_parameters.clone(), unknown].concat()
+        [self.order_and_table(&self.source), unknown, self.own.clone()].concat()
     }
 
     /// Whether no condition is set.
@@ -162,9 +256,31 @@ impl<L: ListSource> ListRequest<L> {
 
     /// URLs of the pages of the list.
     pub(crate) fn links(&self) -> ListLinks {
+        self.links_with(&self.source)
+    }
+
+    /// The same in the order of another source.
+    pub(crate) fn links_with(&self, source: &L) -> ListLinks {
         let path = format!("{}/{}", self.scope.viewer.base(), L::LIST.texts.path);
-        let pairs = self.other_parameters().into_iter().chain(self.filter_parameter()).collect();
-        ListLinks { path, pairs }
+        let others = self.parameters_with(source);
+        ListLinks {
+            path,
+            pairs: self.filter_parameter().into_iter().chain(others).collect(),
+            labels: L::PAGE_LABELS,
+            cursor_text: L::cursor_text,
+        }
+    }
+
+    /// URL of this page.
+    pub(crate) fn url(&self) -> String {
+        let links = self.links();
+        match self.page {
+            1 => links.page(&self.position),
+            number => {
+                let number: Parameter = ("page".into(), number.to_string());
+                with_query(&links.path, &[links.pairs, vec![number]].concat())
+            }
+        }
     }
 }
 
@@ -174,10 +290,7 @@ pub(crate) fn filter_text<L: ListSource>(
     viewer: &Viewer,
     query: Option<&str>,
 ) -> Option<String> {
-    let mut viewer = viewer.clone();
-    viewer.focus = focus_of(query.unwrap_or_default()).0;
-    let request = ListRequest::<L>::new(ListScope { app: app.clone(), viewer }, query).ok()?;
-    let filter = request.conditions.whole(L::LIST.filter?.columns, L::TIME_COLUMN);
+    let filter = ListRequest::<L>::of_url(app, viewer, query).ok()?.whole();
     let terms = filter.conditions.iter().map(print_condition);
     Some(terms.collect::<Option<Vec<String>>>()?.join(" "))
 }
@@ -185,6 +298,7 @@ pub(crate) fn filter_text<L: ListSource>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::traces::list::Traces;
 
     const KNOWN: [OwnParameter; 2] = [
         OwnParameter::new("size", "a number", |raw| raw.parse::<u32>().is_ok()),
@@ -215,5 +329,68 @@ mod tests {
         let (own, _) = read(&[("size", "7"), ("id", "a")]);
         let kept: Vec<Parameter> = vec![("size".into(), "7".to_owned())];
         assert_eq!(kept_parameters(&KNOWN, &own), kept);
+    }
+
+    fn traces(query: &str) -> ListParams<Traces> {
+        ListParams::parse(Some(query), Vec::new()).ok().unwrap()
+    }
+
+    fn columns_of(params: &ListParams<Traces>) -> String {
+        Traces::LIST.columns_parameter(&params.columns).unwrap().1
+    }
+
+    #[test]
+    fn columns_of_checkboxes_and_of_the_text_field_are_combined() {
+        let params = traces("cols=trace&cols=id&cols=metadata.a%2Cscore.b&n=25&sort=-errorCount");
+        assert_eq!(columns_of(&params), "trace,id,metadata.a,score.b");
+        assert_eq!((params.n, params.page, params.notices.len()), (25, 1, 0));
+    }
+
+    #[test]
+    fn a_filter_that_is_too_long_is_ignored_with_a_notice() {
+        let long = traces(&format!("q={}", "a".repeat(MAX_BYTES + 1)));
+        assert_eq!(long.q, "");
+        assert!(long.notices[0].raw().starts_with("`q` "), "{:?}", long.notices);
+        let fits = traces(&format!("q={}", "a".repeat(MAX_BYTES)));
+        assert_eq!((fits.q.len(), fits.notices.len()), (MAX_BYTES, 0));
+    }
+
+    #[test]
+    fn each_invalid_parameter_adds_a_notice_and_the_others_apply() {
+        let params = traces("q=+a+&cols=luck,id&n=7&sort=x&page=0&peculiar=1");
+        let notices: Vec<&str> = params.notices.iter().map(Text::raw).collect();
+        for (notice, start) in notices.iter().zip(["`sort` ", "`cols` ", "`n` ", "`page` "]) {
+            assert!(notice.starts_with(start), "{notice}");
+        }
+        assert_eq!(notices.len(), 4);
+        assert_eq!((params.q.as_str(), params.page), ("a", 1));
+        assert_eq!(columns_of(&params), "trace,id");
+    }
+
+    #[test]
+    fn search_progress_applies_only_after_a_cursor() {
+        let searched = |query| traces(query).searched;
+        let so_far = SearchProgress { n_tested: 20_000, n_found: 5 };
+        assert_eq!(searched("after=_5_a&looked=20000&found=5"), Some(so_far));
+        assert_eq!(so_far.more(), "&looked=20000&found=5");
+        for other in [
+            "looked=20000&found=5",
+            "before=_5_a&looked=20000&found=5",
+            "after=_5_a&looked=20000",
+            "after=_5_a&looked=-1&found=5",
+        ] {
+            assert_eq!(searched(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_applies_in_its_order_and_adds_a_notice_in_another() {
+        let params = traces("after=_5_a&page=3");
+        let cursor = params.position.cursor.as_ref().map(Traces::cursor_text);
+        assert_eq!((cursor.as_deref(), params.page), (Some("_5_a"), 1));
+        assert!(params.notices.is_empty());
+        let params = traces("before=_5_a&sort=-latency");
+        assert_eq!((params.page, params.position), (1, ListPosition::default()));
+        assert!(params.notices[0].raw().starts_with("`before` "));
     }
 }

@@ -6,15 +6,19 @@ use std::str::FromStr;
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::filter::{Column, Condition, Filter, Order, Test, find};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::{BidirectionalPage, ListPosition};
+use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::{EnvironmentFilter, Telemetry};
-use perpend_views::{ApiRequest, ListDeclaration, ListNote, ListView, Parameter, Text};
+use perpend_views::{
+    ApiRequest, ChosenColumn, ListDeclaration, ListNote, ListView, Parameter, Text,
+};
 
+use crate::export::PAGE_ROWS;
+use crate::list::params::ListRequest;
 use crate::read;
-use crate::request::cursor::ListLinks;
+use crate::request::cursor::{self, ListLinks};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 
@@ -87,6 +91,8 @@ impl ListConditions {
 pub(crate) struct ListQuery<'a> {
     pub(crate) conditions: &'a ListConditions,
     pub(crate) position: &'a ListPosition,
+    /// Number of the page, from 1; applies to the first position.
+    pub(crate) page: u32,
     /// Rows of the page.
     pub(crate) limit: u32,
     /// Rows tested for conditions without an index.
@@ -102,9 +108,15 @@ pub(crate) struct ShownPage<'a, T> {
     pub(crate) items: &'a [T],
     /// Rows per page.
     pub(crate) n: u32,
+    /// Number of the page, from 1; 1 at a cursor.
+    pub(crate) number: u32,
     /// Whether it is not the first page.
     pub(crate) is_later: bool,
 }
+
+/// Matches that are counted for one condition, and rows that are tested for it.
+const MAX_COUNTED: u32 = 100;
+const MAX_COUNT_TESTED: u64 = 2_000;
 
 /// A query parameter that only one list has. Empty values have no effect.
 pub(crate) struct OwnParameter {
@@ -172,6 +184,53 @@ pub(crate) trait ListSource: Default + Send + Sync + 'static {
     /// The rows that are shown first, for notices.
     const ORDER: &'static str = "the newest";
 
+    /// Whether pages also have numbers.
+    const HAS_PAGE_NUMBERS: bool = false;
+    /// Whether a search that continues passes its progress on in URLs.
+    const HAS_PROGRESS: bool = false;
+    /// What a cursor is valid for, for notices.
+    const CURSORS_OF: &'static str = "list";
+    /// Labels of the links to the previous and to the next page.
+    const PAGE_LABELS: [&'static str; 2] = ["Newer", "Older"];
+
+    /// Sets the order that the parameter `sort` names. An unsupported one adds a notice.
+    fn set_order(&mut self, raw: &str, notices: &mut Vec<Text>) {
+        cursor::reject_order(raw, Self::ORDER, notices);
+    }
+
+    /// The parameter `sort`; absent for the default order.
+    fn order_parameter(&self) -> Option<String> {
+        None
+    }
+
+    /// The orders that readers can choose: parameter, label and whether it is the current one.
+    fn orders(&self, _columns: &[ChosenColumn<Self::Row>]) -> Vec<(String, Text, bool)> {
+        Vec::new()
+    }
+
+    /// The source in the order that the heading of a column leads to, and the value of `aria-sort` of the heading.
+    fn ordered_by(&self, _column: &str) -> Option<(Self, Option<&'static str>)> {
+        None
+    }
+
+    /// The text of a cursor in URLs.
+    fn cursor_text(cursor: &Cursor) -> String {
+        cursor::format_cursor(cursor)
+    }
+
+    /// Inverse of [`cursor_text`](Self::cursor_text) for cursors of the chosen order.
+    fn parse_cursor(&self, raw: &str) -> Option<Cursor> {
+        cursor::parse_cursor(raw)
+    }
+
+    /// Prepares reading a file with these columns.
+    fn prepare_file(&mut self, _columns: &[ChosenColumn<Self::Row>]) {}
+
+    /// Rows of a file that are read at a time.
+    fn rows_per_read(&self) -> u32 {
+        PAGE_ROWS
+    }
+
     /// Applies the values of its own parameters. `filter` is that of the text; conditions that the list ignores add a notice.
     fn apply(&mut self, _own: &OwnParameters, _filter: &Filter, _notices: &mut Vec<Text>) {}
 
@@ -194,6 +253,39 @@ pub(crate) trait ListSource: Default + Send + Sync + 'static {
 
     /// The API requests that return the same rows.
     fn api(&self, viewer: &Viewer, page: ShownPage<'_, Self::Item>) -> Vec<ApiRequest>;
+
+    /// The number of matches, up to a limit.
+    fn count_matches(
+        &self,
+        scope: &ListScope,
+        conditions: &ListConditions,
+    ) -> impl Future<Output = Result<BoundedCount, Problem>> + Send {
+        count_page(self, scope, conditions)
+    }
+
+    /// Times of the first and the last match.
+    fn ends(
+        &self,
+        scope: &ListScope,
+        conditions: &ListConditions,
+    ) -> impl Future<Output = Result<Option<(Timestamp, Timestamp)>, Problem>> + Send {
+        ends_of_list(self, scope, conditions)
+    }
+
+    /// URL that the open page polls for the number of new rows, if it is not that of the list.
+    fn news_href(&self, _request: &ListRequest<Self>, _items: &[Self::Item]) -> Option<String> {
+        None
+    }
+
+    /// The parameter that counts all matches, unless it is set.
+    fn count_parameter(&self) -> Option<Parameter> {
+        None
+    }
+
+    /// Id of the row whose preview is shown.
+    fn peeked_id(&self) -> Option<String> {
+        None
+    }
 
     /// The number of rows received after an instant, in the time range and environments, and whether it was cut at a limit.
     fn count_new(
@@ -247,11 +339,43 @@ pub(crate) trait ListSource: Default + Send + Sync + 'static {
     /// Adds the parts of the page that only this list has.
     fn complete(
         &self,
-        _scope: &ListScope,
+        _request: &ListRequest<Self>,
         view: ListView,
     ) -> impl Future<Output = Result<ListView, Problem>> + Send {
         std::future::ready(Ok(view))
     }
+}
+
+/// The number of rows of the first page, up to a limit.
+async fn count_page<L: ListSource>(
+    source: &L,
+    scope: &ListScope,
+    conditions: &ListConditions,
+) -> Result<BoundedCount, Problem> {
+    let position = &ListPosition::default();
+    let (page, limit, max_tested) = (1, MAX_COUNTED, MAX_COUNT_TESTED);
+    let query = ListQuery { conditions, position, page, limit, max_tested };
+    let found = source.read(scope, query).await?;
+    let is_more = found.older.is_some() || found.stopped.is_some();
+    Ok(BoundedCount { n: found.items.len() as u64, is_more })
+}
+
+/// Times of the last and the first row of a list from newest to oldest.
+async fn ends_of_list<L: ListSource>(
+    source: &L,
+    scope: &ListScope,
+    conditions: &ListConditions,
+) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
+    let mut ends = [None, None];
+    let positions = [ListPosition::end(), ListPosition::default()];
+    for (end, position) in ends.iter_mut().zip(&positions) {
+        let (page, limit, max_tested) = (1, 1, L::MAX_TESTED);
+        let query = ListQuery { conditions, position, page, limit, max_tested };
+        let found = source.read(scope, query).await?;
+        *end = found.items.first().map(L::time_of);
+    }
+    let [first, last] = ends;
+    Ok(first.zip(last))
 }
 
 /// The own parameters that links of the list have.

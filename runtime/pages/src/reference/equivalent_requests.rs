@@ -5,7 +5,7 @@ use perpend_domain::filter::{Condition, Filter};
 use perpend_domain::ids::{ExecutionId, TraceId};
 use perpend_domain::telemetry::{GroupKey, GroupQuery, ScoreQuery};
 use perpend_domain::time::Timestamp;
-use perpend_views::{ApiRequest, ListPage, TracesQuery, encode};
+use perpend_views::{ApiRequest, encode};
 use serde_json::json;
 
 use crate::request::viewer::Viewer;
@@ -16,23 +16,35 @@ fn one(viewer: &Viewer, path: &str, id: &str) -> Option<ApiRequest> {
     (!is_relative).then(|| ApiRequest::new(&viewer.origin, &format!("{path}/{}", encode(id))))
 }
 
-/// A page of the list of traces.
+/// The filter in the format of the API; empty without conditions.
+fn filter_json(filter: &Filter) -> String {
+    let conditions = filter.conditions.iter().filter_map(Condition::to_json);
+    let conditions: Vec<String> = conditions.map(|condition| condition.to_string()).collect();
+    match conditions.is_empty() {
+        true => String::new(),
+        false => format!("[{}]", conditions.join(",")),
+    }
+}
+
+/// A page of the list of traces, by its number.
 pub(crate) fn traces(
     viewer: &Viewer,
-    (query, page): (&TracesQuery, &ListPage),
-    filter: String,
+    filter: &Filter,
+    order_by: String,
+    (n, number, is_at_cursor): (u32, u32, bool),
 ) -> ApiRequest {
     let mut request = ApiRequest::new(&viewer.origin, "/api/public/traces")
-        .with("limit", query.n.to_string())
-        .with("orderBy", query.sort.order_by());
+        .with("limit", n.to_string())
+        .with("orderBy", order_by);
+    let filter = filter_json(filter);
     if !filter.is_empty() {
         request = request.with("filter", filter);
     }
-    match page {
-        ListPage::First | ListPage::Number(1) => request,
-        ListPage::Number(number) => request.with("page", number.to_string()),
-        ListPage::After(_) | ListPage::Before(_) | ListPage::Last => request
+    match (is_at_cursor, number) {
+        (true, _) => request
             .with_note("It returns the first page of this list; page=2 returns the second one."),
+        (false, 1) => request,
+        (false, number) => request.with("page", number.to_string()),
     }
 }
 
@@ -45,13 +57,12 @@ pub(crate) fn observations(
     if is_later {
         return None;
     }
-    let conditions = filter.conditions.iter().filter_map(Condition::to_json);
-    let conditions: Vec<String> = conditions.map(|condition| condition.to_string()).collect();
     let request =
         ApiRequest::new(&viewer.origin, "/api/public/v2/observations").with("limit", n.to_string());
-    Some(match conditions.is_empty() {
+    let filter = filter_json(filter);
+    Some(match filter.is_empty() {
         true => request,
-        false => request.with("filter", format!("[{}]", conditions.join(","))),
+        false => request.with("filter", filter),
     })
 }
 

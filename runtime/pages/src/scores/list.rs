@@ -17,6 +17,7 @@ use perpend_views::{
 };
 
 use crate::authors::author_names;
+use crate::list::params::ListRequest;
 use crate::list::source::{
     ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
     ShownPage, is,
@@ -260,7 +261,7 @@ impl ListSource for Scores {
         if !self.shows_older {
             pairs.push(("superseded".into(), "1".to_owned()));
         }
-        let toggled = ListLinks { path: links.path.clone(), pairs };
+        let toggled = links.with_pairs(pairs);
         let more = if older.is_cut { "+" } else { "" };
         let scores = if n == 1 { "score" } else { "scores" };
         let (state, label) = match self.shows_older {
@@ -271,11 +272,7 @@ impl ListSource for Scores {
         Ok(vec![ListNote {
             text: format!("{n}{more} superseded {scores} {state}"),
             label,
-            href: match &position.cursor {
-                Some(cursor) => toggled.at(cursor, position.is_backwards),
-                None if position.is_backwards => toggled.last(),
-                None => toggled.first(),
-            },
+            href: toggled.page(position),
         }])
     }
 
@@ -311,12 +308,13 @@ impl ListSource for Scores {
 
     async fn complete(
         &self,
-        ListScope { app, viewer }: &ListScope,
+        request: &ListRequest<Self>,
         view: ListView,
     ) -> Result<ListView, Problem> {
         if !view.is_bare() {
             return Ok(view);
         }
+        let ListScope { app, viewer } = &request.scope;
         let setup = setup::guide_at(app, &viewer.project, viewer.origin.clone()).await?;
         Ok(ListView { setup: ScoreSetup { setup }.html(), ..view })
     }

@@ -8,6 +8,8 @@ use perpend_http_kit::problem::Problem;
 use perpend_telemetry::Environments;
 use perpend_views::{Chart, ChartBar, ChartPart, Text, TracesQuery, Trend, TrendPage};
 
+use crate::list::params::ListRequest;
+use crate::list::source::ListScope;
 use crate::overview;
 use crate::overview::charts::buckets;
 use crate::overview::queries::Range;
@@ -15,7 +17,7 @@ use crate::read;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::params::TraceListParams;
+use crate::traces::list::{Traces, query_of};
 
 /// Notes on the differences between the chart and the list below it.
 fn notes(viewer: &Viewer, query: &TracesQuery) -> Vec<&'static str> {
@@ -93,7 +95,8 @@ pub(crate) async fn bars_fragment(
     viewer: Viewer,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let params = TraceListParams::new(raw.as_deref());
-    let trend = traces_over_time(&app, &viewer, &params.query).await?;
+    let request = ListRequest::<Traces>::new(ListScope { app, viewer }, raw.as_deref())?;
+    let ListScope { app, viewer } = &request.scope;
+    let trend = traces_over_time(app, viewer, &query_of(&request)).await?;
     page(StatusCode::OK, &TrendPage { trend })
 }

@@ -1,54 +1,69 @@
-//! `GET P/traces`: the traces that match the filter.
+//! `GET P/traces`: the traces that match the filter, in an order that the reader chooses, and the same list as a file.
 
-use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
-use perpend_domain::access::Permission::{DatasetWrite, EvaluatorWrite, TraceMark};
 use perpend_domain::evaluation::TargetKind;
-use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
+use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, TRACES, Test, TextOp, find};
 use perpend_domain::ids::TraceId;
-use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
+use perpend_domain::list::Cursor;
+use perpend_domain::query::parse;
+use perpend_domain::telemetry::StoredTrace;
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::Bounds;
+use perpend_views::urls::Column;
 use perpend_views::{
-    FocusView, ListPage, PageLinks, Pager, RejectedForm, SearchProgress, Section, StoppedSearch,
-    TracesPage, TracesQuery,
+    ApiRequest, ChosenColumn, Columns, DeferredPart, ListDeclaration, ListView, Parameter,
+    PeekPanel, RejectedForm, Sort, TRACE_ROWS, Text, TraceLine, TracesQuery, UnknownParameters,
+    encode, with_query,
 };
 
-use crate::list::empty::{ConditionCounts, empty_list_counts};
-use crate::list::source::ListConditions;
+use crate::export::PAGE_ROWS;
+use crate::list::page::load_page;
+use crate::list::params::ListRequest;
+use crate::list::source::{
+    ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
+    ShownPage,
+};
 use crate::read;
-use crate::reference;
+use crate::reference::equivalent_requests;
+use crate::request::cursor::truncated;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
-use crate::rules::links::new_rule_href;
 use crate::setup;
 use crate::state::App;
-use crate::traces::bars;
-use crate::traces::conditions::{conditions, whole};
-use crate::traces::facets;
-use crate::traces::lines;
-use crate::traces::params::TraceListParams;
-use crate::traces::peek;
-use crate::traces::terms::terms;
+use crate::traces::{bars, facets, lines, peek};
 
 /// Limits of the count of a condition: matches, and traces tested without an index.
 const TERM_COUNT_LIMITS: (Option<u64>, u64) = (Some(MAX_COUNTED), 2_000);
 /// Matches that are counted if there is a filter.
 const MAX_COUNTED: u64 = 10_000;
+/// Rows of a file that are read at a time if they have inputs, outputs or metadata.
+const FILE_ROWS_WITH_CONTENT: u32 = 20;
+/// A time after all traces.
+const NEVER: &str = "9999-12-01T00:00:00Z";
 
-pub(crate) async fn list_page(
-    State(app): State<App>,
-    viewer: Viewer,
-    headers: HeaderMap,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    let params = TraceListParams::new(raw.as_deref());
-    let view = load_page(&app, &viewer, &headers, params, RejectedForm::default());
-    page(StatusCode::OK, &view.await?)
+/// The traces of a project.
+#[derive(Default)]
+pub(crate) struct Traces {
+    pub(crate) sort: Sort,
+    own: OwnParameters,
+    /// Texts of full-text conditions.
+    sought: Vec<String>,
+    /// What the columns of a file need; absent for a page.
+    file: Option<FileContent>,
+    /// A rejected form of the trace in the preview.
+    rejected_form: RejectedForm,
+}
+
+/// Whether the columns of a file need the content of the root, and scores.
+#[derive(Clone, Copy)]
+struct FileContent {
+    has_content: bool,
+    has_scores: bool,
 }
 
 /// Whether the URL is that of the list of traces.
@@ -65,132 +80,28 @@ pub(crate) async fn rejected_form_page(
     back: &str,
     tried: RejectedForm,
 ) -> Result<Response, Problem> {
-    let params = TraceListParams {
-        peek: Some(trace.as_str().to_owned()),
-        ..TraceListParams::new(back.split_once('?').map(|(_, query)| query))
-    };
+    let query = back.split_once('?').map(|(_, query)| query);
     let viewer = viewer.with_return_path(back);
-    let view = load_page(app, &viewer, &HeaderMap::new(), params, tried).await?;
+    let mut request = ListRequest::<Traces>::of_url(app, &viewer, query)?;
+    let source = &mut request.params.source;
+    source.own.0.insert("peek", trace.to_string());
+    source.rejected_form = tried;
+    let view = Box::pin(load_page(&request)).await?;
     page(StatusCode::UNPROCESSABLE_ENTITY, &view)
 }
 
-async fn load_page(
-    app: &App,
-    viewer: &Viewer,
-    headers: &HeaderMap,
-    params: TraceListParams,
-    tried: RejectedForm,
-) -> Result<TracesPage, Problem> {
-    let TraceListParams {
-        query,
-        page: which,
-        position,
-        peek,
-        has_facets,
-        has_bars,
-        counts_all,
-        searched,
-        notices,
-    } = params;
-    let now = read::start_of_minute(app.web.clock.now());
-    let (parsed, conditions) = conditions(&query, now);
-    let filter = whole(&conditions);
-    let notices = notices.into_iter().chain(viewer.faults.clone());
-    let mut view = TracesPage {
-        shell: viewer.shell(Section::Traces),
-        terms: terms(&query.q, &parsed),
-        focus: FocusView::new(
-            &query.focus,
-            (format!("{}/traces", viewer.base()), query.hidden_fields(&["from", "to", "env"])),
-            ("All time", true),
-        ),
-        page: which,
-        query,
-        searched,
-        notices: notices.collect(),
-        ..TracesPage::default()
-    };
-    if conditions.hides_internal() {
-        let all = format!("{} environment:set", view.query.q);
-        let all = view.query.with(all.trim());
-        view.with_evaluations = Some(all.first(view.shell.base()));
-    }
-    let request = reference::equivalent_requests::traces(
-        viewer,
-        (&view.query, &view.page),
-        filter_json(&filter),
-    );
-    view.shell = view.shell.with_api([request]);
-    let bounds =
-        Bounds { max_tested: read::MAX_TESTED, max_counted: (!counts_all).then_some(MAX_COUNTED) };
-    fill(app, viewer, (filter, bounds), &position, &mut view).await?;
-    let is_without_any = match view.searched {
-        Some(all) => all.n_found == 0,
-        None => view.pager.is_first() && view.lines.is_empty(),
-    };
-    if is_without_any && view.stopped.is_none() {
-        let list = TraceCounts { app, viewer };
-        let searched = (&parsed, &conditions);
-        view.empty_counts = empty_list_counts(&list, searched, &mut view.terms).await?;
-    }
-    let is_bare = view.lines.is_empty() && view.terms.is_empty();
-    if is_bare && read::newest_traces(app, &viewer.project, Filter::default(), 1).await?.is_empty()
-    {
-        view.setup = Some(setup::setup_guide(app, &viewer.project, headers).await?);
-    }
-    if has_facets {
-        view.facets = Some(facets::facets(app, viewer, &view.query).await?);
-    }
-    if has_bars {
-        view.bars = Some(bars::traces_over_time(app, viewer, &view.query).await?);
-    }
-    if let Some(id) = peek {
-        let close = view.query.address(view.shell.base(), &view.page);
-        view.peek = Some(peek::peek(app, viewer, (id.as_str(), tried), close).await?);
-    }
-    Ok(view)
-}
-
-/// Reads for the counts of an empty list of traces.
-struct TraceCounts<'a> {
-    app: &'a App,
-    viewer: &'a Viewer,
-}
-
-impl ConditionCounts for TraceCounts<'_> {
-    async fn count(&self, conditions: &ListConditions) -> Result<BoundedCount, Problem> {
-        let telemetry = &self.app.store.telemetry;
-        let filter = whole(conditions);
-        Ok(telemetry.count_traces(&self.viewer.project, &filter, TERM_COUNT_LIMITS).await?)
-    }
-
-    async fn ends(
-        &self,
-        conditions: &ListConditions,
-    ) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
-        let mut ends = [None, None];
-        for (end, ascending) in ends.iter_mut().zip([true, false]) {
-            let filter = whole(conditions);
-            let query = TraceQuery { filter, ascending, limit: 1, ..TraceQuery::default() };
-            let found = read::first_traces(self.app, &self.viewer.project, query).await?;
-            *end = found.first().map(|trace| trace.timestamp);
-        }
-        let [first, last] = ends;
-        Ok(first.zip(last))
-    }
-}
-
-/// The filter in the format of the API.
-fn filter_json(filter: &Filter) -> String {
-    let conditions: Vec<String> = filter
-        .conditions
-        .iter()
-        .filter_map(Condition::to_json)
-        .map(|condition| condition.to_string())
-        .collect();
-    match conditions.is_empty() {
-        true => String::new(),
-        false => format!("[{}]", conditions.join(",")),
+/// The query of the list, for links to it.
+pub(crate) fn query_of(request: &ListRequest<Traces>) -> TracesQuery {
+    let columns = request.columns.iter().map(ChosenColumn::id);
+    let columns = columns.collect::<Vec<_>>().join(",");
+    let viewer = &request.scope.viewer;
+    TracesQuery {
+        q: request.q.clone(),
+        focus: viewer.focus.clone(),
+        sort: request.source.sort.clone(),
+        columns: Columns::parse(&columns).columns,
+        n: request.n,
+        others: UnknownParameters::of(viewer.unknown_parameters().into_iter()),
     }
 }
 
@@ -205,121 +116,271 @@ fn sought(filter: &Filter) -> Vec<String> {
     filter.conditions.iter().filter_map(text).collect()
 }
 
-/// Links to other pages, and the URL that continues a stopped search. `more` is appended to the URL of its next page.
-fn page_links<T>(
-    query: &TracesQuery,
-    base: &str,
-    (part, is_backwards): (&BidirectionalPage<T>, bool),
-    more: &str,
-) -> (PageLinks, Option<String>) {
-    let address = |page| query.address(base, &page);
-    let before = |place: &Cursor| address(ListPage::Before(TraceOrder::cursor_text(place)));
-    let after = |place: &Cursor| address(ListPage::After(TraceOrder::cursor_text(place)));
-    let (resume_before, resume_after) = match (&part.stopped, is_backwards) {
-        (Some(place), true) => (Some(before(place)), None),
-        (Some(place), false) => (None, Some(format!("{}{more}", after(place)))),
-        (None, _) => (None, None),
-    };
-    let on = resume_before.clone().or_else(|| resume_after.clone());
-    let resume = |address: Option<String>| address.map(|address| ("Continue search", address));
-    let previous = part.newer.as_ref();
-    let next = part.older.as_ref();
-    let ways = PageLinks {
-        first: (part.n_before != Some(0)).then(|| address(ListPage::First)),
-        previous: previous
-            .map(|place| ("Previous", before(place)))
-            .or_else(|| resume(resume_before)),
-        next: next.map(|place| ("Next", after(place))).or_else(|| resume(resume_after)),
-        last: next.map(|_| address(ListPage::Last)),
-    };
-    (ways, on)
+/// A part of the page that is loaded later.
+fn deferred<T>(request: &ListRequest<Traces>, part: &str, content: Option<T>) -> DeferredPart<T> {
+    let links = request.links();
+    let requested: Parameter = (part.to_owned().into(), "1".to_owned());
+    let fragment = format!("{}/_/traces/{part}", request.scope.viewer.base());
+    let query = with_query("", &links.pairs);
+    DeferredPart {
+        page_href: with_query(&links.path, &[links.pairs.clone(), vec![requested]].concat()),
+        fragment_href: format!("{fragment}?{}", query.trim_start_matches('?')),
+        content,
+    }
 }
 
-async fn fill(
-    app: &App,
-    viewer: &Viewer,
-    (filter, bounds): (Filter, Bounds),
-    position: &ListPosition,
-    view: &mut TracesPage,
-) -> Result<(), Problem> {
-    let sought = sought(&filter);
-    let number = match view.page {
-        ListPage::Number(number) => number,
-        _ => 1,
-    };
-    let trace_query = TraceQuery {
-        filter,
-        order: view.query.sort.order.clone(),
-        ascending: view.query.sort.ascending,
-        page: number,
-        limit: view.query.n,
-        with_content: true,
-        max_content: lines::MAX_CONTENT,
-        ..TraceQuery::default()
-    };
-    let telemetry = &app.store.telemetry;
-    let part = telemetry.traces_from(&viewer.project, &trace_query, position, bounds).await?;
-    let n = part.items.len() as u64;
-    let n_tested = part.n_tested.unwrap_or_default();
-    let before = match position.is_later() {
-        // A page with a number follows other pages, which were counted for it.
-        false => Some(SearchProgress { n_tested: 0, n_found: part.n_before.unwrap_or_default() }),
-        true => view.searched,
-    };
-    let so_far = before.map(|before| SearchProgress {
-        n_tested: before.n_tested.saturating_add(n_tested),
-        n_found: before.n_found.saturating_add(n),
-    });
-    view.searched = so_far.filter(|_| view.searched.is_some());
-    let more = so_far.map_or_else(String::new, SearchProgress::more);
-    let is_backwards = position.is_backwards;
-    let (ways, on) = page_links(&view.query, &viewer.base(), (&part, is_backwards), &more);
-    let total = part.total;
-    view.stopped = (0 < part.n_left).then(|| StoppedSearch {
-        n_tested,
-        n_found: total.map_or(n, |total| total.n),
-        next_href: on,
-    });
-    let is_counted = total.is_some_and(|total| !total.is_more);
-    view.pager = Pager {
-        n_before: part.n_before,
-        n,
-        total,
-        // A stopped search has counted all traces that it tested.
-        exact: (!is_counted
-            && view.stopped.is_none()
-            && !position.is_later()
-            && bounds.max_counted.is_some())
-        .then(|| view.query.counted(&viewer.base())),
-        page_links: ways,
-    };
-    let traces: Vec<_> = part.items.into_iter().map(|stored| stored.trace).collect();
-    let sought: Vec<&str> = sought.iter().map(String::as_str).collect();
-    view.lines = lines::list_lines(app, &viewer.project, traces, &sought).await?;
-    view.may_mark = viewer.may(TraceMark);
-    view.may_write_datasets = viewer.may(DatasetWrite);
-    view.may_run_rules = viewer.may(EvaluatorWrite);
-    view.score_href = new_rule_href(viewer, TargetKind::Trace, &view.query.q);
-    Ok(())
+/// URL of the list of observations with this filter, if it has the same columns. Scores of observations match only there.
+fn observations_href(request: &ListRequest<Traces>) -> Option<String> {
+    let viewer = &request.scope.viewer;
+    let is_valid = parse(&request.q, OBSERVATIONS).faults().next().is_none();
+    let own = std::iter::once(("q", request.q.clone()));
+    let pairs: Vec<(&str, String)> = own.chain(viewer.focus.pairs()).collect();
+    let path = format!("{}/observations", viewer.base());
+    (is_valid && !request.q.is_empty()).then(|| with_query(&path, &pairs))
+}
+
+impl ListSource for Traces {
+    type Item = StoredTrace;
+    type Row = TraceLine;
+
+    const LIST: &'static ListDeclaration<TraceLine> = &TRACE_ROWS;
+    const PARAMETERS: &'static [OwnParameter] = &[
+        OwnParameter::transient("peek"),
+        OwnParameter::transient("facets"),
+        OwnParameter::transient("bars"),
+        OwnParameter::transient("count"),
+    ];
+    const RULE_TARGET: Option<TargetKind> = Some(TargetKind::Trace);
+    const HAS_PAGE_NUMBERS: bool = true;
+    const HAS_PROGRESS: bool = true;
+    const CURSORS_OF: &'static str = "order";
+    const PAGE_LABELS: [&'static str; 2] = ["Previous", "Next"];
+
+    fn apply(&mut self, own: &OwnParameters, filter: &Filter, _: &mut Vec<Text>) {
+        self.own = own.clone();
+        self.sought = sought(filter);
+    }
+
+    fn set_order(&mut self, raw: &str, notices: &mut Vec<Text>) {
+        if raw.is_empty() {
+            return;
+        }
+        self.sort = Sort::from_name(raw).unwrap_or_else(|| {
+            let all: Vec<String> = Sort::all().map(|(sort, _)| sort.to_parameter()).collect();
+            notices.push(Text::from(format!(
+                "`sort` must be one of {}; got `{}`. Showing the newest first.",
+                all.join(", "),
+                truncated(raw)
+            )));
+            Sort::default()
+        });
+    }
+
+    fn order_parameter(&self) -> Option<String> {
+        (self.sort != Sort::default()).then(|| self.sort.to_parameter())
+    }
+
+    /// They include scores that have a column or are the current order.
+    fn orders(&self, columns: &[ChosenColumn<TraceLine>]) -> Vec<(String, Text, bool)> {
+        let names = columns.iter().filter_map(|column| match Column::from_name(&column.id()) {
+            Some(Column::Score(name)) => Some(name),
+            _ => None,
+        });
+        let mut names: Vec<String> = names.collect();
+        let own = self.sort.score().map(str::to_owned);
+        names.extend(own.filter(|name| !names.contains(name)));
+        let scores = names.iter().flat_map(|name| Sort::of_score(name));
+        let all = Sort::all().map(|(sort, label)| (sort, label.to_owned()));
+        all.chain(scores)
+            .map(|(sort, label)| (sort.to_parameter(), Text::from(label), sort == self.sort))
+            .collect()
+    }
+
+    fn ordered_by(&self, column: &str) -> Option<(Self, Option<&'static str>)> {
+        let order = Column::from_name(column)?.order()?;
+        let state = self.sort.state_of(&order);
+        Some((Self { sort: self.sort.of_heading(order), ..Self::default() }, state))
+    }
+
+    fn cursor_text(cursor: &Cursor) -> String {
+        TraceOrder::cursor_text(cursor)
+    }
+
+    fn parse_cursor(&self, raw: &str) -> Option<Cursor> {
+        self.sort.order.parse_cursor(raw)
+    }
+
+    fn prepare_file(&mut self, columns: &[ChosenColumn<TraceLine>]) {
+        let names: Vec<_> = columns.iter().map(ChosenColumn::id).collect();
+        let has = |name: &str, prefix: &str| {
+            names.iter().any(|own| own == name || own.starts_with(prefix))
+        };
+        let has_content = has("input", "metadata.") || has("output", "metadata.");
+        self.file = Some(FileContent { has_content, has_scores: has("scores", "score.") });
+    }
+
+    fn rows_per_read(&self) -> u32 {
+        match self.file {
+            Some(FileContent { has_content: true, .. }) => FILE_ROWS_WITH_CONTENT,
+            _ => PAGE_ROWS,
+        }
+    }
+
+    async fn read(&self, scope: &ListScope, query: ListQuery<'_>) -> PageResult<StoredTrace> {
+        let (telemetry, project) = scope.telemetry();
+        let trace_query = TraceQuery {
+            filter: query.conditions.whole(TRACES, Self::TIME_COLUMN),
+            order: self.sort.order.clone(),
+            ascending: self.sort.ascending,
+            page: query.page,
+            limit: query.limit,
+            with_content: self.file.is_none_or(|file| file.has_content),
+            max_content: lines::MAX_CONTENT,
+            ..TraceQuery::default()
+        };
+        let max_counted = match (self.file, self.own.text("count")) {
+            (Some(_), _) => read::LIST_BOUNDS.max_counted,
+            (None, "exact") => None,
+            (None, _) => Some(MAX_COUNTED),
+        };
+        let bounds = Bounds { max_tested: query.max_tested, max_counted };
+        Ok(telemetry.traces_from(project, &trace_query, query.position, bounds).await?)
+    }
+
+    async fn rows(
+        &self,
+        ListScope { app, viewer }: &ListScope,
+        items: Vec<StoredTrace>,
+    ) -> Result<Vec<TraceLine>, Problem> {
+        let traces: Vec<Trace> = items.into_iter().map(|stored| stored.trace).collect();
+        let Some(file) = self.file else {
+            let sought: Vec<&str> = self.sought.iter().map(String::as_str).collect();
+            return lines::list_lines(app, &viewer.project, traces, &sought).await;
+        };
+        let scores = match file.has_scores {
+            true => lines::scores_of(app, &viewer.project, &traces).await?,
+            false => traces.iter().map(|_| Vec::new()).collect(),
+        };
+        let rows = traces.into_iter().zip(scores);
+        Ok(rows.map(|(trace, scores)| lines::file_line(trace, scores)).collect())
+    }
+
+    fn time_of(item: &StoredTrace) -> Timestamp {
+        item.trace.timestamp
+    }
+
+    fn api(&self, viewer: &Viewer, page: ShownPage<'_, StoredTrace>) -> Vec<ApiRequest> {
+        let filter = page.conditions.whole(TRACES, Self::TIME_COLUMN);
+        let page = (page.n, page.number, page.is_later);
+        vec![equivalent_requests::traces(viewer, &filter, self.sort.order_by(), page)]
+    }
+
+    async fn count_matches(
+        &self,
+        scope: &ListScope,
+        conditions: &ListConditions,
+    ) -> Result<BoundedCount, Problem> {
+        let (telemetry, project) = scope.telemetry();
+        let filter = conditions.whole(TRACES, Self::TIME_COLUMN);
+        Ok(telemetry.count_traces(project, &filter, TERM_COUNT_LIMITS).await?)
+    }
+
+    /// The list may have another order than that of time.
+    async fn ends(
+        &self,
+        ListScope { app, viewer }: &ListScope,
+        conditions: &ListConditions,
+    ) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
+        let mut ends = [None, None];
+        for (end, ascending) in ends.iter_mut().zip([true, false]) {
+            let filter = conditions.whole(TRACES, Self::TIME_COLUMN);
+            let query = TraceQuery { filter, ascending, limit: 1, ..TraceQuery::default() };
+            let found = read::first_traces(app, &viewer.project, query).await?;
+            *end = found.first().map(|trace| trace.timestamp);
+        }
+        let [first, last] = ends;
+        Ok(first.zip(last))
+    }
+
+    /// New traces are counted from the newest start on the page. With a filter or another order, or without rows, only traces
+    /// that arrive from now on are counted.
+    fn news_href(&self, request: &ListRequest<Self>, items: &[StoredTrace]) -> Option<String> {
+        let is_all = request.parsed.terms.is_empty() && self.sort == Sort::default();
+        let newest = items.first().filter(|_| is_all);
+        let since = newest
+            .map_or_else(|| NEVER.to_owned(), |stored| stored.trace.timestamp.to_iso_micros());
+        let more = request.links().pairs.into_iter();
+        let more = more.map(|(name, value)| format!("&{}={}", encode(&name), encode(&value)));
+        let base = request.scope.viewer.base();
+        Some(format!("{base}/_/news?since={since}{}", more.collect::<String>()))
+    }
+
+    fn count_parameter(&self) -> Option<Parameter> {
+        (self.own.text("count") != "exact").then(|| ("count".into(), "exact".to_owned()))
+    }
+
+    fn peeked_id(&self) -> Option<String> {
+        Some(self.own.text("peek").to_owned()).filter(|id| !id.is_empty())
+    }
+
+    async fn complete(
+        &self,
+        request: &ListRequest<Self>,
+        mut view: ListView,
+    ) -> Result<ListView, Problem> {
+        let ListScope { app, viewer } = &request.scope;
+        let is_bare = view.table.is_empty() && request.parsed.terms.is_empty();
+        if is_bare
+            && read::newest_traces(app, &viewer.project, Filter::default(), 1).await?.is_empty()
+        {
+            let setup = setup::guide_at(app, &viewer.project, viewer.origin.clone()).await?;
+            view.setup = setup.html(&view.shell);
+            return Ok(view);
+        }
+        let query = query_of(request);
+        let facets = match self.own.text("facets") {
+            "1" => Some(facets::facets(request).await?),
+            _ => None,
+        };
+        let chart = match self.own.text("bars") {
+            "1" => Some(bars::traces_over_time(app, viewer, &query).await?),
+            _ => None,
+        };
+        let peek = match self.peeked_id() {
+            Some(id) => {
+                let shown = (id.as_str(), self.rejected_form.clone());
+                Some(peek::peek(app, viewer, shown, request.url()).await?)
+            }
+            None => None,
+        };
+        view.parts.facets = Some(deferred(request, "facets", facets));
+        view.parts.chart = Some(deferred(request, "bars", chart));
+        let fragments = format!("{}/_/traces", viewer.base());
+        view.parts.peek = Some(PeekPanel { fragments, peek });
+        view.parts.other_list = observations_href(request).map(|href| {
+            let label = "Conditions on one observation and its scores";
+            (label, "search the observations of all traces", href)
+        });
+        Ok(view)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::list::params::ListParams;
 
     #[test]
-    fn a_stopped_search_continues_with_its_progress_only_towards_the_end() {
-        let query = TracesQuery::of("a");
-        let stopped = query.sort.order.parse_cursor("_5_a");
-        let part = BidirectionalPage::<()> { stopped, ..BidirectionalPage::default() };
-        let more = "&looked=7&found=0";
-        let (ways, on) = super::page_links(&query, "/p", (&part, false), more);
-        let there = "/p/traces?q=a&after=_5_a&looked=7&found=0".to_owned();
-        assert_eq!(ways.next, Some(("Continue search", there.clone())));
-        assert_eq!((on, ways.previous), (Some(there), None));
-        let (ways, on) = super::page_links(&query, "/p", (&part, true), more);
-        let there = "/p/traces?q=a&before=_5_a".to_owned();
-        assert_eq!(ways.previous, Some(("Continue search", there.clone())));
-        assert_eq!((on, ways.next), (Some(there), None));
+    fn the_orders_to_choose_include_scores_with_a_column_and_the_current_one() {
+        let query = "sort=-score.tone&cols=score.quality,id";
+        let ListParams { source, columns, .. } =
+            ListParams::<Traces>::parse(Some(query), Vec::new()).unwrap();
+        let orders = source.orders(&columns);
+        let has = |name: &str| orders.iter().any(|(parameter, ..)| parameter == name);
+        assert!(has("-timestamp") && has("-score.quality") && has("score.tone"));
+        let current = orders.iter().filter(|(.., is_current)| *is_current);
+        assert_eq!(current.map(|(name, ..)| name).collect::<Vec<_>>(), ["-score.tone"]);
+        let (slowest, state) = source.ordered_by("latency").unwrap();
+        assert_eq!((slowest.order_parameter().as_deref(), state), (Some("-latency"), None));
     }
 }

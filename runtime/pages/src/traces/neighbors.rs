@@ -5,10 +5,10 @@ use perpend_domain::trace_list::TraceQuery;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{MAX_LIST, Neighbours, encode, segment};
 
+use crate::list::params::ListRequest;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::conditions::filter_of;
-use crate::traces::params::TraceListParams;
+use crate::traces::list::Traces;
 
 /// Traces tested on either side for conditions without an index.
 const MAX_TESTED: u64 = 500;
@@ -28,11 +28,11 @@ pub(crate) async fn neighbors(
     id: &TraceId,
 ) -> Result<Neighbours, Problem> {
     let query = list.split_once('?').map(|(_, query)| query);
-    let params = TraceListParams::new(query);
+    let request = ListRequest::<Traces>::of_url(app, viewer, query)?;
     let query = TraceQuery {
-        filter: filter_of(&params.query, app.web.clock.now()),
-        order: params.query.sort.order,
-        ascending: params.query.sort.ascending,
+        filter: request.whole(),
+        order: request.source.sort.order.clone(),
+        ascending: request.source.sort.ascending,
         ..TraceQuery::default()
     };
     let telemetry = &app.store.telemetry;

@@ -8,15 +8,17 @@ use axum::response::Response;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::{EnvironmentFilter, NewTraceFilter};
-use perpend_views::{NewsFragment, Sort, TracesQuery};
+use perpend_views::NewsFragment;
 use serde::Deserialize;
 
+use crate::list::params::ListRequest;
+use crate::list::source::{ListScope, ListSource as _};
 use crate::read;
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::params::TraceListParams;
+use crate::traces::list::Traces;
 
 /// New rows that are counted.
 pub(crate) const MAX_NEWS: u32 = 1_000;
@@ -64,6 +66,8 @@ pub(crate) async fn news_fragment(
     Query(params): Query<NewsParams>,
 ) -> Result<Response, Problem> {
     let now = app.web.clock.now();
+    let request = ListRequest::<Traces>::new(ListScope { app, viewer }, raw.as_deref())?;
+    let ListScope { app, viewer } = &request.scope;
     let since = NewTraceFilter {
         started: instant("since", &params.since)?,
         received: received(&params.received, now)?,
@@ -76,15 +80,13 @@ pub(crate) async fn news_fragment(
     let telemetry = &app.store.telemetry;
     let counted = telemetry.traces_since(&viewer.project, since, MAX_NEWS);
     let (n, is_cut) = counted.await?;
-    let list = TraceListParams::new(raw.as_deref()).query;
-    let by_time = TracesQuery { sort: Sort::default(), ..list.clone() };
     let view = NewsFragment {
         n,
         is_cut,
         nouns: TRACES,
-        is_filtered: !list.q.trim().is_empty(),
-        is_sorted: list.sort != Sort::default(),
-        list: by_time.first(&viewer.base()),
+        is_filtered: !request.q.is_empty(),
+        is_sorted: request.source.order_parameter().is_some(),
+        list: request.links_with(&Traces::default()).first(),
     };
     news_response(&view, now)
 }

@@ -9,6 +9,8 @@ use perpend_http_kit::problem::Problem;
 use perpend_views::{CellPage, Peek, PeekInput, PeekPage, RejectedForm, ScoreView};
 use serde::Deserialize;
 
+use crate::list::params::ListRequest;
+use crate::list::source::ListScope;
 use crate::read;
 use crate::read::unknown_trace;
 use crate::request::reply::{on_blocking_thread, page};
@@ -16,7 +18,7 @@ use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::trace::page::TracePath;
 use crate::traces::lines;
-use crate::traces::params::TraceListParams;
+use crate::traces::list::Traces;
 
 /// A trace shown next to the list at `close`, with a rejected form of its tags, if any. An invalid id counts as unknown.
 pub(crate) async fn peek(
@@ -63,10 +65,10 @@ pub(crate) async fn peek_fragment(
     Path(of_trace): Path<TracePath>,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let params = TraceListParams::new(raw.as_deref());
-    let close = params.query.address(&viewer.base(), &params.page);
+    let request = ListRequest::<Traces>::new(ListScope { app, viewer }, raw.as_deref())?;
+    let ListScope { app, viewer } = &request.scope;
     let id = of_trace.id()?;
-    let peek = peek(&app, &viewer, (id.as_str(), RejectedForm::default()), close).await?;
+    let peek = peek(app, viewer, (id.as_str(), RejectedForm::default()), request.url()).await?;
     if peek.is_unknown() {
         return Err(unknown_trace());
     }

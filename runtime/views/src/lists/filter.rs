@@ -186,19 +186,6 @@ impl FilterView {
         with_query(&format!("{}/_/{}/news", self.base, self.of.list), &pairs)
     }
 
-    /// Labels and URLs of the list as a file.
-    pub(crate) fn exports(&self) -> [(&'static str, String); 2] {
-        let q = (!self.q.is_empty()).then(|| ("q".into(), self.q.clone()));
-        let parameters: Vec<Parameter> =
-            q.into_iter().chain(self.other_parameters.clone()).collect();
-        export_links(&self.base, self.of.list, &parameters)
-    }
-
-    /// Rows of such a download, in words.
-    pub(crate) fn exported_rows(&self) -> String {
-        exported_rows(self.of.row)
-    }
-
     /// URL of the list without any condition.
     pub(crate) fn unfiltered_href(&self) -> String {
         self.href_with("", &["from", "to", "env"])

@@ -2,17 +2,22 @@
 
 use askama::Template;
 use perpend_domain::access::Permission;
+use perpend_domain::text_search::BoundedCount;
 
+use crate::format::{count, plural};
 use crate::lists::column::{
     CellContext, ChoiceValue, ChosenColumn, DeclaredCell, ListColumn, ListTable, NamedColumns,
     TableStyle,
 };
-use crate::lists::filter::{FilterView, StoppedSearch};
+use crate::lists::facets::FacetsView;
+use crate::lists::filter::{FilterView, SearchProgress, StoppedSearch};
 use crate::lists::focus::FocusView;
 use crate::lists::page_links::PageLinks;
 use crate::lists::picker::{ColumnPicker, PickerColumn, row_choices};
 use crate::lists::row_actions::RowActions;
 use crate::markup::with_query;
+use crate::overview::trends::Trend;
+use crate::trace::peek::Peek;
 use crate::urls::{FilterableList, Focus, Parameter, key_of_name, split_names};
 use crate::{Html, Section, Shell, Text};
 
@@ -67,6 +72,8 @@ pub struct ChoicePage {
     pub all: Option<&'static str>,
     /// Permission for the page.
     pub needs: Permission,
+    /// Message unless two rows are selected, if the page takes two rows.
+    pub pair: Option<&'static str>,
 }
 
 impl ChoicePage {
@@ -76,6 +83,7 @@ impl ChoicePage {
         label: "Run rule on selected",
         all: None,
         needs: Permission::EvaluatorWrite,
+        pair: None,
     };
 }
 
@@ -92,11 +100,11 @@ pub struct ListTexts {
     pub title: &'static str,
     /// Section in the sidebar.
     pub section: Section,
-    /// The order, such as `newest first`.
+    /// The order, such as `newest first`; empty if readers choose it.
     pub order: &'static str,
     /// Explanation of the columns below the table; empty without one.
     pub footnote: &'static str,
-    /// Explanation while the project has no rows.
+    /// Explanation while the project has no rows; if it is empty, example commands replace it.
     pub empty: &'static str,
     /// Label of a link below the explanation, and its path below the project; empty without one.
     pub empty_link: (&'static str, &'static str),
@@ -327,6 +335,60 @@ pub struct ListView {
     pub setup: Option<Html>,
     /// Labels and URLs of the list as a file.
     pub exports: [(&'static str, String); 2],
+    /// Optional parts.
+    pub parts: ListParts,
+}
+
+/// Optional parts of the page of a list.
+#[derive(Clone, Debug, Default)]
+pub struct ListParts {
+    /// URL that the open page polls for the number of new rows, if the list has its own.
+    pub news_href: Option<String>,
+    /// URL of the page with an exact count, if the count is a lower bound.
+    pub count_href: Option<String>,
+    /// Total progress of a search that was continued from earlier pages.
+    pub searched: Option<SearchProgress>,
+    /// Label, text of the link and URL of another list for the same filter.
+    pub other_list: Option<(&'static str, &'static str, String)>,
+    /// Action of the form of bookmarks.
+    pub bookmarks: Option<String>,
+    /// Chart of the rows over time.
+    pub chart: Option<DeferredPart<Trend>>,
+    /// Values of some columns.
+    pub facets: Option<DeferredPart<FacetsView>>,
+    /// Preview of a row next to the list.
+    pub peek: Option<PeekPanel>,
+}
+
+/// A part of a page that is loaded later.
+#[derive(Clone, Debug)]
+pub struct DeferredPart<T> {
+    /// URL of the page with the part.
+    pub page_href: String,
+    /// URL of the part as a fragment.
+    pub fragment_href: String,
+    /// The part, if it was requested.
+    pub content: Option<T>,
+}
+
+/// Previews of rows.
+#[derive(Clone, Debug)]
+pub struct PeekPanel {
+    /// URL prefix of the fragments of a row.
+    pub fragments: String,
+    /// The shown preview.
+    pub peek: Option<Peek>,
+}
+
+/// A button that takes selected rows to a page.
+#[derive(Clone, Debug)]
+pub struct ChoiceButton {
+    /// Label.
+    pub label: &'static str,
+    /// URL of the page.
+    pub href: String,
+    /// Message unless two rows are selected, if the page takes two rows.
+    pub pair: Option<&'static str>,
 }
 
 /// A form that takes the selected rows of a list to another page, and links for all matches.
@@ -334,8 +396,8 @@ pub struct ListView {
 pub struct ListChoice {
     /// Further fields of the form.
     pub fields: Vec<(&'static str, String)>,
-    /// Labels of the buttons and URLs of their pages.
-    pub buttons: Vec<(&'static str, String)>,
+    /// Its buttons.
+    pub buttons: Vec<ChoiceButton>,
     /// Labels and URLs of the links for all matches.
     pub all: Vec<(&'static str, String)>,
 }
@@ -424,6 +486,40 @@ impl ListView {
         is_whole && self.table.is_empty()
     }
 
+    /// Whether the list has no matches: an empty page after other pages shows this only if those were empty.
+    fn has_no_matches(&self) -> bool {
+        match self.parts.searched {
+            Some(all) => all.n_found == 0,
+            None => !self.is_later,
+        }
+    }
+
+    /// Whether a preview is shown.
+    fn has_peek(&self) -> bool {
+        self.parts.peek.as_ref().is_some_and(|panel| panel.peek.is_some())
+    }
+
+    /// Whether an empty list has no rows because of conditions.
+    fn is_narrowed(&self) -> bool {
+        self.setup.is_none() && (self.is_filtered() || self.texts.empty.is_empty())
+    }
+
+    /// Progress of a search that was continued from earlier pages, in words.
+    fn search_progress(&self) -> Option<String> {
+        let n = self.parts.searched?.n_tested;
+        Some(format!("{} searched, to the end of the list", plural(n, self.texts.row)))
+    }
+
+    /// The same if all matches are on earlier pages.
+    fn earlier_matches(&self) -> Option<String> {
+        let found = match self.parts.searched?.n_found {
+            0 => return None,
+            1 => "1 match".to_owned(),
+            n => format!("{} matches", count(n)),
+        };
+        Some(format!("{}: {found} on earlier pages.", self.search_progress()?))
+    }
+
     /// URL of the list without filter, with its other parameters.
     fn first_page(&self) -> &str {
         self.page_links.first.as_deref().unwrap_or("?")
@@ -440,13 +536,27 @@ impl ListView {
     }
 }
 
+/// The position of a page in its list, such as `1–50 of 1,234`.
+#[must_use]
+pub fn position_text(n_before: Option<u64>, n: u64, total: Option<BoundedCount>) -> String {
+    let range = match n_before {
+        Some(before) => format!("{}–{}", count(before + 1), count(before + n)),
+        None => count(n),
+    };
+    match total {
+        Some(BoundedCount { n, is_more }) => {
+            format!("{range} of {}{}", count(n), if is_more { "+" } else { "" })
+        }
+        None => format!("{range} shown"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use perpend_domain::score::ScoreValue;
     use perpend_domain::telemetry::{StoredObservation, TraceAttributes};
-    use perpend_domain::text_search::BoundedCount;
     use perpend_domain::time::Timestamp;
 
     use super::*;
@@ -518,6 +628,7 @@ mod tests {
             notes: vec![ListNote { text: "3 hidden".to_owned(), label: "show", href: typed() }],
             setup: None,
             exports: [("Export CSV", typed()), ("Export JSONL", typed())],
+            parts: ListParts::default(),
             shell,
         }
     }

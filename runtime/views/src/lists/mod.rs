@@ -20,4 +20,3 @@ pub(crate) mod suggest;
 pub(crate) mod tests;
 pub(crate) mod trace_line;
 pub(crate) mod trace_rows;
-pub(crate) mod traces;

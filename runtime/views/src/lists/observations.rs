@@ -36,6 +36,7 @@ pub static OBSERVATION_ROWS: ListDeclaration<ObservationLine> = ListDeclaration 
                 label: "Add to dataset",
                 all: Some("Add all matches to a dataset"),
                 needs: Permission::DatasetWrite,
+                pair: None,
             },
             ChoicePage::RULE,
         ],

@@ -1,6 +1,7 @@
 //! Actions of the rows of a list: a preview next to the list, a bookmark, and a menu that filters by values of the row or copies
 //! them.
 
+use perpend_domain::access::Permission;
 use perpend_domain::filter::{Condition, Test, find};
 
 use crate::lists::column::ListTable;
@@ -17,6 +18,8 @@ const MAX_PEEKED: usize = 2_048;
 /// Actions of the rows of a list.
 #[derive(Debug)]
 pub struct RowActions<R: 'static> {
+    /// Path of the form of bookmarks below the project, and the permission for it.
+    pub bookmarks: (&'static str, Permission),
     /// Id and name of a row.
     pub row: fn(&R) -> (&str, Text),
     /// Whether a row is bookmarked.

@@ -50,6 +50,53 @@ fn filter(terms: Vec<TermChip>) -> FilterView {
     }
 }
 
+/// The list of traces with this filter.
+fn traces_view(q: &str, lines: &[TraceLine]) -> ListView {
+    traces_view_with(q, lines, "")
+}
+
+fn traces_view_with(q: &str, lines: &[TraceLine], columns: &str) -> ListView {
+    let list = &TRACE_ROWS;
+    let (columns, _) = list.choose(columns);
+    let (shell, time) = (shell(), Focus::default());
+    let base = shell.base().to_owned();
+    let forms = FormContext::default();
+    let context = CellContext::new(&base, &time, &forms);
+    let filter = FilterView {
+        of: &TRACE_LIST,
+        base: base.clone(),
+        q: q.to_owned(),
+        terms: Vec::new(),
+        other_parameters: Vec::new(),
+        sorts: Vec::new(),
+        empty_counts: EmptyListCounts::default(),
+    };
+    let path = format!("{base}/traces");
+    let page = PageActions { url: path.clone(), ..PageActions::default() };
+    let table = list.table(&columns, lines, &context).with_choice("trace");
+    ListView {
+        table: table.with_actions((list, lines), &filter, &page),
+        picker: list.picker(&path, &[], (columns.as_slice(), 50)),
+        path,
+        notices: Vec::new(),
+        open_by_id: None,
+        page_links: PageLinks {
+            first: Some(TracesQuery::of(q).first(&base)),
+            ..PageLinks::default()
+        },
+        parts: ListParts {
+            peek: Some(PeekPanel { fragments: format!("{base}/_/traces"), peek: None }),
+            ..ListParts::default()
+        },
+        ..list_view(list, (&[], filter))
+    }
+}
+
+fn with_terms(view: ListView, terms: Vec<TermChip>) -> ListView {
+    let filter = view.filter.map(|filter| FilterView { terms, ..filter });
+    ListView { filter, ..view }
+}
+
 #[test]
 fn hostile_text_is_inert_in_the_list() {
     let line = hostile_line();
@@ -58,28 +105,19 @@ fn hostile_text_is_inert_in_the_list() {
     let all = Columns::names().replace("KEY", &key.to_string());
     let all = Columns::parse(&all.replace("NAME", &key.to_string()));
     assert!(all.unknown.is_empty(), "{:?}", all.unknown);
-    let query = TracesQuery { columns: all.columns, ..TracesQuery::of(typed()) };
-    let next = Some(query.address("/project/p", &ListPage::Number(2)));
-    let html = checked(&TracesPage {
-        shell: shell(),
-        focus: focus(),
-        terms: vec![TermChip {
-            text: text(HOSTILE),
-            problem: Some(text(HOSTILE)),
-            without: typed(),
-            corrected: None,
-            alone: None,
-        }],
-        lines: vec![line],
-        pager: Pager {
-            n_before: Some(0),
-            n: 1,
-            total: Some(BoundedCount { n: 1_000, is_more: true }),
-            exact: Some("/p?count=exact".to_owned()),
-            page_links: PageLinks { next: next.map(|next| ("Next", next)), ..PageLinks::default() },
-        },
-        query,
-        ..TracesPage::default()
+    let terms = vec![TermChip {
+        text: text(HOSTILE),
+        problem: Some(text(HOSTILE)),
+        without: typed(),
+        corrected: None,
+        alone: None,
+    }];
+    let view = traces_view_with(&typed(), &[line], &all.columns.to_parameter());
+    let total = BoundedCount { n: 1_000, is_more: true };
+    let html = checked(&ListView {
+        position: position_text(Some(0), 1, Some(total)),
+        parts: ListParts { count_href: Some("/p?count=exact".to_owned()), ..view.parts.clone() },
+        ..with_terms(view, terms)
     });
     assert!(html.contains("1–1 of 1,000") && html.contains("+4"));
     let n_cells = html.split("<tr").nth(2).unwrap().matches("<td").count();
@@ -106,12 +144,17 @@ fn hostile_text_is_inert_in_the_peek() {
     let alone = checked(&PeekPage { peek: peek.clone() });
     assert!(alone.contains("Open the trace") && alone.contains("2 scores of its observations"));
     assert!(alone.contains("name=\"add\"") && alone.contains("aria-invalid"));
-    let line = hostile_line();
-    let html = checked(&TracesPage {
-        shell: shell(),
-        lines: vec![line],
-        peek: Some(peek),
-        ..TracesPage::default()
+    let view = traces_view("", &[hostile_line()]);
+    let fragments = "/project/p/_/traces".to_owned();
+    let panel = Some(PeekPanel { fragments, peek: Some(peek) });
+    let filter = view.filter.clone().unwrap();
+    let page = PageActions { peeked_id: Some(HOSTILE.to_owned()), ..PageActions::default() };
+    let rows = [hostile_line()];
+    let rows = (&TRACE_ROWS, rows.as_slice());
+    let html = checked(&ListView {
+        table: view.table.clone().with_actions(rows, &filter, &page),
+        parts: ListParts { peek: panel, ..ListParts::default() },
+        ..view
     });
     assert!(html.contains("aria-current=\"true\"") && html.contains("Open the trace"));
     assert!(
@@ -136,8 +179,12 @@ fn the_chart_above_the_list_has_notes() {
     let chart = Chart::new(("Traces", ChartPart::Errors), Granularity::Day, &bars, shown);
     let trend = Trend::Chart(chart.noting(vec!["the last 7 days"]).unfiltered());
     let alone = checked(&TrendPage { trend: trend.clone() });
-    let page = |bars| {
-        checked(&TracesPage { shell: shell(), focus: focus(), bars, ..TracesPage::default() })
+    let page = |content| {
+        let [page_href, fragment_href] =
+            ["/p/traces?bars=1", "/p/_/traces/bars?"].map(str::to_owned);
+        let chart = Some(DeferredPart { page_href, fragment_href, content });
+        let parts = ListParts { chart, ..ListParts::default() };
+        checked(&ListView { parts, ..traces_view("", &[]) })
     };
     let list = page(Some(trend));
     for html in [&alone, &list] {
@@ -194,6 +241,7 @@ fn list_view<R: 'static>(
         notes: Vec::new(),
         setup: None,
         exports: [("Export CSV", typed()), ("Export JSONL", typed())],
+        parts: ListParts::default(),
         shell,
     }
 }
@@ -238,8 +286,8 @@ fn commands_of_empty_lists_contain_the_url_of_the_server_and_can_be_copied() {
     };
     let commands = ScoreSetup { setup: setup() }.html();
     let scores = checked(&ListView { setup: commands, ..scores_view(&[], Vec::new()) });
-    let traces =
-        checked(&TracesPage { shell: shell(), setup: Some(setup()), ..TracesPage::default() });
+    let traces = traces_view("", &[]);
+    let traces = checked(&ListView { setup: setup().html(&traces.shell), ..traces });
     for (html, n, expected) in [
         (groups(GroupKey::Session), 4, "\"session.id\""),
         (groups(GroupKey::User), 4, "\"user.id\""),
@@ -270,14 +318,8 @@ fn commands_of_empty_lists_contain_the_url_of_the_server_and_can_be_copied() {
 
 #[test]
 fn an_empty_list_has_setup_instructions_and_a_filtered_one_removable_conditions() {
-    let page = |query| TracesPage {
-        shell: shell(),
-        query,
-        pager: Pager { n_before: Some(0), ..Pager::default() },
-        setup: Some(setup()),
-        ..TracesPage::default()
-    };
-    let html = checked(&page(TracesQuery::default()));
+    let empty = traces_view("", &[]);
+    let html = checked(&ListView { setup: setup().html(&empty.shell), ..empty });
     assert!(html.contains("OTEL_EXPORTER_OTLP_ENDPOINT=\"http://127.0.0.1:4717/api/public/otel\""));
     let chip = TermChip {
         text: text("userId:x"),
@@ -286,23 +328,20 @@ fn an_empty_list_has_setup_instructions_and_a_filtered_one_removable_conditions(
         corrected: None,
         alone: Some(BoundedCount { n: 10_000, is_more: true }),
     };
-    let filtered = checked(&TracesPage {
-        terms: vec![chip],
-        setup: None,
-        ..page(TracesQuery::of("userId:x"))
-    });
+    let page = || traces_view("userId:x", &[]);
+    let filtered = checked(&with_terms(page(), vec![chip]));
     assert!(filtered.contains("No traces match") && filtered.contains(": 10,000+ traces"));
-    let focused = TracesQuery {
-        focus: Focus {
-            from: Some(Moment::Ago(120)),
-            to: None,
-            environments: vec!["staging".to_owned()],
-        },
-        ..TracesQuery::of("userId:x")
-    };
+    let focus =
+        Focus { from: Some(Moment::Ago(120)), to: None, environments: vec!["staging".to_owned()] };
     let two = BoundedCount { n: 2, is_more: false };
-    let narrowed = EmptyListCounts { by_focus: [Some(two), None], ..EmptyListCounts::default() };
-    let narrowed = checked(&TracesPage { setup: None, empty_counts: narrowed, ..page(focused) });
+    let mut narrowed = page();
+    narrowed.filter = narrowed.filter.map(|filter| FilterView {
+        other_parameters: focus.parameters(),
+        empty_counts: EmptyListCounts { by_focus: [Some(two), None], ..EmptyListCounts::default() },
+        ..filter
+    });
+    narrowed.shell.focus = focus;
+    let narrowed = checked(&narrowed);
     let list = format!("{}/traces", shell().base());
     for expected in [
         format!(
@@ -315,24 +354,17 @@ fn an_empty_list_has_setup_instructions_and_a_filtered_one_removable_conditions(
     ] {
         assert!(narrowed.contains(&expected), "{expected} is missing: {narrowed}");
     }
-    let behind = checked(&TracesPage {
-        setup: None,
-        pager: Pager::default(),
-        ..page(TracesQuery::of("userId:x"))
-    });
+    let behind = checked(&ListView { is_later: true, ..page() });
     assert!(behind.contains("No traces on this page") && !behind.contains("No traces match"));
 }
 
 #[test]
 fn the_end_of_a_continued_search_counts_earlier_matches() {
     let page = |n_found| {
-        checked(&TracesPage {
-            shell: shell(),
-            query: TracesQuery::of("a"),
-            page: ListPage::After("_5_a".to_owned()),
-            searched: Some(SearchProgress { n_tested: 23_456, n_found }),
-            ..TracesPage::default()
-        })
+        let searched = Some(SearchProgress { n_tested: 23_456, n_found });
+        let view = traces_view("a", &[]);
+        let parts = ListParts { searched, ..view.parts.clone() };
+        checked(&ListView { is_later: true, parts, ..view })
     };
     let looked = "23,456 traces searched, to the end of the list";
     for (n_found, expected, rest) in [
@@ -351,11 +383,7 @@ fn the_end_of_a_continued_search_counts_earlier_matches() {
 
 #[test]
 fn a_row_has_a_relative_time_and_the_page_names_its_zone_once() {
-    let html = checked(&TracesPage {
-        shell: shell(),
-        lines: vec![hostile_line()],
-        ..TracesPage::default()
-    });
+    let html = checked(&traces_view("", &[hostile_line()]));
     let expected = ">00:00:00</time> <span class=\"ago\">3 min ago</span>";
     assert!(html.contains(expected), "{html}");
     assert_eq!(html.matches("times in <span data-zone>UTC</span>").count(), 1);
@@ -364,14 +392,7 @@ fn a_row_has_a_relative_time_and_the_page_names_its_zone_once() {
 
 #[test]
 fn a_long_filter_is_not_repeated_for_each_value_of_a_row() {
-    let page = |n: usize| {
-        checked(&TracesPage {
-            shell: shell(),
-            query: TracesQuery::of("a".repeat(n)),
-            lines: vec![hostile_line()],
-            ..TracesPage::default()
-        })
-    };
+    let page = |n: usize| checked(&traces_view(&"a".repeat(n), &[hostile_line()]));
     let [only, long, peek] = [
         "aria-label=\"Only environment",
         "the filter is too long to add a value",
@@ -390,23 +411,14 @@ fn a_stopped_search_shows_its_progress_instead_of_no_matches() {
     let page = |lines: Vec<TraceLine>| {
         let n = lines.len() as u64;
         let on = "/project/p/traces?q=a&after=_5_a".to_owned();
-        checked(&TracesPage {
-            shell: shell(),
-            query: TracesQuery::of("a"),
-            lines,
+        checked(&ListView {
             stopped: Some(StoppedSearch {
                 n_tested: 20_000,
                 n_found: n,
                 next_href: Some(on.clone()),
             }),
-            pager: Pager {
-                n_before: Some(0),
-                n,
-                total: Some(BoundedCount { n, is_more: true }),
-                page_links: PageLinks { next: Some(("Go on", on)), ..PageLinks::default() },
-                ..Pager::default()
-            },
-            ..TracesPage::default()
+            page_links: PageLinks { next: Some(("Go on", on)), ..PageLinks::default() },
+            ..traces_view("a", &lines)
         })
     };
     for (n, lines) in [(0, Vec::new()), (1, vec![hostile_line()])] {
@@ -430,7 +442,7 @@ fn an_error_in_a_filter_ends_in_one_full_stop_and_names_its_effect() {
         corrected: None,
         alone: None,
     };
-    let page = |terms| checked(&TracesPage { shell: shell(), terms, ..TracesPage::default() });
+    let page = |terms| checked(&with_terms(traces_view("", &[]), terms));
     let question = chip("latncy:>2", Some("did you mean `latency`?"));
     let corrected = TermChip { corrected: Some("latency:>2".to_owned()), ..question.clone() };
     let html = page(vec![corrected]);

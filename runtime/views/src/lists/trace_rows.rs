@@ -20,17 +20,24 @@ use crate::{Section, Shell, Text};
 /// The list of traces.
 pub static TRACE_ROWS: ListDeclaration<TraceLine> = ListDeclaration {
     filter: Some(&TRACE_LIST),
-    news: Some(["new trace", "new traces"]),
     table_class: "traces",
     choice: Some(RowChoice {
         name: "trace",
         value: |line| (line.encoded(), line.label()),
         pages: &[
             ChoicePage {
+                path: "/traces/compare",
+                label: "Compare",
+                all: None,
+                needs: Permission::TraceRead,
+                pair: Some("Select two traces to compare"),
+            },
+            ChoicePage {
                 path: "/dataset-items/from-traces",
                 label: "Add to dataset",
                 all: Some("Add all matches to a dataset"),
                 needs: Permission::DatasetWrite,
+                pair: None,
             },
             ChoicePage::RULE,
         ],
@@ -39,6 +46,7 @@ pub static TRACE_ROWS: ListDeclaration<TraceLine> = ListDeclaration {
     named_note: "Score columns show scores of the trace itself; numeric scores are averaged. The list can be sorted by start, \
                  latency, cost, tokens, errors or one score.",
     actions: Some(RowActions {
+        bookmarks: ("/bookmarks", Permission::TraceMark),
         row: |line| (line.id.as_str(), line.label()),
         is_bookmarked: |line| line.bookmarked,
         values: TraceLine::menu_values,

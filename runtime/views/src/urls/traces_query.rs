@@ -1,6 +1,6 @@
 //! The URL of the list of traces.
 
-use crate::markup::{encode, with_query};
+use crate::markup::with_query;
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
 use perpend_domain::query::print_condition;
 
@@ -17,34 +17,6 @@ pub const MAX_LIST: usize = 1024;
 
 /// Cursor value for the end of the list.
 pub const END: &str = "end";
-
-/// A page of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ListPage {
-    /// The first page.
-    #[default]
-    First,
-    /// The page with this number, starting at 1. New traces move traces between pages.
-    Number(u32),
-    /// The page after this cursor.
-    After(String),
-    /// The page before this cursor.
-    Before(String),
-    /// The last page.
-    Last,
-}
-
-impl ListPage {
-    fn parameter(&self) -> Option<(&'static str, String)> {
-        match self {
-            Self::First | Self::Number(1) => None,
-            Self::Number(number) => Some(("page", number.to_string())),
-            Self::After(place) => Some(("after", place.clone())),
-            Self::Before(place) => Some(("before", place.clone())),
-            Self::Last => Some(("before", END.to_owned())),
-        }
-    }
-}
 
 /// The parameters of the list of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,61 +76,10 @@ impl TracesQuery {
         all.chain(self.others.parameters()).collect()
     }
 
-    /// Hidden fields of a form with the fields `own`, so that submitting it changes only those.
-    #[must_use]
-    pub fn hidden_fields(&self, own: &[&str]) -> Vec<Parameter> {
-        let mut fields = self.parameters();
-        fields.retain(|(name, _)| !own.contains(&name.as_ref()));
-        fields
-    }
-
-    /// The query parameters, each preceded by `&`.
-    #[must_use]
-    pub fn more(&self) -> String {
-        let pairs = self.parameters().into_iter();
-        pairs.map(|(name, value)| format!("&{}={}", encode(&name), encode(&value))).collect()
-    }
-
     /// URL of the first page in the project at `base`.
     #[must_use]
     pub fn first(&self, base: &str) -> String {
-        self.address(base, &ListPage::First)
-    }
-
-    /// URL of the first page with an exact count.
-    #[must_use]
-    pub fn counted(&self, base: &str) -> String {
-        let list = self.first(base);
-        let sign = if list.contains('?') { '&' } else { '?' };
-        format!("{list}{sign}count=exact")
-    }
-
-    /// URL of a page.
-    #[must_use]
-    pub fn address(&self, base: &str, page: &ListPage) -> String {
-        let mut parameters = self.parameters();
-        let place = page.parameter();
-        parameters.extend(place.map(|(name, value)| (name.into(), value)));
-        with_query(&format!("{base}/traces"), &parameters)
-    }
-}
-
-impl TracesQuery {
-    /// URL of the first page with an expensive part included, and URL of the fragment with only that part.
-    #[must_use]
-    pub fn with_part(&self, base: &str, part: &str) -> [String; 2] {
-        let list = self.first(base);
-        let (path, query) = list.split_once('?').unwrap_or((&list, ""));
-        let sign = if query.is_empty() { "" } else { "&" };
-        [format!("{path}?{query}{sign}{part}=1"), format!("{base}/_/traces/{part}?{query}")]
-    }
-
-    /// URL prefix of a page with a trace preview; the id of the trace is appended.
-    #[must_use]
-    pub fn peeking(&self, base: &str, page: &ListPage) -> String {
-        let list = self.address(base, page);
-        let sign = if list.contains('?') { '&' } else { '?' };
-        format!("{list}{sign}peek=")
+        with_query(&format!("{base}/traces"), &self.parameters())
     }
 }
 
@@ -205,27 +126,16 @@ mod tests {
     #[test]
     fn url_contains_encoded_parameters_without_defaults() {
         let mut query = TracesQuery::of("name:\"a&b\"");
-        assert_eq!(
-            query.address("/p", &ListPage::Number(2)),
-            "/p/traces?q=name%3A%22a%26b%22&page=2"
-        );
+        assert_eq!(query.first("/p"), "/p/traces?q=name%3A%22a%26b%22");
         query.sort = Sort::from_name("-latency").unwrap();
         assert!(query.first("/p").ends_with("&sort=-latency"));
         query.columns = Columns::parse("trace,metadata.a b").columns;
         query.n = 100;
         let address = query.first("/p");
         assert!(address.ends_with("&cols=trace%2Cmetadata.a%20b&n=100"), "{address}");
-        let kept = query.hidden_fields(&["q", "sort"]);
-        assert_eq!(kept[0], ("cols".into(), "trace,metadata.a b".to_owned()));
         query.others.take("utm source", "a&b");
-        let address = query.address("/p", &ListPage::Last);
-        assert!(address.ends_with("&n=100&utm%20source=a%26b&before=end"), "{address}");
-        assert!(query.more().ends_with("&utm%20source=a%26b"));
-        let kept = query.hidden_fields(&["q", "sort"]);
-        assert_eq!(kept[2], ("utm source".into(), "a&b".to_owned()));
+        let address = query.first("/p");
+        assert!(address.ends_with("&n=100&utm%20source=a%26b"), "{address}");
         assert_eq!(TracesQuery::default().first("/p"), "/p/traces");
-        let behind = ListPage::After("_5_a b".to_owned());
-        let address = TracesQuery::default().address("/p", &behind);
-        assert_eq!(address, "/p/traces?after=_5_a%20b");
     }
 }
