@@ -8,6 +8,7 @@ mod guest;
 mod accounts;
 mod after_rules;
 mod arrivals;
+mod audit;
 mod author;
 mod authorization;
 mod backfill_kills;

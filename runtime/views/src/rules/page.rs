@@ -8,7 +8,7 @@ use crate::layout::forms::RejectedForm;
 use crate::markup::encode;
 use crate::rules::schedule::RuleScheduleView;
 use crate::scores::score::{ResourceLink, ScoreView, Tone};
-use crate::{Html, Shell, Text};
+use crate::{Html, Section, Shell, Text};
 
 /// A rule with its funnel, failures, scores and history.
 #[derive(Clone, Debug, Template)]
@@ -79,6 +79,13 @@ pub struct RuleFunnelFragment {
 impl RulePage {
     fn encoded_id(&self) -> String {
         encode(self.id.raw())
+    }
+
+    /// URL of the records of the rule in the audit trail, if the viewer may see them.
+    fn audit_href(&self) -> Option<String> {
+        let (base, id) = (self.shell.base(), self.encoded_id());
+        let is_shown = !self.shell.hidden.contains(&Section::Audit);
+        is_shown.then(|| format!("{base}/settings/audit?kind=evaluation-rule&object={id}"))
     }
 }
 
