@@ -51,7 +51,8 @@ async fn a_sign_in_is_recorded_with_the_actor_that_it_identifies() {
         let begun = store.catalog.begin_browser_session(&session, &[]);
         store.catalog.audited_anonymous(client.clone(), clock(), begun).await.unwrap();
         // Nobody is identified.
-        let ended = store.catalog.end_browser_sessions(&[session.digest]);
+        let digests = [session.digest];
+        let ended = store.catalog.end_browser_sessions(&digests);
         store.catalog.audited_anonymous(client, clock(), ended).await.unwrap();
         let all = records(&store, &home, &AuditQuery::default()).await;
         assert_eq!(all.len(), 1);
@@ -72,8 +73,9 @@ async fn audited<F: Future>(store: &Store, home: &ProjectId, operation: F) -> F:
 
 async fn records(store: &Store, home: &ProjectId, filter: &AuditQuery) -> Vec<AuditRecord> {
     let owner = KeyOwner::Project(home.clone());
-    let page = store.catalog.audit_records(&owner, filter, &ListPosition::default(), 50);
-    page.await.unwrap().items
+    let newest = ListPosition::default();
+    let page = store.catalog.audit_records(&owner, filter, &newest, 50).await;
+    page.unwrap().items
 }
 
 #[tokio::test]
@@ -172,9 +174,10 @@ async fn records_are_found_by_actor_operation_object_result_and_time() {
             [3, 2, 1]
         );
         let owner = KeyOwner::Project(home.clone());
-        let first = store.catalog.audit_records(&owner, &all(), &ListPosition::default(), 2);
-        let next = ListPosition::after(first.await.unwrap().older.unwrap());
-        let rest = store.catalog.audit_records(&owner, &all(), &next, 2).await.unwrap();
+        let (whole, newest) = (all(), ListPosition::default());
+        let first = store.catalog.audit_records(&owner, &whole, &newest, 2).await.unwrap();
+        let next = ListPosition::after(first.older.unwrap());
+        let rest = store.catalog.audit_records(&owner, &whole, &next, 2).await.unwrap();
         assert_eq!((rest.items.len(), rest.items[0].seq, rest.older), (1, 1, None));
     })
     .await;
