@@ -116,7 +116,7 @@ async fn a_test_shows_the_answer_of_the_provider_and_what_was_learnt() {
     assert_eq!(usage["models"][0]["model"], "gpt-4o-mini", "{usage}");
     assert!(usage["models"][0]["learned"]["method"].is_string(), "{usage}");
     let page = test.visitor.page(&path).await;
-    assert!(page.contains("Learnt from calls") && page.contains("gpt-4o-mini"), "{page}");
+    assert!(page.contains("Detected by calls") && page.contains("gpt-4o-mini"), "{page}");
 
     let error = json!([{ "error": { "status": 401 } }]);
     let id = connect(&test.app, "broken", error).await;

@@ -52,7 +52,7 @@ async fn a_rule_begins_with_the_filter_of_a_list_and_is_previewed_and_saved_on()
     let link = link.split('"').next().unwrap().replace("&#38;", "&").replace("&amp;", "&");
     let editor = visitor.page(&format!("/rules/new?{link}")).await;
     assert!(editor.contains("value=\"type:GENERATION\""), "{editor}");
-    assert!(editor.contains("latency:&#60;999") && editor.contains("Not taken over"), "{editor}");
+    assert!(editor.contains("latency:&#60;999") && editor.contains("Not copied"), "{editor}");
 
     let token = visitor.token(&format!("{}/rules/new", visitor.base)).await;
     let action = format!("{}/rules", visitor.base);

@@ -74,7 +74,7 @@ pub(crate) async fn submit(
         let body = body(&form.fields, now)?;
         let started = call(&app, viewer, (Method::POST, OPERATION), &body).await?;
         let id = started["id"].as_str().unwrap_or_default();
-        let outcome = SubmissionOutcome::new("The backfill is started.");
+        let outcome = SubmissionOutcome::new("Backfill started.");
         Ok(outcome.at(backfill_href(&viewer.base(), id)))
     };
     match Box::pin(form.run_once(&app, act)).await {

@@ -21,9 +21,9 @@ const fn reason_text(reason: BackfillReason) -> &'static str {
         BackfillReason::RuleDisabled => "Waits: the rule is disabled.",
         BackfillReason::RulePaused => "Waits: the rule or its evaluators are paused.",
         BackfillReason::RuleDeleted => "The rule was deleted.",
-        BackfillReason::RuleChanged => "The rule scores another kind of target now.",
-        BackfillReason::MaxItems => "The limit of targets is reached.",
-        BackfillReason::MaxUsd => "The limit of the cost is reached.",
+        BackfillReason::RuleChanged => "The kind of target of the rule was changed.",
+        BackfillReason::MaxItems => "The maximum number of targets is reached.",
+        BackfillReason::MaxUsd => "The maximum cost is reached.",
     }
 }
 

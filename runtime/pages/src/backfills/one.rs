@@ -59,7 +59,7 @@ fn counts(found: &Backfill) -> Vec<(&'static str, String)> {
         ("Examined targets", counts.n_examined),
         ("Targets evaluated", counts.n_items),
         ("Targets with a result or an open execution", counts.n_present),
-        ("Targets that filter or sample refuse", counts.n_refused),
+        ("Targets excluded by filter or sampling", counts.n_refused),
         ("Targets that are not complete, or whose budget is exhausted", counts.n_left_out),
         ("Executions", counts.n_executions),
         ("Executions that wait or run", counts.n_open()),

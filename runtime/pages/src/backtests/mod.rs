@@ -33,8 +33,8 @@ fn backtest_href(base: &str, id: &str) -> String {
 
 const fn reason_text(reason: BacktestReason) -> &'static str {
     match reason {
-        BacktestReason::MaxItems => "The limit of targets is reached.",
-        BacktestReason::MaxUsd => "The limit of the cost is reached.",
+        BacktestReason::MaxItems => "The maximum number of targets is reached.",
+        BacktestReason::MaxUsd => "The maximum cost is reached.",
         BacktestReason::EvaluatorDeleted => "The evaluator was deleted.",
     }
 }

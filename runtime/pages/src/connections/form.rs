@@ -223,7 +223,7 @@ fn conflicts(stored: &ConnectionFields, sent: &ConnectionFields) -> Vec<Connecti
         ),
         ("Extra headers", stored.headers.trim(), sent.headers.trim()),
         ("Configuration", stored.config.trim(), sent.config.trim()),
-        ("Requests at a time", stored.max_in_flight.trim(), sent.max_in_flight.trim()),
+        ("Concurrent requests", stored.max_in_flight.trim(), sent.max_in_flight.trim()),
         ("Responses API", word(stored.use_responses_api), word(sent.use_responses_api)),
     ];
     let differing = all.into_iter().filter(|(_, stored, sent)| stored != sent);

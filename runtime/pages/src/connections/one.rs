@@ -180,7 +180,7 @@ fn facts(usage: &ConnectionUsage) -> Vec<(&'static str, Text)> {
         "at most {}; now {} sent and {} waiting",
         connection.max_in_flight, usage.in_flight, usage.queued
     );
-    facts.push(("Requests at a time", Text::from(in_flight)));
+    facts.push(("Concurrent requests", Text::from(in_flight)));
     facts
 }
 

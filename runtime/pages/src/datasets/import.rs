@@ -140,7 +140,7 @@ pub(crate) async fn paste_rows(
             return Err(Problem::body("text", "must not be empty"));
         }
         let href = upload(&app, &context, "", Body::from(text.clone())).await?;
-        Ok(SubmissionOutcome::new("Choose the place of each column.").at(href))
+        Ok(SubmissionOutcome::new("Select the target of each column.").at(href))
     };
     match Box::pin(form.run_once(&app, act)).await {
         Err(problem) if is_about_input(&problem) => {

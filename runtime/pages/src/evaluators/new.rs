@@ -115,7 +115,7 @@ fn code_group(base: &str) -> GalleryGroup {
     GalleryGroup {
         title: Text::from("Source code"),
         description: Some(Text::from(
-            "Runs in a sandbox without network and files, as any plug-in does.",
+            "Runs in a sandbox without network and files, like any plug-in.",
         )),
         entries: entries.collect(),
     }

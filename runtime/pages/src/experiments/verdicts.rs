@@ -122,10 +122,10 @@ fn notes(difference: &Difference, unit: Unit) -> Vec<Text> {
     if difference.verdict == Verdict::Inconclusive {
         if let Some(effect) = difference.smallest_effect {
             let effect = unit.amount(effect);
-            notes.push(format!("Smallest difference that would have been seen: {effect}."));
+            notes.push(format!("Smallest detectable difference: {effect}."));
         }
         if let Some(n) = difference.n_items_needed {
-            notes.push(format!("Needed to decide: about {}.", plural(n, "item")));
+            notes.push(format!("Needed for a verdict: about {}.", plural(n, "item")));
         }
     }
     notes.into_iter().map(Text::from).collect()
@@ -138,7 +138,7 @@ fn noise_text(noise: &NoiseFloor, unit: Unit) -> Text {
     };
     let share = perpend_views::percent(noise.flip_share);
     Text::from(format!(
-        "noise: {share} of {} differ between {source}; differences up to {} are not called better or worse",
+        "noise: {share} of {} differ between {source}; differences up to {} are neither better nor worse",
         plural(noise.n, "item"),
         unit.amount(noise.floor)
     ))

@@ -29,7 +29,7 @@ pub(super) fn changes(before: &PluginInfo, after: &PluginInfo) -> Vec<Text> {
         lines.push(format!("requests the capability {name}"));
     }
     for name in before.capabilities.without(after.capabilities).names() {
-        lines.push(format!("does not request the capability {name} any more"));
+        lines.push(format!("no longer requests the capability {name}"));
     }
     lines.into_iter().map(Text::from).collect()
 }

@@ -32,8 +32,9 @@ pub(crate) fn conditions_of(text: &str, target: TargetKind) -> (Vec<Value>, Vec<
     for condition in &parsed.filter.conditions {
         match condition.to_json() {
             Some(condition) => conditions.push(condition),
-            None => faults
-                .push(Text::from("a term selects a place in the trace, which rules cannot test")),
+            None => faults.push(Text::from(
+                "a term selects a position in the trace, which rules do not support",
+            )),
         }
     }
     (conditions, faults)

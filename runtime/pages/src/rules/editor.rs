@@ -102,7 +102,7 @@ pub(crate) async fn new_page(
         notices = form.take_filter(q, &viewer.focus.environments);
         if viewer.focus.from.is_some() || viewer.focus.to.is_some() {
             notices.push(Text::from(
-                "Not taken over from the list: the time range. A rule scores what arrives from now on.",
+                "Not copied from the list: the time range. A rule scores targets that arrive from now on.",
             ));
         }
     }

@@ -169,7 +169,7 @@ impl RuleForm {
             match term.outcome {
                 Ok(_) => terms.push(term.text),
                 Err(_) => left_out.push(Text::from(format!(
-                    "Not taken over from the list: {}. Rules of this target cannot test it.",
+                    "Not copied from the list: {}. Rules of this target cannot test it.",
                     term.text
                 ))),
             }
@@ -180,7 +180,7 @@ impl RuleForm {
             match print_condition(&condition) {
                 Some(term) => terms.push(term),
                 None => left_out.push(Text::from(
-                    "Not taken over from the list: the environments. Rules of this target have no such column.",
+                    "Not copied from the list: the environments. Rules of this target have no such column.",
                 )),
             }
         }

@@ -37,7 +37,7 @@ pub(super) fn steps(funnel: &Funnel, executions: &str) -> Vec<FunnelStep> {
         ("while the rule was off", funnel.rule_inactive, None),
         ("while the rule was paused", funnel.rule_paused, None),
         ("of an environment of the server", funnel.internal_environment, None),
-        ("no items of experiments", funnel.not_an_item, None),
+        ("not items of experiments", funnel.not_an_item, None),
         ("not matched", funnel.not_matched, None),
         ("matched, not in the sample", funnel.sampled_out, None),
         ("matched, in the sample", funnel.sampled, None),
@@ -63,7 +63,7 @@ pub(super) fn steps(funnel: &Funnel, executions: &str) -> Vec<FunnelStep> {
     let made = funnel.made + funnel.carried_over;
     let label = match funnel.carried_over {
         0 => "made",
-        _ => "made, open before or requeued",
+        _ => "created, open before, or requeued",
     };
     vec![
         step(("Targets", "arrived"), funnel.arrived, &targets, executions),

@@ -403,7 +403,7 @@ fn corrected(found: &CorrectedShare) -> Text {
     let rates = found.sensitivity.zip(found.specificity);
     Text::from(match (estimate, rates) {
         (Some(estimate), Some((sensitivity, specificity))) => format!(
-            "Corrected for the errors of the evaluator: {}. On {} it finds {} of what people call true and {} of what they call false.",
+            "Corrected for the errors of the evaluator: {}. On {} it agrees with {} of the true and {} of the false scores by people.",
             estimate.text(),
             plural(found.n_pairs, "subject"),
             percent(sensitivity),

@@ -56,17 +56,17 @@ struct ImportArgs {
     /// Delimiter of cells [default: by the content]
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<String>,
-    /// The first line has values instead of names
+    /// The first line has values, not column names
     #[arg(long)]
     no_header: bool,
-    /// A column and its place: `id`, `input`, `expectedOutput` or `metadata`, with keys after points, and a type after a
+    /// A column and its target: `id`, `input`, `expectedOutput` or `metadata`, with keys after points, and a type after a
     /// colon: text, number, boolean or json [default: by the names of the columns]
-    #[arg(long = "map", value_name = "COLUMN=PLACE[:TYPE]")]
+    #[arg(long = "map", value_name = "COLUMN=TARGET[:TYPE]")]
     mapping: Vec<String>,
     /// Rows whose id exists
     #[arg(long, value_enum, default_value_t = Duplicates::Update)]
     duplicates: Duplicates,
-    /// Check all rows and import none
+    /// Check all rows without importing them
     #[arg(long)]
     check: bool,
     /// Write the problems of rejected rows to this file: JSON Lines if it ends in .jsonl, else CSV
@@ -123,11 +123,11 @@ impl Format {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Duplicates {
-    /// Leave the item as it is
+    /// Keep the item unchanged
     Skip,
-    /// Give the item a new version
+    /// Create a new version of the item
     Update,
-    /// End the import
+    /// Stop the import
     Stop,
 }
 
@@ -181,11 +181,11 @@ fn send(
     succeeded(remote.send(method, path, body).map_err(anyhow::Error::msg)?)
 }
 
-/// `COLUMN=PLACE[:TYPE]` as an element of `mapping`. The name of a column may contain `=`.
+/// `COLUMN=TARGET[:TYPE]` as an element of `mapping`. The name of a column may contain `=`.
 fn mapping(raw: &str) -> anyhow::Result<Value> {
     let (column, place) = raw
         .rsplit_once('=')
-        .with_context(|| format!("--map must be COLUMN=PLACE[:TYPE], got {raw:?}"))?;
+        .with_context(|| format!("--map must be COLUMN=TARGET[:TYPE], got {raw:?}"))?;
     let (place, kind) = place.rsplit_once(':').unwrap_or((place, "text"));
     let mut keys = place.split('.');
     let target = keys.next().unwrap_or_default();

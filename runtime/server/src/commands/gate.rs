@@ -106,7 +106,7 @@ fn on_server(config: &GateConfig, args: &GateArgs) -> anyhow::Result<(GateReport
     let answer = remote.send("POST", &path, Some(("application/json", body)));
     let answer = succeeded(answer.map_err(anyhow::Error::msg)?)?;
     let report = serde_json::from_value(answer["report"].clone())
-        .context("the server returned another report than this version reads")?;
+        .context("the server returned a report in an unsupported format")?;
     let address = remote.address().trim_end_matches('/');
     let links =
         project(&remote).map(|id| Links { project: format!("{address}/project/{}", encoded(&id)) });

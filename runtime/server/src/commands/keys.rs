@@ -40,13 +40,13 @@ pub(super) enum KeysCommand {
         /// Note shown in the list of keys
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
-        /// Refuse the key pair after this number of days
+        /// Number of days after which the key pair expires
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=MAX_DAYS))]
         expires_in_days: Option<i64>,
         #[command(flatten)]
         settings: SettingArgs,
     },
-    /// Give a key pair a new secret, print it, and accept the previous secret for some hours
+    /// Create a new secret for a key pair and print it; the previous secret stays valid for some hours
     Rotate {
         /// Public key of the pair, of a project or an organization
         public_key: String,
@@ -56,7 +56,7 @@ pub(super) enum KeysCommand {
         #[command(flatten)]
         settings: SettingArgs,
     },
-    /// Refuse the previous secret of a rotated key pair before its time
+    /// End the previous secret of a rotated key pair now
     EndPrevious {
         /// Public key of the pair
         public_key: String,

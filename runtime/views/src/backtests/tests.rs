@@ -12,7 +12,7 @@ fn line() -> BacktestLine {
         tested: "draft".to_owned(),
         state: "completed",
         tone: "good",
-        reason: Some("The limit of targets is reached."),
+        reason: Some("The maximum number of targets is reached."),
         from: Timestamp::from_micros(0),
         to: Timestamp::from_micros(1_000_000),
         examined: "40 %".to_owned(),

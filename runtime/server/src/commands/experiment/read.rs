@@ -138,7 +138,7 @@ pub(super) fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Name, account and means with their standard errors.
+/// Name, counts of items, and means with their standard errors.
 fn summary(run: &Value) -> String {
     let name = run["name"].as_str().unwrap_or_default();
     let mut text = format!("{name} ({})\n", run["id"].as_str().unwrap_or_default());

@@ -180,7 +180,10 @@ fn estimate_text(estimate: &StartedExperiment) -> String {
         let usd = cost(run.estimated_cost_usd);
         text.push_str(&format!("{}  {}: {} calls, {usd}\n", run.id, run.name, run.call_count));
         if 0 < run.unfilled_count {
-            text.push_str(&format!("  {} items do not fill the prompt:\n", run.unfilled_count));
+            text.push_str(&format!(
+                "  {} items have no value for a variable of the prompt:\n",
+                run.unfilled_count
+            ));
         }
         for item in &run.unfilled_items {
             text.push_str(&format!("    {}: {}\n", item.item_id, item.message));
