@@ -235,8 +235,11 @@ async fn a_key_is_changed_by_its_owner_alone() {
         let home = catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap();
         let owner = KeyOwner::Project(home.id.clone());
         let organization = KeyOwner::Organization(home.organization.id.clone());
-        let patch =
-            KeyPatch { note: Some(Some("checkout".to_owned())), expires_at: Some(Some(at(9))) };
+        let patch = KeyPatch {
+            note: Some(Some("checkout".to_owned())),
+            expires_at: Some(Some(at(9))),
+            public_scores: None,
+        };
         let changed = catalog.change_key((&owner, "key-1"), &patch).await.unwrap();
         assert_eq!(
             (changed.made.note.as_deref(), changed.made.expires_at),

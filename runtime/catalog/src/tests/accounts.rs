@@ -59,8 +59,8 @@ async fn is_open(store: &Store, n: u8, now: Timestamp) -> bool {
 /// A store with the project `project-1` and its first account.
 async fn start(store: &Store) {
     store.catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap();
-    let first = store.catalog.create_first_account(&org(), &account("ada"), (&user("u1"), at(1)));
-    first.await.unwrap();
+    let (org, ada, member) = (org(), account("ada"), user("u1"));
+    store.catalog.create_first_account(&org, &ada, (&member, at(1))).await.unwrap();
 }
 
 #[tokio::test]
