@@ -17,7 +17,8 @@ use crate::executions::names::Names;
 use crate::executions::requeue::MAX_REQUEUED;
 use crate::list::params::ListRequest;
 use crate::list::source::{
-    ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult, ShownPage, is,
+    ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult, ShownPage,
+    ViewResult, is,
 };
 use crate::reference::equivalent_requests;
 use crate::request::viewer::Viewer;
@@ -30,11 +31,8 @@ pub(crate) struct Executions {
 }
 
 impl Executions {
-    async fn selects(
-        &self,
-        ListScope { app, viewer }: &ListScope,
-    ) -> Result<Vec<SelectFilter>, Problem> {
-        let (catalog, project) = (&app.store.catalog, &viewer.project);
+    async fn selects(&self, scope: &ListScope) -> Result<Vec<SelectFilter>, Problem> {
+        let (catalog, project) = (&scope.app.store.catalog, &scope.viewer.project);
         let rules = catalog.rules(project, None, RulesPage::LIMIT).await?.items.into_iter();
         let rules = rules.map(|rule| (rule.id.to_string(), Text::from(rule.name)));
         let found = catalog.evaluators(project, None, RulesPage::LIMIT).await?.items.into_iter();
@@ -126,11 +124,7 @@ impl ListSource for Executions {
         equivalent_requests::executions(viewer, page.items)
     }
 
-    async fn complete(
-        &self,
-        request: &ListRequest<Self>,
-        view: ListView,
-    ) -> Result<ListView, Problem> {
+    async fn complete(&self, request: &ListRequest<Self>, view: ListView) -> ViewResult {
         let action = self.requeue_form(&request.scope.viewer);
         Ok(ListView { selects: self.selects(&request.scope).await?, action, ..view })
     }

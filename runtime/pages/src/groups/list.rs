@@ -16,7 +16,7 @@ use crate::groups::lines::group_rows;
 use crate::list::params::ListRequest;
 use crate::list::source::{
     ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
-    ShownPage,
+    ShownPage, ViewResult,
 };
 use crate::read;
 use crate::reference;
@@ -171,11 +171,7 @@ impl<const OF_USERS: bool> ListSource for Groups<OF_USERS> {
         Ok(is_known.then(|| href(&viewer.base(), Self::KEY, id)))
     }
 
-    async fn complete(
-        &self,
-        request: &ListRequest<Self>,
-        mut view: ListView,
-    ) -> Result<ListView, Problem> {
+    async fn complete(&self, request: &ListRequest<Self>, mut view: ListView) -> ViewResult {
         let ListScope { app, viewer } = &request.scope;
         let (label, row) = match Self::KEY {
             GroupKey::Session => ("Session id", "session"),

@@ -1,8 +1,8 @@
 //! Lists: one engine from the query string to the page and the file.
 //!
 //! A list is a [`ListDeclaration`](perpend_views::ListDeclaration) of its columns and a [`ListSource`] that reads its rows.
-//! Everything else is here: parameters, filter, cursors, links, counts of an empty list and of new rows, choice of columns,
-//! downloads.
+//! Everything else is here: parameters, filter, order, cursors, page numbers, links, searches that stop and continue, counts of an
+//! empty list and of new rows, choice of columns, actions of rows, downloads.
 
 pub(crate) mod empty;
 pub(crate) mod export;

@@ -102,6 +102,9 @@ pub(crate) struct ListQuery<'a> {
 /// A page of a list.
 pub(crate) type PageResult<T> = Result<BidirectionalPage<T>, Problem>;
 
+/// The page of a list as it is shown.
+pub(crate) type ViewResult = Result<ListView, Problem>;
+
 /// A page that is shown.
 pub(crate) struct ShownPage<'a, T> {
     pub(crate) conditions: &'a ListConditions,
@@ -341,7 +344,7 @@ pub(crate) trait ListSource: Default + Send + Sync + 'static {
         &self,
         _request: &ListRequest<Self>,
         view: ListView,
-    ) -> impl Future<Output = Result<ListView, Problem>> + Send {
+    ) -> impl Future<Output = ViewResult> + Send {
         std::future::ready(Ok(view))
     }
 }

@@ -20,7 +20,7 @@ use crate::authors::author_names;
 use crate::list::params::ListRequest;
 use crate::list::source::{
     ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
-    ShownPage, is,
+    ShownPage, ViewResult, is,
 };
 use crate::read;
 use crate::reference;
@@ -306,11 +306,7 @@ impl ListSource for Scores {
         Ok(is_exact.then_some(BoundedCount { n, is_more }))
     }
 
-    async fn complete(
-        &self,
-        request: &ListRequest<Self>,
-        view: ListView,
-    ) -> Result<ListView, Problem> {
+    async fn complete(&self, request: &ListRequest<Self>, view: ListView) -> ViewResult {
         if !view.is_bare() {
             return Ok(view);
         }

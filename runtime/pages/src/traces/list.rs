@@ -26,7 +26,7 @@ use crate::list::page::load_page;
 use crate::list::params::ListRequest;
 use crate::list::source::{
     ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
-    ShownPage,
+    ShownPage, ViewResult,
 };
 use crate::read;
 use crate::reference::equivalent_requests;
@@ -323,11 +323,7 @@ impl ListSource for Traces {
         Some(self.own.text("peek").to_owned()).filter(|id| !id.is_empty())
     }
 
-    async fn complete(
-        &self,
-        request: &ListRequest<Self>,
-        mut view: ListView,
-    ) -> Result<ListView, Problem> {
+    async fn complete(&self, request: &ListRequest<Self>, mut view: ListView) -> ViewResult {
         let ListScope { app, viewer } = &request.scope;
         let is_bare = view.table.is_empty() && request.parsed.terms.is_empty();
         if is_bare

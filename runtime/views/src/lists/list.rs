@@ -77,6 +77,14 @@ pub struct ChoicePage {
 }
 
 impl ChoicePage {
+    /// The page that adds selected rows to a dataset.
+    pub(crate) const DATASET: Self = Self {
+        path: "/dataset-items/from-traces",
+        label: "Add to dataset",
+        all: Some("Add all matches to a dataset"),
+        needs: Permission::DatasetWrite,
+        pair: None,
+    };
     /// The page that applies a rule to selected rows.
     pub(crate) const RULE: Self = Self {
         path: "/rule-runs",

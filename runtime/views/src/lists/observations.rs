@@ -1,7 +1,6 @@
 //! The columns of the list of observations.
 
 use askama::Template;
-use perpend_domain::access::Permission;
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::{GroupKey, StoredObservation};
@@ -30,16 +29,7 @@ pub static OBSERVATION_ROWS: ListDeclaration<ObservationLine> = ListDeclaration 
     choice: Some(RowChoice {
         name: "observation",
         value: choice_value,
-        pages: &[
-            ChoicePage {
-                path: "/dataset-items/from-traces",
-                label: "Add to dataset",
-                all: Some("Add all matches to a dataset"),
-                needs: Permission::DatasetWrite,
-                pair: None,
-            },
-            ChoicePage::RULE,
-        ],
+        pages: &[ChoicePage::DATASET, ChoicePage::RULE],
     }),
     ..ListDeclaration::new(TEXTS, &COLUMNS, cell)
 };
