@@ -21,7 +21,7 @@ const ORPHANS: &str = "
      WHERE organization NOT IN (SELECT organization FROM audit_chains)
      GROUP BY organization ORDER BY organization";
 
-/// A record that was read before, such as a line of an export. A chain without it was cut or written anew.
+/// A record that was read before, such as a line of an export. A chain without it was cut or replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditCheckpoint {
     /// The organization.
@@ -56,7 +56,7 @@ pub struct ChainReport {
     pub organization: String,
     /// Number of records.
     pub n_records: u64,
-    /// Number of the first record, or of the next one if there is none: older records were deleted after their
+    /// Number of the first record, or of the next one in an empty chain: older records were deleted after their
     /// retention.
     pub first: i64,
     /// The last record, to be kept as a checkpoint; absent without records.

@@ -48,9 +48,9 @@ async fn a_sign_in_is_recorded_with_the_actor_that_it_identifies() {
             expires_at: at(9),
         };
         let clock = || Arc::new(at(5));
-        let begun = store.catalog.begin_browser_session(&session, &[]);
-        store.catalog.audited_anonymous(client.clone(), clock(), begun).await.unwrap();
-        // Nobody is identified.
+        let session_start = store.catalog.begin_browser_session(&session, &[]);
+        store.catalog.audited_anonymous(client.clone(), clock(), session_start).await.unwrap();
+        // The end of a session identifies no actor.
         let digests = [session.digest];
         let ended = store.catalog.end_browser_sessions(&digests);
         store.catalog.audited_anonymous(client, clock(), ended).await.unwrap();
@@ -220,7 +220,7 @@ async fn a_changed_missing_added_or_swapped_record_is_named_and_a_checkpoint_sho
             assert_eq!(faults(&store, &[]).await, [Some(fault)], "{statements:?}");
             restore(&store, &home).await;
         }
-        // Whoever writes the database can cut the tail and the head of the chain alike.
+        // A writer of the database can cut the records together with the head of the chain.
         let cut = [
             "DELETE FROM audit_records WHERE seq = 4",
             "UPDATE audit_chains SET seq = 3, hash = (SELECT hash FROM audit_records WHERE seq = 3)",
@@ -245,7 +245,7 @@ async fn run(store: &Store, statements: &[&'static str]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the four records anew.
+/// Replaces all records by four new ones.
 async fn restore(store: &Store, home: &ProjectId) {
     run(store, &EMPTY).await.unwrap();
     for n in 1..=4 {

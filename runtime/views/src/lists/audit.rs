@@ -45,7 +45,7 @@ const TEXTS: ListTexts = ListTexts::new(
     ("records", "record"),
     "Audit trail",
     Section::Audit,
-    "Each change of the configuration leaves a record: who changed what, when, and from where. There are none while nothing \
+    "Each change of the configuration leaves a record: who changed what, when, and from where. The list is empty while nothing \
      was changed.",
     ("", ""),
 )
