@@ -163,7 +163,7 @@ async fn items_are_read_as_of_a_time_each_or_in_their_last_state() {
         assert!(put(&store, one.clone(), None, false).await);
         let changed = one.patched(input(2), at(3));
         assert!(put(&store, changed.clone(), Some(one.valid_from), false).await);
-        let gone = changed.patched(ItemPatch::default(), at(5));
+        let gone = DatasetItem { valid_from: at(5), ..changed.clone() };
         assert!(put(&store, gone, Some(changed.valid_from), true).await);
         let wanted = [("one", 0), ("one", 2), ("one", 4), ("one", 6), ("none", 2)];
         let wanted = wanted.map(|(id, seconds)| (id, at(seconds)));
