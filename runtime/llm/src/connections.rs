@@ -48,7 +48,7 @@ struct State {
 pub struct ConnectionUsage {
     /// Requests without a response.
     pub n_in_flight: usize,
-    /// Requests that wait for a place.
+    /// Requests that wait for a slot.
     pub n_waiting: usize,
     /// Remaining pause of the connection, when it is paused.
     pub closed_for: Option<Duration>,
@@ -63,10 +63,10 @@ pub struct ConnectionPause {
     pub remaining: Duration,
 }
 
-/// A request that waits for a place.
+/// A request that waits for a slot.
 struct Waiter {
     provider: String,
-    /// Maximum time to wait for a closed gate. Waiting for a place is not limited.
+    /// Maximum time to wait for a closed gate. Waiting for a slot is not limited.
     patience: Duration,
     granted: oneshot::Sender<Result<Permit, Failure>>,
 }
@@ -79,7 +79,7 @@ impl fmt::Debug for Waiter {
 
 /// The right to send one request.
 ///
-/// Dropped before [`Self::mark_sent`], it returns the place as if the request had never started.
+/// Dropped before [`Self::mark_sent`], it returns the slot as if the request had never started.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connection: Arc<Connection>,
@@ -171,7 +171,7 @@ impl Connections {
         }
     }
 
-    /// Waits for a place on the connection, without a time limit.
+    /// Waits for a slot on the connection, without a time limit.
     ///
     /// # Errors
     /// When the gate will be closed for longer than `patience`.
@@ -199,7 +199,7 @@ impl Connection {
         self.origin.elapsed().as_secs_f64()
     }
 
-    /// Grants free places in queue order, and rejects requests that would wait too long for a closed gate.
+    /// Grants free slots in queue order, and rejects requests that would wait too long for a closed gate.
     fn dispatch(self: &Arc<Self>) {
         loop {
             let now = self.now();
@@ -229,7 +229,7 @@ impl Connection {
             let permit =
                 Permit { connection: Arc::clone(self), started: now, stage: Stage::Granted };
             if let Err(Ok(mut permit)) = waiter.granted.send(Ok(permit)) {
-                // The call was dropped: the next one gets the place.
+                // The call was dropped: the next one gets the slot.
                 permit.stage = Stage::Ended;
                 locked(&self.state).gate.undo();
             }

@@ -134,7 +134,7 @@ impl Gate {
         Decision::Start
     }
 
-    /// Returns the place and the token of a request that [`Self::start`] admitted but that was not sent.
+    /// Returns the slot and the token of a request that [`Self::start`] admitted but that was not sent.
     pub(crate) fn undo(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.starts.pop_back();

@@ -219,7 +219,7 @@ impl Shared {
         })
     }
 
-    /// Waits until the request has a place on its connection and a reservation in its budgets. Gives the place back while
+    /// Waits until the request has a slot on its connection and a reservation in its budgets. Gives the slot back while
     /// it waits for budget.
     async fn admitted(
         &self,

@@ -157,7 +157,7 @@ pub struct QueueKey {
 pub enum Admission {
     /// The request is sent, with this value of the header `traceparent` (W3C Trace Context), if any.
     Send(Option<String>),
-    /// The request gives its place back and waits for [`CallObserver::budget_available`].
+    /// The request gives its slot back and waits for [`CallObserver::budget_available`].
     OverBudget,
 }
 
@@ -202,7 +202,7 @@ pub trait CallObserver: Send + Sync {
         let _ = waited;
     }
 
-    /// Called when a request has a place on its connection, before it is sent. A failure ends the call and becomes its
+    /// Called when a request has a slot on its connection, before it is sent. A failure ends the call and becomes its
     /// result.
     fn before_send<'a>(
         &'a self,

@@ -1,4 +1,4 @@
-//! The queue of requests that wait for a place on a connection.
+//! The queue of requests that wait for a slot on a connection.
 //!
 //! Interactive requests are served first. The groups of a priority take turns; requests of a group are served in order of
 //! arrival. A waiting group is served after at most one request of each other group.

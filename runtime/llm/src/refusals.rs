@@ -80,8 +80,8 @@ impl Refusals {
         Arc::clone(entry.or_insert_with(Arc::default))
     }
 
-    /// Decides whether a request may wait for a place on the connection. An interactive request probes a refused connection,
-    /// and first waits here, without a place, for any other probe.
+    /// Decides whether a request may wait for a slot on the connection. An interactive request probes a refused connection,
+    /// and first waits here, without a slot, for any other probe.
     ///
     /// # Errors
     /// As [`Self::begin`].
@@ -106,7 +106,7 @@ impl Refusals {
         }
     }
 
-    /// Admits a request that has a place, or fails with the last error of the provider. Does not wait.
+    /// Admits a request that has a slot, or fails with the last error of the provider. Does not wait.
     ///
     /// # Errors
     /// When the connection is refused and this request is not its probe.

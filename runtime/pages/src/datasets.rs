@@ -1,6 +1,6 @@
 //! Datasets and their items.
 //!
-//! Invariant: **a form does what the API does.** Every change is a call of an operation (`request::operations`).
+//! Invariant: **a form has the effect of the API operation.** Every change is a call of an operation (`request::operations`).
 
 mod check;
 mod context;

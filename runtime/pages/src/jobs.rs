@@ -1,4 +1,4 @@
-//! What the pages of jobs over stored targets share: backfills and backtests.
+//! Shared parts of the pages of jobs over stored targets: backfills and backtests.
 
 use axum::http::Method;
 use axum::response::Response;

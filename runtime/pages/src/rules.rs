@@ -1,6 +1,6 @@
 //! The list of rules, the page of a rule, and its editor.
 //!
-//! Invariant: **a form does what the API does.** Every change is a call of an operation (`request::operations`).
+//! Invariant: **a form has the effect of the API operation.** Every change is a call of an operation (`request::operations`).
 
 pub(super) mod chosen;
 pub(super) mod definition;

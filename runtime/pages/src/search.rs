@@ -1,6 +1,6 @@
 //! `GET P/search?q=` and `GET P/_/search?q=`: objects by id, or by the prefix of their name.
 //!
-//! Every query reads one row of an index or is bounded; the page notes what was not searched. The forms send `go=1`: if one
+//! Every query reads one row of an index or is bounded; the page reports omitted parts. The forms send `go=1`: if one
 //! object has exactly this id, the response redirects to it, and if nothing has such an id or name, to the traces that contain
 //! the text. A link without `go` always shows the results.
 
@@ -354,7 +354,7 @@ impl<'a> Search<'a> {
         Ok(run.map(|run| entry(&run.name, "run", run_href(&self.base, &run.id))))
     }
 
-    /// The page of what a score is about.
+    /// The page of the subject of a score.
     async fn score(&self, id: &str) -> Result<Option<SearchEntry>, Problem> {
         let Some(id) = ScoreId::new(id).ok().filter(|_| self.may(ScoreRead)) else {
             return Ok(None);

@@ -55,7 +55,7 @@ pub struct NewApp {
     pub outlines: Arc<OutlineCache>,
     /// Explains missing scores.
     pub scheduler: Scheduler,
-    /// What the server last observed about itself.
+    /// The result of the last check of the server.
     pub instance: InstanceState,
     /// The project opened by the login link of the startup message.
     pub home_project: ProjectId,

@@ -178,7 +178,7 @@ impl Inner {
         self.stepped_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the scheduler if executions wait for the places that were returned.
+    /// Wakes the scheduler if executions wait for the slots that were returned.
     pub(crate) fn wake_if_short(&self) {
         if self.turns.take_shortage() {
             self.woken.notify_one();

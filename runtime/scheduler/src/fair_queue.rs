@@ -1,10 +1,10 @@
-//! Fair scheduling: the places of each lane, and the order in which queues get free places.
+//! Fair scheduling: the slots of each lane, and the order in which queues get free slots.
 //!
-//! A project holds at most as many places of a lane as are free, and a class of it at most as many as are
+//! A project holds at most as many slots of a lane as are free, and a class of it at most as many as are
 //! free beyond those of its project. So no project fills a lane: the more it holds, the more it leaves to
 //! others. Choudhury and Hahne call this dynamic thresholds (IEEE/ACM Transactions on Networking, 1998).
 //!
-//! Free places go to projects in round-robin order, within a project to its classes by weight, and within a
+//! Free slots go to projects in round-robin order, within a project to its classes by weight, and within a
 //! class to its queues in round-robin order.
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,16 +18,16 @@ use perpend_executions::ExecutionQueue;
 /// The project of a queue; `None` if the row of the queue is lost.
 pub(crate) type Owner = Option<ProjectId>;
 
-/// The places of all lanes. Clones share them.
+/// The slots of all lanes. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct FairQueue(Arc<Mutex<TurnState>>);
 
 #[derive(Debug)]
 struct TurnState {
-    /// Places per lane.
+    /// Slots per lane.
     n: usize,
     lanes: BTreeMap<Lane, LaneState>,
-    /// A request for a place was refused since the last call of `take_shortage`.
+    /// A request for a slot was refused since the last call of `take_shortage`.
     is_short: bool,
 }
 
@@ -55,7 +55,7 @@ struct ClassState {
     last: i64,
 }
 
-/// Occupied places; dropping returns them.
+/// Occupied slots; dropping returns them.
 #[derive(Debug)]
 pub(crate) struct Seats {
     turns: FairQueue,
@@ -65,21 +65,21 @@ pub(crate) struct Seats {
 }
 
 impl Seats {
-    /// Returns some places before the others.
+    /// Returns some slots before the others.
     pub(crate) fn release_some(&mut self, n: usize) {
         let n = n.min(self.n);
         self.n -= n;
         self.turns.lock().release_some(&self.owner, self.kind, n);
     }
 
-    /// Splits off some of the places.
+    /// Splits off some of the slots.
     pub(crate) fn split(&mut self, n: usize) -> Self {
         let n = n.min(self.n);
         self.n -= n;
         Self { turns: self.turns.clone(), owner: self.owner.clone(), kind: self.kind, n }
     }
 
-    /// Merges places of the same owner and kind.
+    /// Merges slots of the same owner and kind.
     pub(crate) fn join(&mut self, mut others: Self) {
         self.n += std::mem::take(&mut others.n);
     }
@@ -108,14 +108,14 @@ impl FairQueue {
         })))
     }
 
-    /// A place for one more execution, outside any turn; `None` if its project or class holds enough.
+    /// A slot for one more execution, outside any turn; `None` if its project or class holds enough.
     pub(crate) fn take(&self, project: &ProjectId, kind: QueueKind) -> Option<Seats> {
         let owner = Some(project.clone());
         let is_taken = self.lock().take(&owner, kind);
         is_taken.then(|| self.seats(owner, kind, 1))
     }
 
-    /// Distributes up to `n` places of each lane to queues with due executions.
+    /// Distributes up to `n` slots of each lane to queues with due executions.
     pub(crate) fn deal(&self, due: Vec<ExecutionQueue>, n: usize) -> Vec<(ExecutionQueue, Seats)> {
         let mut by_lane: BTreeMap<Lane, Vec<ExecutionQueue>> = BTreeMap::new();
         for queue in due {
@@ -133,7 +133,7 @@ impl FairQueue {
         dealt
     }
 
-    /// Whether a request for a place was refused since the last call.
+    /// Whether a request for a slot was refused since the last call.
     pub(crate) fn take_shortage(&self) -> bool {
         std::mem::take(&mut self.lock().is_short)
     }
@@ -172,7 +172,7 @@ impl TurnState {
         }
     }
 
-    /// The number of places per queue.
+    /// The number of slots per queue.
     fn deal(&mut self, lane: Lane, queues: &[ExecutionQueue], n: usize) -> HashMap<i64, usize> {
         let lane = self.lanes.entry(lane).or_default();
         let mut waiting: BTreeMap<Owner, BTreeMap<ExecutionClass, Vec<i64>>> = BTreeMap::new();
@@ -186,7 +186,7 @@ impl TurnState {
         lane.projects.retain(|owner, project| 0 < project.n_held || waiting.contains_key(owner));
         let mut dealt = HashMap::new();
         for _ in 0..n {
-            // A class at its limit stays there while others take more places.
+            // A class at its limit stays there while others take more slots.
             let Some(owner) = lane.next_owner(self.n, &mut waiting, &mut self.is_short) else {
                 break;
             };
@@ -220,7 +220,7 @@ impl LaneState {
         project.classes.entry(class).or_default().n_held += 1;
     }
 
-    /// The next project in round-robin order that may take a place; projects at their limit are removed.
+    /// The next project in round-robin order that may take a slot; projects at their limit are removed.
     fn next_owner(
         &self,
         n_places: usize,
@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    /// Takes one place at a time, returns it before the next one, and counts the places per queue.
+    /// Takes one slot at a time, returns it before the next one, and counts the slots per queue.
     fn one_by_one(turns: &FairQueue, queues: &[ExecutionQueue], n: usize) -> BTreeMap<i64, usize> {
         let mut counts = BTreeMap::new();
         for _ in 0..n {
@@ -321,7 +321,7 @@ mod tests {
             queue(3, "b", Continuous),
             queue(4, "b", Continuous),
         ];
-        // Also if only one place is free at a time.
+        // Also if only one slot is free at a time.
         let turns = FairQueue::new(N_PLACES);
         let counts = one_by_one(&turns, &queues, 1_000);
         assert_eq!(counts, [(1, 400), (2, 100), (3, 250), (4, 250)].into());
@@ -337,7 +337,7 @@ mod tests {
         }
         assert_eq!(held(&turns), N_PLACES / 3);
         assert!(turns.take_shortage());
-        // Requests of another class of the same project, and of another project, still get places.
+        // Requests of another class of the same project, and of another project, still get slots.
         let own = turns.take(&"hog".parse().unwrap(), kind(ExecutionClass::Continuous));
         let other = turns.take(&"other".parse().unwrap(), kind(ExecutionClass::Backfill));
         assert!(own.is_some() && other.is_some());

@@ -15,9 +15,9 @@
 //!   evaluator is disabled, paused or deleted.
 //! - **No evaluation of evaluations.** The environment of a target is checked when it is matched and again
 //!   before its call. In doubt there is no call.
-//! - **History behind the present.** Backfills queue a limited number of executions, which get the fewest turns.
-//! - **At a firing.** Executions of a rule with a schedule are made with those of other rules, and become due at the next
-//!   firing. So they are neither lost nor made twice, whatever happens at the time of the firing.
+//! - **History behind the present.** Backfills queue a limited number of executions, with the lowest priority.
+//! - **At a firing.** Executions of a rule with a schedule are created with those of other rules, and become due at the
+//!   next firing. So a failure at the time of the firing neither loses nor repeats them.
 //! - **Deterministic.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
 
 mod backfill;
@@ -199,7 +199,7 @@ impl Scheduler {
     }
 
     /// Starts due executions and matches once. Waiting executions come first, because matched targets take
-    /// places without a turn and would leave none. `false` if there was nothing to do.
+    /// slots without a turn and would leave none. `false` if there was nothing to do.
     async fn step(&self, batches: &mut JoinSet<Result<(), Error>>) -> Result<bool, Error> {
         while let Some(ended) = batches.try_join_next() {
             ended.map_err(|error| Error::Panicked(error.to_string()))??;

@@ -59,7 +59,7 @@ struct ObservationChange<'w> {
 }
 
 impl ObservationChange<'_> {
-    /// When it was due to be decided: at the change, or as its watch says.
+    /// The time at which its decision was due: that of the change, or of its watch.
     fn due_at(&self) -> Timestamp {
         self.watch.map_or(self.at, |watch| watch.due_at)
     }
@@ -126,7 +126,7 @@ fn bounded(mut touched: Vec<IngestChange>) -> Vec<IngestChange> {
 }
 
 impl Inner {
-    /// Handles some change rows and due watches. Executions for which a place is free start claimed and are
+    /// Handles some change rows and due watches. Executions for which a slot is free start claimed and are
     /// the second part of the result. `false` if there was nothing to do.
     pub(crate) async fn match_once(&self) -> Result<(bool, Vec<Batch>), Error> {
         let now = self.deps.clock.now();
@@ -241,8 +241,8 @@ impl Inner {
                 let trace = (project.clone(), key.0);
                 pass.batch.rooted.insert(trace, from);
             }
-            // An open observation changes again when its end arrives. The record of a trace is no
-            // observation.
+            // An open observation changes again when its end arrives. The record of a trace is not
+            // an observation.
             if observation.end.is_some() && !observation.is_trace_record() {
                 let scores = of_trace.map(|of_trace| of_trace.scores_on(observation));
                 let seen = ObservationData {
@@ -344,7 +344,7 @@ impl Inner {
         Ok(stored.await?.into_iter().map(|score| score.written).collect())
     }
 
-    /// Writes the decisions. Executions for which a place is free are claimed at once.
+    /// Writes the decisions. Executions for which a slot is free are claimed at once.
     async fn commit(&self, pass: Pass<'_>) -> Result<Vec<Batch>, Error> {
         let Pass { now, catalog, touched, mut batch, counts, .. } = pass;
         // If the catalog changes permanently, no pass would commit. The decision is valid anyway because the

@@ -1,7 +1,7 @@
 //! A score may point at an observation of the evaluated trace, and at no other.
 //!
-//! The id comes from a plug-in and may be anything: an observation of another trace or project, or a text
-//! that is no valid id. Stored unchecked it would be a forged score of another trace.
+//! The id comes from a plug-in and may be anything: an observation of another trace or project, or an
+//! invalid id. Stored unchecked it would be a forged score of another trace.
 
 use std::collections::HashSet;
 
@@ -37,7 +37,7 @@ impl Inner {
             false => {
                 let store = &self.deps.store;
                 let found = store.telemetry.target_observations(project, &pointed, false).await?;
-                // The record of a trace is no observation: no list shows it.
+                // The record of a trace is not an observation and is in no list.
                 found
                     .into_iter()
                     .filter(|own| !own.is_trace_record())
@@ -59,8 +59,7 @@ impl Inner {
     }
 }
 
-/// The scores that point at something other than their target, with the observation; `None` if the text is no
-/// valid id.
+/// The scores that point at something other than their target, with the observation; `None` if the id is invalid.
 fn pointers<'r>(
     target: &'r Target,
     result: &'r CallResult,

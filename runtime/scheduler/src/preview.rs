@@ -421,8 +421,8 @@ impl Inner {
 }
 
 impl PreviewState {
-    /// Whether more targets may be examined. In the second half of its time limit a request returns what it
-    /// has.
+    /// Whether more targets may be examined. In the second half of its time limit a request returns its
+    /// partial result.
     fn may_continue(&mut self) -> bool {
         let is_late = is_half_over();
         if is_late {

@@ -63,7 +63,7 @@ impl TargetReads {
     }
 }
 
-/// An item as it was built for a recipe, or the reason why there is no call.
+/// An item as it was built for a recipe, or the reason for not calling the evaluator.
 #[derive(Debug)]
 struct BuiltItem<'c> {
     recipe: Recipe<'c>,

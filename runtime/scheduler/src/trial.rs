@@ -32,7 +32,7 @@ use crate::memory::{held_by, max_held};
 use crate::pointers::refusal;
 use crate::scores::{TrialScore, trial_scores};
 
-/// Maximum time that the model calls of a trial may wait for places of their connection.
+/// Maximum time that the model calls of a trial may wait for slots of their connection.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 /// Interval at which a trial over its limit checks whether a model call still waits.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -85,7 +85,7 @@ pub struct Trial {
     pub evaluator: Evaluator,
     /// Replaces the mapping of the evaluator.
     pub mapping: Option<Vec<Mapping>>,
-    /// What to do if a target lacks a mapped part.
+    /// The action for targets without a mapped part.
     pub on_missing: OnMissing,
     /// The inputs, in the order of the results.
     pub on: Vec<TrialSubject>,

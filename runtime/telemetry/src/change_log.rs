@@ -39,7 +39,7 @@ fn wrong(error: &dyn std::error::Error) -> Error {
     Error::Inconsistent { what: "touched row", detail: error.to_string() }
 }
 
-/// The sessions in the body of a change row. A text that is no valid id is skipped.
+/// The sessions in the body of a change row. Invalid ids are skipped.
 fn sessions_of_body(body: &[u8]) -> Result<Vec<SessionId>, Error> {
     let ids: Vec<&str> = postcard::from_bytes(body).map_err(|error| wrong(&error))?;
     let ids = ids.into_iter().map(SessionId::new);

@@ -151,7 +151,7 @@ impl Telemetry {
     }
 
     /// The observations of a trace in no particular order, without large fields: for its outline. The record
-    /// of the trace, which is no observation, is left out. `None` if the project has no such trace.
+    /// of the trace, which is not an observation, is omitted. `None` if the project has no such trace.
     ///
     /// # Errors
     /// When the database fails.

@@ -85,7 +85,7 @@ impl Telemetry {
         }))
     }
 
-    /// The same after a position and without the record of the trace, which is no observation; and the number
+    /// The same after a position and without the record of the trace, which is not an observation; and the number
     /// of observations of the trace.
     pub(super) async fn read_observations(
         &self,

@@ -56,7 +56,7 @@ static ADD: Sized = Sized::new(|n| {
     )
 });
 
-/// The record of a trace is no observation and is not summed. Few ids have its prefix: the trace is looked up
+/// The record of a trace is not an observation and is not summed. Few ids have its prefix: the trace is looked up
 /// for those only.
 pub(crate) const IS_OBSERVATION: &str = "(substr(o.id, 1, 2) <> 't-' \
     OR o.id <> 't-' || (SELECT r.trace_id FROM traces r WHERE r.number = o.trace))";

@@ -32,7 +32,7 @@ perpend_db::record! {
 }
 
 impl Telemetry {
-    /// The sessions of traces. A text that is no valid id, as old clients may have sent, is no session.
+    /// The sessions of traces. Invalid ids, which old clients may have sent, are skipped.
     ///
     /// # Errors
     /// When the database fails.

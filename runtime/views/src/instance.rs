@@ -23,7 +23,7 @@ pub struct InstancePage {
     pub jobs: Vec<InstanceJobLine>,
     /// Backfills and backtests of the project that have not ended.
     pub progress: Vec<InstanceProgressLine>,
-    /// What keeps rules of the project from scoring.
+    /// Problems that prevent rules of the project from scoring.
     pub problems: Vec<InstanceProblemLine>,
     /// Refused requests with keys of the project.
     pub refused: Vec<RefusedLine>,

@@ -6,7 +6,7 @@ use askama::Template;
 #[derive(Clone, Debug, Template)]
 #[template(path = "job_progress.html")]
 pub struct JobProgressFragment {
-    /// What the job is: `backfill` or `backtest`.
+    /// The kind of the job: `backfill` or `backtest`.
     pub noun: &'static str,
     /// URL of its page.
     pub href: String,

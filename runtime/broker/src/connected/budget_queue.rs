@@ -1,4 +1,4 @@
-//! Queues of calls that wait for available budget, so that one call of a queue at a time requests a place on its connection.
+//! Queues of calls that wait for available budget, so that one call of a queue at a time requests a slot on its connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ type Queue = Arc<tokio::sync::Mutex<()>>;
 #[derive(Debug, Default)]
 pub struct BudgetQueues(Mutex<HashMap<BudgetKey, Queue>>);
 
-/// The first place of a queue, until it is dropped.
+/// The first slot of a queue, until it is dropped.
 pub(super) struct FirstPlace {
     pub(super) key: BudgetKey,
     _guard: OwnedMutexGuard<()>,

@@ -1,4 +1,4 @@
-//! The call for one item: its request, its result, and what follows from a failure.
+//! The call for one item: its request, its result, and the consequence of a failure.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the execution of runs needs.
+//! Dependencies of the execution of runs.
 
 use std::sync::Arc;
 use std::time::Duration;

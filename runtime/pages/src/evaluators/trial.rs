@@ -1,6 +1,6 @@
-//! Trials of evaluators: `P/evaluators/{evaluator}/try`, and the fields with which an editor tries what is not saved.
+//! Trials of evaluators: `P/evaluators/{evaluator}/try`, and the fields with which an editor tries an unsaved definition.
 //!
-//! Invariant: **a trial does what the API does.** The evaluator is run by the operation of the API, which stores nothing.
+//! Invariant: **a trial has the effect of the API operation.** It runs by this operation, which stores nothing.
 
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode};

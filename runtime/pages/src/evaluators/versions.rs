@@ -1,4 +1,4 @@
-//! The versions of an evaluator: what changed in each, and the difference of any two.
+//! The versions of an evaluator: the changes in each, and the difference of any two.
 
 use std::collections::BTreeSet;
 

@@ -111,7 +111,7 @@ fn row(
     })
 }
 
-/// The reason of a verdict, and for `inconclusive` what could have been seen.
+/// The reason of a verdict, and for `inconclusive` the smallest detectable difference.
 fn notes(difference: &Difference, unit: Unit) -> Vec<Text> {
     // The numbers below are the reason if there are too few items.
     let reason = difference.reason.as_ref().filter(|_| {

@@ -1,4 +1,4 @@
-//! The page of the instance, and what the server observes about itself.
+//! The page of the instance, and the checks that the server makes of itself.
 
 pub(crate) mod page;
 pub(crate) mod state;

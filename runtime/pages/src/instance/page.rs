@@ -258,7 +258,7 @@ async fn progress(app: &App, viewer: &Viewer) -> Result<Vec<InstanceProgressLine
     Ok(backfills.chain(backtests).collect())
 }
 
-/// What keeps rules of the project from scoring.
+/// Problems that prevent rules of the project from scoring.
 async fn problems(app: &App, viewer: &Viewer) -> Result<Vec<InstanceProblemLine>, Problem> {
     if !viewer.may(EvaluatorRead) {
         return Ok(Vec::new());

@@ -1,6 +1,6 @@
-//! What the server last observed about itself, and the alarms that every page shows.
+//! The result of the last check of the server, and the alarms that every page shows.
 //!
-//! Invariant: **a page does not wait for a check.** The server observes itself at an interval; pages read the last observation.
+//! Invariant: **a page does not wait for a check.** The server checks itself at an interval; pages read the last result.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -94,7 +94,7 @@ impl InstanceState {
         *self.lock() = Some((Instant::now(), check));
     }
 
-    /// Failures that keep the server from working, with what to do; none before the first observation.
+    /// Failures of the server with their remedies; empty before the first check.
     pub(crate) fn alarms(&self) -> Vec<&'static str> {
         match &*self.lock() {
             None => Vec::new(),

@@ -1,4 +1,4 @@
-//! What a list provides: its declaration, and the rows that match.
+//! The interface of a list: its declaration, and the rows that match.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -191,7 +191,7 @@ pub(crate) trait ListSource: Default + Send + Sync + 'static {
     const HAS_PAGE_NUMBERS: bool = false;
     /// Whether a search that continues passes its progress on in URLs.
     const HAS_PROGRESS: bool = false;
-    /// What a cursor is valid for, for notices.
+    /// The scope of a cursor, for notices.
     const CURSORS_OF: &'static str = "list";
     /// Labels of the links to the previous and to the next page.
     const PAGE_LABELS: [&'static str; 2] = ["Newer", "Older"];

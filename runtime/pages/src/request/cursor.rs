@@ -24,7 +24,7 @@ pub(crate) fn parse_cursor(raw: &str) -> Option<Cursor> {
 }
 
 /// The position of a page by its parameters `after` and `before`. `before=end` is the last page and has no cursor. An invalid
-/// parameter adds a notice; `of` is what a cursor is valid for.
+/// parameter adds a notice; `of` is the scope of a cursor.
 pub(crate) fn parse_position(
     ((after, before), of): ((&str, &str), &str),
     parse: impl Fn(&str) -> Option<Cursor>,

@@ -1,4 +1,4 @@
-//! What all pages share: query parameters, viewers, forms, errors and headers of responses.
+//! Shared parts of all pages: query parameters, viewers, forms, errors and headers of responses.
 
 pub(crate) mod cursor;
 pub(crate) mod files;

@@ -1,4 +1,5 @@
-//! Calls of API operations within this process, with the viewer's permissions, so that a form does what the API does.
+//! Calls of API operations within this process, with the viewer's permissions, so that a form has the effect of the API
+//! operation.
 //!
 //! Invariant: **the viewer's permissions.** The authenticator of the operation checks them again.
 

@@ -73,7 +73,7 @@ impl Viewer {
         self.permissions.holds(permission)
     }
 
-    /// Whether the viewer may change what a person wrote: the author may, or any viewer if the author is unknown.
+    /// Whether the viewer may change a score or comment by a person: the author may, or any viewer if the author is unknown.
     pub(crate) fn may_change_of(&self, author: Option<&str>) -> bool {
         author.is_none() || self.act().author() == author
     }

@@ -20,7 +20,7 @@ pub(super) fn conditions(filter: &WrittenFilter) -> Vec<Text> {
     filter.iter().map(term).collect()
 }
 
-/// The conditions of a filter text for rules of a target, and what is wrong with it.
+/// The conditions of a filter text for rules of a target, and its problems.
 pub(crate) fn conditions_of(text: &str, target: TargetKind) -> (Vec<Value>, Vec<Text>) {
     let parsed = parse(text, target.filter_columns());
     let faults = parsed.terms.iter().filter_map(|term| {

@@ -161,7 +161,7 @@ impl RuleForm {
         }
     }
 
-    /// Replaces the filter by that of a list, as far as rules have its conditions. Returns what was left out.
+    /// Replaces the filter by that of a list, as far as rules have its conditions. Returns the omitted conditions.
     pub(super) fn take_filter(&mut self, q: &str, environments: &[String]) -> Vec<Text> {
         let columns = self.target.filter_columns();
         let (mut terms, mut left_out) = (Vec::new(), Vec::new());

@@ -462,7 +462,7 @@ fn over_time(
         }
     });
     let chart = RunChart::new(&query.a.name, &points.collect::<Vec<_>>());
-    // The first version is no change.
+    // The first version is not a change.
     let changes = found.versions.iter().zip(versions).skip(1);
     let changes = changes.filter_map(|(version, name)| {
         let holds = |at: Timestamp| {

@@ -85,7 +85,7 @@ async fn require_comment(
     }
 }
 
-/// A value as JSON. What is not of the type stays text, which the operation rejects.
+/// A value as JSON. A value of another type stays text, which the operation rejects.
 fn value(data_type: &str, text: String) -> Value {
     let number = || text.trim().parse::<f64>().ok();
     match (data_type, text.trim()) {

@@ -1,4 +1,4 @@
-//! What people say about a trace or one of its observations, for the detail pane.
+//! Scores, corrections and comments by people on a trace or one of its observations, for the detail pane.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -53,7 +53,7 @@ pub(crate) struct Traces {
     own: OwnParameters,
     /// Texts of full-text conditions.
     sought: Vec<String>,
-    /// What the columns of a file need; absent for a page.
+    /// Data of the columns of a file; absent for a page.
     file: Option<FileContent>,
     /// A rejected form of the trace in the preview.
     rejected_form: RejectedForm,

@@ -1,4 +1,4 @@
-//! Steps of backfills: count what has ended, then queue executions over the next page of targets.
+//! Steps of backfills: count the ended executions, then queue executions for the next page of targets.
 
 use perpend_domain::backfill::{Backfill, BackfillReason, BackfillState};
 use perpend_domain::list::Cursor;
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(at(None, counts(N_FIRST, N_FIRST, 0.1)), Capacity::Targets(9));
         assert_eq!(at(Some(0.25), counts(0, 0, 0.0)), Capacity::Targets(4));
         assert_eq!(at(Some(0.25), counts(4, 0, 0.0)), Capacity::Full);
-        // The mean of what has ended replaces the estimate.
+        // The mean of the ended executions replaces the estimate.
         assert_eq!(at(Some(0.25), counts(8, 8, 0.5)), Capacity::Targets(8));
         assert_eq!(at(Some(0.25), counts(16, 16, 1.0)), Capacity::Over(BackfillReason::MaxUsd));
         // Without costs, the limit does not apply.

@@ -99,7 +99,7 @@ impl FigureRow {
 #[derive(Default)]
 struct Collected {
     results: Vec<ItemResult>,
-    /// Attempt and place of the result of an item and repetition, if the span has them.
+    /// Attempt and number of the result of an item and repetition, if the span has them.
     attempts: HashMap<(String, u32), (u32, usize)>,
     /// The roots of traces that are linked as a whole.
     roots: HashMap<String, String>,

@@ -55,7 +55,7 @@ const PUT_LINK: &str = "
 const REMEMBER_DELETION: &str = "
     INSERT INTO dataset_run_deletions (project_id, run_id, deleted_at) VALUES ($1, $2, $3)
     ON CONFLICT (project_id, run_id) DO UPDATE SET deleted_at = excluded.deleted_at";
-/// Gates, runs and the places of media of one dataset.
+/// Gates, runs and media references of one dataset.
 const DELETE_OF_DATASET: [&str; 3] = [
     "DELETE FROM experiment_gates WHERE project_id = $1 AND run_id IN
         (SELECT id FROM dataset_runs WHERE project_id = $1 AND dataset_id = $2)",

@@ -374,7 +374,7 @@ fn media_of(item: &DatasetItem) -> Vec<(&'static str, &str)> {
     ];
     let ids = fields.into_iter().flat_map(|(field, value)| {
         let ids = media_ids(value).into_iter();
-        // Longer texts are no ids of media.
+        // Longer texts are not ids of media.
         ids.filter(|id| id.len() <= MAX_MEDIA_ID).map(move |id| (field, id))
     });
     ids.take(MAX_MEDIA).collect()

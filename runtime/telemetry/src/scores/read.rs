@@ -544,7 +544,7 @@ impl Telemetry {
         after: Option<&SearchCursor>,
         mut take: impl FnMut(Option<String>, &str) + Send,
     ) -> Result<(), Error> {
-        // The record of a trace is no observation.
+        // The record of a trace is not an observation.
         let comments = "SELECT o.id, s.comment FROM scores s LEFT JOIN observations o ON o.trace = $3 \
              AND o.id = s.observation_id AND o.id <> 't-' || s.trace_id \
              WHERE s.project_id = $1 AND s.trace_id = $2 AND s.comment IS NOT NULL";

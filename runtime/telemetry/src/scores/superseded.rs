@@ -50,7 +50,7 @@ fn is_of_one(a: &Score, b: &Score) -> bool {
 impl Telemetry {
     /// The scores that these superseded: those of earlier executions of the same rule and evaluator over the
     /// same trace or session. An older score is listed under the newer one with its name, or under the first
-    /// one if the newer generation has none with that name. Shadow versions are no generations.
+    /// one if the newer generation has none with that name. Shadow versions are not counted as generations.
     ///
     /// # Errors
     /// When the database fails.

@@ -52,7 +52,7 @@ pub struct ConnectionModelLine {
     pub failed: Option<String>,
     /// Cost of seven days.
     pub cost: String,
-    /// What calls showed about it within the last day.
+    /// Capabilities detected by calls within the last day.
     pub learned: Option<Text>,
 }
 
@@ -108,7 +108,7 @@ pub struct ConnectionTestView {
     pub remedy: Option<&'static str>,
     /// The requests of the test.
     pub calls: Vec<ConnectionTestCall>,
-    /// What calls showed about the model.
+    /// Capabilities of the model detected by calls.
     pub learned: Option<Text>,
     /// Number of resumed evaluators, such as `2 evaluators resumed`; absent if none.
     pub resumed: Option<String>,

@@ -94,13 +94,13 @@ pub struct ImportSettingsView {
     pub has_header: bool,
     /// Values and labels of the treatment of existing ids, and whether it is selected.
     pub duplicates: Vec<(&'static str, &'static str, bool)>,
-    /// Columns with their places.
+    /// Columns with their targets.
     pub columns: Vec<ImportColumnView>,
     /// The first rows as cells by column, or the problem of a row that cannot be read.
     pub rows: Vec<Result<Vec<Text>, Text>>,
 }
 
-/// A column of a file, and the place of its values in items.
+/// A column of a file, and the target of its values in items.
 #[derive(Clone, Debug)]
 pub struct ImportColumnView {
     /// Name of the column.

@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::{Shell, Text};
 
-/// What an evaluator can be made of.
+/// The starting points of a new evaluator.
 #[derive(Clone, Debug, Template)]
 #[template(path = "evaluator_gallery.html")]
 pub struct EvaluatorGalleryPage {

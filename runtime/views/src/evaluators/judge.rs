@@ -146,7 +146,7 @@ pub struct MappingChoice {
 pub struct PromptPreview {
     /// Id and URL of the target; absent for an item.
     pub target: Option<(Text, String)>,
-    /// Why there is no prompt.
+    /// The reason why the prompt is absent.
     pub problem: Option<Text>,
     /// Messages.
     pub messages: Vec<PromptMessageView>,

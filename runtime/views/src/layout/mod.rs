@@ -1,4 +1,4 @@
-//! What all pages share: the shell with navigation, forms, keyboard shortcuts, preferences and embedded files.
+//! Shared parts of all pages: the shell with navigation, forms, keyboard shortcuts, preferences and embedded files.
 
 pub mod assets;
 pub(crate) mod forms;

@@ -31,7 +31,7 @@ pub struct Shell {
     pub attention: AttentionCounts,
     /// API requests for the same data.
     pub api: Vec<ApiRequest>,
-    /// Failures of the server that keep it from working, with what to do.
+    /// Failures of the server with their remedies.
     pub alarms: Vec<&'static str>,
     /// Whether the viewer may see the page of the instance.
     pub is_operator: bool,

@@ -28,7 +28,7 @@ pub(crate) struct PickerColumn {
     /// Whether it is always shown.
     pub(crate) is_fixed: bool,
     pub(crate) is_shown: bool,
-    /// URL of the list with this column moved one place to the left.
+    /// URL of the list with this column moved to the left by one.
     pub(crate) earlier: Option<String>,
 }
 

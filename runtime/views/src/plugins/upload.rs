@@ -38,7 +38,7 @@ pub struct ComponentStep {
     pub status: &'static str,
     /// Colour of the status.
     pub tone: Tone,
-    /// Places and messages.
+    /// Positions and messages.
     pub problems: Vec<(Text, Text)>,
     /// Number of further problems, such as `3 more problems`; absent if there are none.
     pub omitted: Option<String>,

@@ -1,4 +1,4 @@
-//! The schedule of a rule and what has fired.
+//! The schedule of a rule and its firings.
 
 use perpend_domain::time::Timestamp;
 

@@ -73,7 +73,7 @@ impl ScoreSelectionForm {
 pub struct ScoreDistributionView {
     /// The name with its source.
     pub name: Text,
-    /// What the means are: `mean`, `share of true`.
+    /// The kind of the means: `mean`, `share of true`.
     pub measure: Text,
     /// The mean of all scores; absent without scores.
     pub estimate: Option<Estimate>,

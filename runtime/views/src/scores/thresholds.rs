@@ -24,7 +24,7 @@ pub struct ScoreThresholdsPage {
     pub sources: Vec<(&'static str, &'static str, bool)>,
     /// Sources of the reference.
     pub reference_sources: Vec<(&'static str, &'static str, bool)>,
-    /// Why there are no results.
+    /// The reason why results are absent.
     pub problem: Option<Text>,
     /// The results.
     pub results: Option<ScoreThresholdsView>,
@@ -40,7 +40,7 @@ impl ScoreThresholdsPage {
 /// The verdicts of thresholds over the scores of a name.
 #[derive(Clone, Debug)]
 pub struct ScoreThresholdsView {
-    /// What is compared with the thresholds.
+    /// The value that is compared with the thresholds.
     pub measure: Text,
     /// Scores with such a number, such as `120 scores`.
     pub scores: String,

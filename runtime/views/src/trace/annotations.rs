@@ -1,4 +1,4 @@
-//! What people say about a trace or an observation: forms for scores, a corrected output and comments.
+//! Scores, corrections and comments by people on a trace or an observation, with their forms.
 
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{Score, ScoreDataType, ScoreValue};

@@ -68,7 +68,7 @@ pub struct DetailInput {
     pub self_time_us: Option<i64>,
     /// Scores of the observations; only of a trace.
     pub observation_scores: Option<ObservationScores>,
-    /// What people say about it; absent where this is not shown.
+    /// Scores and comments by people; absent if they are not shown.
     pub annotations: Option<AnnotationsInput>,
     /// Chosen forms of its values.
     pub forms: Forms,

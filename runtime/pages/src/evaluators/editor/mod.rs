@@ -42,7 +42,7 @@ enum DefinitionForm {
     Plugin(Box<PluginForm>),
 }
 
-/// What a form shows in addition to its values.
+/// The content of a form apart from its values.
 struct Outcome {
     problems: FormProblems,
     trial: TrialView,
@@ -266,7 +266,7 @@ async fn submit(
     }
 }
 
-/// The form with the results of a trial, or with the problems of what was tried.
+/// The form with the results of a trial, or with the problems of the tried definition.
 fn shown(
     viewer: &Viewer,
     current: Option<&Evaluator>,
@@ -293,7 +293,7 @@ fn shown(
     }
 }
 
-/// Creates the evaluator, or changes what differs.
+/// Creates the evaluator, or updates its changed members.
 async fn save(
     app: &App,
     viewer: &Viewer,

@@ -53,7 +53,7 @@ pub(super) struct ConfigTexts {
     pub(super) others: String,
 }
 
-/// Violations by the place of a member; `None` for the further members.
+/// Violations by the index of a member; `None` for the further members.
 pub(super) type ConfigProblems = Vec<(Option<usize>, Text)>;
 
 impl ConfigSchema {
@@ -152,7 +152,7 @@ impl ConfigSchema {
         members.map(line).collect()
     }
 
-    /// The place of a member.
+    /// The index of a member.
     pub(super) fn place(&self, name: &str) -> Option<usize> {
         self.members.iter().position(|member| member.name == name)
     }

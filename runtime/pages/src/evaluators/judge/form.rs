@@ -30,7 +30,7 @@ const QUESTIONS: &str = "questions";
 /// The default evaluation model in a line of further models.
 const DEFAULT: &str = "default";
 
-/// The definition of an evaluator: what a version of it consists of.
+/// The definition of an evaluator: the members of a version.
 #[derive(Clone, Debug)]
 pub(super) struct JudgeDefinition {
     evaluator: String,

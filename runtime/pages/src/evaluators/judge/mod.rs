@@ -148,7 +148,7 @@ pub(crate) async fn new_page(
     let sent = Params::parse(address.query().unwrap_or_default());
     let mut extras = Extras::new(&viewer, &sent);
     extras.preset = params.preset;
-    // Most judges read what a model has answered.
+    // Most judges read the output of a model.
     extras.trial.form.values.push(("try_q", "type:GENERATION".to_owned()));
     page(StatusCode::OK, &view(&app, &viewer, None, (fields, extras)).await?)
 }
