@@ -322,10 +322,11 @@ async fn find_by_name(
         }
     }
     let recorded = recorded_runs(app, project, dataset, &HashSet::new()).await?;
-    recorded
-        .into_iter()
-        .find(|run| names.contains(&run.name.as_str()))
-        .ok_or_else(|| Problem::not_found("dataset run"))
+    let found = recorded.into_iter().find(|run| names.contains(&run.name.as_str()));
+    let found = found.ok_or_else(|| Problem::not_found("dataset run"))?;
+    // Spans of a renamed run keep its first name.
+    let stored = app.store.telemetry.dataset_run(project, &found.id).await?;
+    Ok(stored.unwrap_or(found))
 }
 
 /// The run of this name, which some clients encode twice.
