@@ -211,7 +211,11 @@ fn no_such_run() -> Problem {
 async fn status(app: &App, project: &ProjectId, id: &str) -> Result<RunStatus, Problem> {
     let ledger = &app.store.ledger;
     let found = ledger.run_progress(project, id).await?;
-    let found = found.ok_or_else(no_such_run)?;
+    let mut found = found.ok_or_else(no_such_run)?;
+    // The run may have been renamed.
+    if let Some(run) = app.store.telemetry.dataset_run(project, id).await? {
+        found.name = run.name;
+    }
     let failed = ledger.failed_run_items(project, id, MAX_FAILED).await?;
     let failed = failed.into_iter().map(|item| FailedRunItem {
         item_id: item.item_id,
