@@ -1,9 +1,11 @@
 //! Deletes what expires: cached replies of models, browser sessions, log lines of executions and records of the audit trail.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use perpend_catalog::audit::AuditCheckpoint;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_storage::Store;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,26 @@ pub struct Expiry {
     pub max_reply_bytes: u64,
     /// Age in days at which a record of the audit trail is deleted.
     pub audit_keep_days: u32,
+    /// Positions of the chains of the audit trail that are in the log, by organization.
+    pub checkpoints: Checkpoints,
+}
+
+/// Writes the heads of the chains of the audit trail to the log, so that a chain that is cut later differs from the log.
+#[derive(Debug, Default)]
+pub struct Checkpoints(Mutex<HashMap<String, i64>>);
+
+impl Checkpoints {
+    async fn log(&self, store: &Store) -> Result<(), JobError> {
+        let heads = store.catalog.audit_heads().await?;
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for AuditCheckpoint { organization, seq, hash } in heads {
+            if logged.get(&organization) != Some(&seq) {
+                tracing::info!(organization, seq, %hash, "checkpoint of the audit trail");
+                logged.insert(organization, seq);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The start of the first day (UTC) whose records are kept.
@@ -44,10 +66,12 @@ impl Expiry {
         let links = self.store.catalog.delete_expired_links(now).await;
         let audit = audit_start(now, self.audit_keep_days);
         let audit = self.store.catalog.expire_audit(audit).await;
+        let checkpoints = self.checkpoints.log(&self.store).await;
         sessions?;
         accounts?;
         links?;
         audit?;
+        checkpoints?;
         logs?;
         Ok(Progress { n_items: replies?, again_after: None })
     }

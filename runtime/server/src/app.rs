@@ -13,7 +13,7 @@ use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::Clock;
 use perpend_http_client::{OutboundClient, Vault};
 use perpend_http_kit::Web;
-use perpend_jobs::expiry::Expiry;
+use perpend_jobs::expiry::{Checkpoints, Expiry};
 use perpend_jobs::exports::{self, Exports};
 use perpend_jobs::retention::Retention;
 use perpend_jobs::runner::{Job, Jobs};
@@ -207,6 +207,7 @@ fn jobs(
             reply_lifetime_ms: evaluation.reply_lifetime_ms,
             max_reply_bytes: evaluation.max_reply_bytes,
             audit_keep_days: web.config.audit.keep_days,
+            checkpoints: Checkpoints::default(),
         }),
         Box::new(KeyUses(web.clone())),
         Box::new(Exports(exports.clone())),

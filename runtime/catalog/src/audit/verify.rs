@@ -76,6 +76,20 @@ perpend_db::record! {
 }
 
 impl Catalog {
+    /// The heads of all chains with records. Crosses tenants: for the log of the server.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn audit_heads(&self) -> Result<Vec<AuditCheckpoint>, Error> {
+        let chains: Vec<ChainRow> = self.pool.select(CHAINS, &[]).await?;
+        let chains = chains.into_iter().filter(|chain| 0 < chain.seq);
+        let head = |chain: ChainRow| {
+            let hash = digest("audit chain", &chain.hash)?;
+            Ok(AuditCheckpoint { organization: chain.organization, seq: chain.seq, hash })
+        };
+        chains.map(head).collect()
+    }
+
     /// Verifies every chain against its hashes and against checkpoints of the same installation. Crosses tenants: for the
     /// operator.
     ///

@@ -16,7 +16,8 @@ use super::{organization_key, serve};
 pub(super) enum AuditCommand {
     /// Verify that no record was changed, deleted, added or reordered, and print a checkpoint of each chain
     Verify {
-        /// Records that must still exist: the output of an earlier verification, or an export in JSON lines
+        /// Records that must still exist: the output of an earlier verification, an export in JSON lines, or a log
+        /// of the server in JSON
         #[arg(long, value_name = "FILE")]
         checkpoints: Option<PathBuf>,
         #[command(flatten)]
@@ -71,21 +72,15 @@ fn print_report(report: &ChainReport) {
     print_line(&checkpoint.to_string());
 }
 
-/// The lines of a file that are JSON objects.
+/// The checkpoints in a file. Lines without one are skipped: a log has other lines.
 fn read_checkpoints(path: &Path) -> anyhow::Result<Vec<AuditCheckpoint>> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let lines = text.lines().enumerate().filter(|(_, line)| line.starts_with('{'));
-    let checkpoint = |(at, line): (usize, &str)| {
-        parse(line).with_context(|| {
-            format!(
-                "{}, line {}: expected an object with `organization`, `seq` and `hash`",
-                path.display(),
-                at + 1
-            )
-        })
-    };
-    let checkpoints = lines.map(checkpoint).collect::<anyhow::Result<Vec<_>>>()?;
-    anyhow::ensure!(!checkpoints.is_empty(), "{} has no checkpoint", path.display());
+    let checkpoints: Vec<AuditCheckpoint> = text.lines().filter_map(parse).collect();
+    anyhow::ensure!(
+        !checkpoints.is_empty(),
+        "{} has no line with `organization`, `seq` and `hash` in JSON",
+        path.display()
+    );
     Ok(checkpoints)
 }
 
