@@ -7,7 +7,7 @@ use perpend_catalog::{AcceptingAccount, LinkPurpose, NewAccount, NewLink};
 use perpend_domain::access::{Permission, Role};
 use perpend_domain::ids::UserId;
 use perpend_domain::time::Clock as _;
-use perpend_it::{KEYS, TestApp};
+use perpend_it::{KEYS, OTLP, TestApp, Trace};
 use perpend_server::client::{Answer, Client};
 
 use crate::pages::{FORM, OURS, Visitor};
@@ -223,5 +223,59 @@ async fn each_page_opens_to_the_lowest_role_that_holds_its_permission_and_not_to
     let none = (&user, Role::None);
     catalog.set_project_member(organization, &place.id, none, now).await.unwrap();
     assert_eq!(viewer.get(&home).await.unwrap().status, 303, "the project is not there");
+    app.stop().await.unwrap();
+}
+
+/// A half of a key pair on the page that shows it once.
+fn shown_half(answer: &Answer, name: &str) -> String {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    let page = answer.text();
+    let (_, rest) = page.split_once(&format!("id=\"new-{name}-key\" tabindex=\"0\">")).unwrap();
+    rest.split('<').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_owner_creates_rotates_and_revokes_a_key_pair_on_pages_that_show_a_secret_once() {
+    let app = TestApp::new().await.unwrap();
+    let base = format!("/project/{}", app.app.home_project);
+    let visitor = Visitor { client: owner(&app).await, base };
+    let (list, new) = ("/settings/keys", "/settings/keys/new");
+    let past = [("name", "shop"), ("scope", "ingest"), ("expires", "2001-01-01")];
+    let refused = visitor.submit(new, new, &past).await;
+    assert!(
+        refused.status == 422 && refused.text().contains("in the future"),
+        "{}",
+        refused.text()
+    );
+    let path = format!("{}{new}", visitor.base);
+    let form = format!("form={}&name=shop&scope=ingest&expires=", visitor.token(&path).await);
+    let created = visitor.send(&path, form.clone()).await;
+    let public_key = shown_half(&created, "public");
+    assert_eq!(visitor.send(&path, form).await.status, 303, "a repeated form creates no key pair");
+    let page = visitor.page(list).await;
+    assert_eq!(page.matches(public_key.as_str()).count(), 1, "{page}");
+    assert!(!page.contains(&shown_half(&created, "secret")), "{page}");
+
+    let sends = async |answer: &Answer| {
+        let pair = Client::new(&app.origin).with_keys(&public_key, &shown_half(answer, "secret"));
+        let sent = pair.json(Method::POST, OTLP, &Trace::new(1, "a").to_json()).await;
+        sent.unwrap().status.as_u16()
+    };
+    let stored = app.app.store.catalog.api_keys(&app.app.home_project).await.unwrap();
+    let stored = stored.iter().find(|key| key.made.note.as_deref() == Some("shop")).unwrap();
+    let key = format!("{list}/{}", stored.made.id);
+    let rotated = visitor.submit(&key, &format!("{key}/rotate"), &[("overlap", "24")]).await;
+    assert_eq!((sends(&created).await, sends(&rotated).await), (200, 200));
+    let ended = visitor.submit(&key, &format!("{key}/end-previous-secret"), &[]).await;
+    assert_eq!(ended.status, 303, "{}", ended.text());
+    assert_eq!((sends(&created).await, sends(&rotated).await), (401, 200));
+    let changed = [("name", "checkout"), ("expires", "2999-01-01"), ("public_scores", "1")];
+    assert_eq!(visitor.submit(&key, &key, &changed).await.status, 303);
+    let page = visitor.page(&key).await;
+    assert!(page.contains("checkout") && page.contains("value=\"2999-01-01\""), "{page}");
+    let revoke = format!("{key}/revoke");
+    assert_eq!(visitor.submit(&revoke, &revoke, &[]).await.status, 303);
+    assert_eq!(sends(&rotated).await, 401);
     app.stop().await.unwrap();
 }
