@@ -57,9 +57,9 @@ pub use crate::markup::{
     Html, Text, decode_segment, encode, segment, with_query, without_volatile_parts,
 };
 pub use crate::urls::{
-    ApiRequest, Columns, END, FilterableList, Focus, MAX_COLUMNS, MAX_LIST, Moment,
-    OBSERVATION_LIST, Parameter, ParsedColumns, ROWS, RowColumn, SCORE_LIST, SESSION_LIST, Sort,
-    TRACE_LIST, TracesQuery, USER_LIST, UnknownParameters,
+    ApiRequest, END, FilterableList, Focus, MAX_COLUMNS, MAX_LIST, Moment, OBSERVATION_LIST,
+    Parameter, ROWS, RowColumn, SCORE_LIST, SESSION_LIST, Sort, TRACE_LIST, TracesQuery, USER_LIST,
+    UnknownParameters,
 };
 pub use accounts::{AccountPage, SessionLine, SetupAccountPage};
 pub use backfills::{BackfillLine, BackfillPage, BackfillsPage};

@@ -14,7 +14,7 @@ mod sort;
 mod traces_query;
 mod unknown_parameters;
 
-pub use columns::{Column, Columns, MAX_COLUMNS, ParsedColumns};
+pub use columns::MAX_COLUMNS;
 pub(crate) use columns::{METADATA, SCORE, key_of_name, name_with_key, split_names};
 pub use filterable_list::{
     FilterableList, OBSERVATION_LIST, SCORE_LIST, SESSION_LIST, TRACE_LIST, USER_LIST, term_prefix,

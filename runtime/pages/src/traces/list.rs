@@ -14,11 +14,10 @@ use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::Bounds;
-use perpend_views::urls::Column;
 use perpend_views::{
-    ApiRequest, ChosenColumn, Columns, DeferredPart, ListDeclaration, ListView, Parameter,
-    PeekPanel, RejectedForm, Sort, TRACE_ROWS, Text, TraceLine, TracesQuery, UnknownParameters,
-    encode, with_query,
+    ApiRequest, ChosenColumn, DeferredPart, ListDeclaration, ListView, Parameter, PeekPanel,
+    RejectedForm, Sort, TRACE_ROWS, Text, TraceLine, TracesQuery, UnknownParameters, encode,
+    with_query,
 };
 
 use crate::export::PAGE_ROWS;
@@ -92,14 +91,13 @@ pub(crate) async fn rejected_form_page(
 
 /// The query of the list, for links to it.
 pub(crate) fn query_of(request: &ListRequest<Traces>) -> TracesQuery {
-    let columns = request.columns.iter().map(ChosenColumn::id);
-    let columns = columns.collect::<Vec<_>>().join(",");
+    let columns = TRACE_ROWS.columns_parameter(&request.columns);
     let viewer = &request.scope.viewer;
     TracesQuery {
         q: request.q.clone(),
         focus: viewer.focus.clone(),
         sort: request.source.sort.clone(),
-        columns: Columns::parse(&columns).columns,
+        columns: columns.map(|(_, names)| names).unwrap_or_default(),
         n: request.n,
         others: UnknownParameters::of(viewer.unknown_parameters().into_iter()),
     }
@@ -182,8 +180,8 @@ impl ListSource for Traces {
 
     /// They include scores that have a column or are the current order.
     fn orders(&self, columns: &[ChosenColumn<TraceLine>]) -> Vec<(String, Text, bool)> {
-        let names = columns.iter().filter_map(|column| match Column::from_name(&column.id()) {
-            Some(Column::Score(name)) => Some(name),
+        let names = columns.iter().filter_map(|column| match Sort::order_of(&column.id()) {
+            Some(TraceOrder::Score(name)) => Some(name),
             _ => None,
         });
         let mut names: Vec<String> = names.collect();
@@ -197,7 +195,7 @@ impl ListSource for Traces {
     }
 
     fn ordered_by(&self, column: &str) -> Option<(Self, Option<&'static str>)> {
-        let order = Column::from_name(column)?.order()?;
+        let order = Sort::order_of(column)?;
         let state = self.sort.state_of(&order);
         Some((Self { sort: self.sort.of_heading(order), ..Self::default() }, state))
     }

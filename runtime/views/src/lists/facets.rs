@@ -1,6 +1,8 @@
 //! Facets: values of some columns with their number of traces and filter links.
 
-use crate::urls::TracesQuery;
+use crate::lists::column::ChosenColumn;
+use crate::lists::trace_rows::TRACE_ROWS;
+use crate::urls::{SCORE, TracesQuery, name_with_key};
 use askama::Template;
 use perpend_domain::filter::{Column, Condition, TRACES, Test, find};
 use perpend_domain::query::{parse, print_condition};
@@ -167,7 +169,10 @@ pub(crate) fn joined(columns: &'static [Column], q: &str, condition: Condition) 
 
 /// URL of the list with a column of the scores with this name.
 fn with_score(query: &TracesQuery, name: &str, base: &str) -> String {
-    let columns = query.columns.with_score(name);
+    let (shown, _) = TRACE_ROWS.choose(&query.columns);
+    let names = shown.iter().map(ChosenColumn::id).chain([name_with_key(SCORE, name).into()]);
+    let (shown, _) = TRACE_ROWS.choose(&names.collect::<Vec<_>>().join(","));
+    let columns = TRACE_ROWS.columns_parameter(&shown).map(|(_, names)| names).unwrap_or_default();
     let query = TracesQuery { columns, ..query.clone() };
     query.first(base)
 }

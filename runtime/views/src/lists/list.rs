@@ -18,7 +18,7 @@ use crate::lists::row_actions::RowActions;
 use crate::markup::with_query;
 use crate::overview::trends::Trend;
 use crate::trace::peek::Peek;
-use crate::urls::{FilterableList, Focus, Parameter, key_of_name, split_names};
+use crate::urls::{FilterableList, Focus, MAX_COLUMNS, Parameter, key_of_name, split_names};
 use crate::{Html, Section, Shell, Text};
 
 /// A list with rows of type `R`.
@@ -201,6 +201,8 @@ impl<R: 'static> ListDeclaration<R> {
         let mut unknown = Vec::new();
         for name in split_names(names) {
             match self.column(name) {
+                // Further columns are not shown.
+                _ if MAX_COLUMNS < chosen.len() => break,
                 Some(column) if chosen.iter().any(|other| other.id() == column.id()) => {}
                 Some(column) => chosen.push(column),
                 None => unknown.push(name.to_owned()),

@@ -102,9 +102,10 @@ fn hostile_text_is_inert_in_the_list() {
     let line = hostile_line();
     // Every column, and two with a hostile name.
     let key = serde_json::Value::from(HOSTILE);
-    let all = Columns::names().replace("KEY", &key.to_string());
-    let all = Columns::parse(&all.replace("NAME", &key.to_string()));
-    assert!(all.unknown.is_empty(), "{:?}", all.unknown);
+    let all = TRACE_ROWS.column_names().replace("KEY", &key.to_string());
+    let all = all.replace("NAME", &key.to_string());
+    let (_, unknown) = TRACE_ROWS.choose(&all);
+    assert!(unknown.is_empty(), "{unknown:?}");
     let terms = vec![TermChip {
         text: text(HOSTILE),
         problem: Some(text(HOSTILE)),
@@ -112,7 +113,7 @@ fn hostile_text_is_inert_in_the_list() {
         corrected: None,
         alone: None,
     }];
-    let view = traces_view_with(&typed(), &[line], &all.columns.to_parameter());
+    let view = traces_view_with(&typed(), &[line], &all);
     let total = BoundedCount { n: 1_000, is_more: true };
     let html = checked(&ListView {
         position: position_text(Some(0), 1, Some(total)),

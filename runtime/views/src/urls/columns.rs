@@ -1,10 +1,6 @@
-//! The names of the columns of a list of traces in URLs.
+//! Names of columns in URLs: the name of a declared column, or a prefix and the name of a value.
 
 use std::fmt::Write as _;
-
-use perpend_domain::trace_list::TraceOrder;
-
-use crate::lists::trace_rows::TRACE_ROWS;
 
 /// Maximum number of shown columns.
 pub const MAX_COLUMNS: usize = 40;
@@ -13,17 +9,6 @@ const MAX_NAME: usize = 200;
 /// Prefixes of the names of columns with metadata and with scores.
 pub(crate) const METADATA: &str = "metadata.";
 pub(crate) const SCORE: &str = "score.";
-
-/// A column of a list of traces.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Column {
-    /// A column available in every list.
-    Standard(&'static str),
-    /// A metadata key.
-    Metadata(String),
-    /// Scores of the trace itself with this name.
-    Score(String),
-}
 
 /// The URL name of the column of values with this name.
 pub(crate) fn name_with_key(prefix: &str, key: &str) -> String {
@@ -43,125 +28,6 @@ pub(crate) fn key_of_name(prefix: &str, name: &str) -> Option<String> {
     };
     let is_short = key.chars().nth(MAX_NAME).is_none();
     (!key.is_empty() && is_short).then_some(key)
-}
-
-impl Column {
-    /// Parses a URL name.
-    #[must_use]
-    pub fn from_name(raw: &str) -> Option<Self> {
-        let known = TRACE_ROWS.columns.iter().find(|column| column.id == raw);
-        known
-            .map(|known| Self::Standard(known.id))
-            .or_else(|| key_of_name(METADATA, raw).map(Self::Metadata))
-            .or_else(|| key_of_name(SCORE, raw).map(Self::Score))
-    }
-
-    /// The URL name.
-    #[must_use]
-    pub fn name(&self) -> String {
-        match self {
-            Self::Standard(name) => (*name).to_owned(),
-            Self::Metadata(key) => name_with_key(METADATA, key),
-            Self::Score(name) => name_with_key(SCORE, name),
-        }
-    }
-
-    /// The order of the list by this column, if available.
-    #[must_use]
-    pub fn order(&self) -> Option<TraceOrder> {
-        let name = match self {
-            Self::Standard(name) => *name,
-            Self::Score(name) => return Some(TraceOrder::Score(name.clone())),
-            Self::Metadata(_) => return None,
-        };
-        Some(match name {
-            "timestamp" => TraceOrder::Timestamp,
-            "latency" => TraceOrder::Latency,
-            "totalTokens" => TraceOrder::TotalTokens,
-            "totalCost" => TraceOrder::TotalCost,
-            "errorCount" => TraceOrder::ErrorCount,
-            _ => return None,
-        })
-    }
-}
-
-/// The columns of a list, in order. Always contains the column with the link to the trace, and no duplicates.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Columns(Vec<Column>);
-
-impl Default for Columns {
-    fn default() -> Self {
-        let default = TRACE_ROWS.columns.iter().filter(|column| column.is_default);
-        Self(default.map(|column| Column::Standard(column.id)).collect())
-    }
-}
-
-/// The result of parsing column names.
-#[derive(Debug, Default)]
-pub struct ParsedColumns {
-    /// The valid columns; the default columns if there are none.
-    pub columns: Columns,
-    /// Unknown names.
-    pub unknown: Vec<String>,
-    /// More than [`MAX_COLUMNS`] columns were given.
-    pub is_cut: bool,
-}
-
-impl Columns {
-    /// Parses names separated by commas. Keys that contain commas are JSON strings.
-    #[must_use]
-    pub fn parse(raw: &str) -> ParsedColumns {
-        let mut read = ParsedColumns::default();
-        let mut columns = Vec::new();
-        for name in split_names(raw) {
-            match Column::from_name(name) {
-                None => read.unknown.push(name.to_owned()),
-                Some(column) if columns.contains(&column) => {}
-                Some(_) if columns.len() == MAX_COLUMNS => read.is_cut = true,
-                Some(column) => columns.push(column),
-            }
-        }
-        if !columns.is_empty() {
-            let trace = Column::Standard("trace");
-            if !columns.contains(&trace) {
-                columns.insert(0, trace);
-            }
-            read.columns = Self(columns);
-        }
-        read
-    }
-
-    /// The `cols` parameter.
-    #[must_use]
-    pub fn to_parameter(&self) -> String {
-        let names: Vec<String> = self.0.iter().map(Column::name).collect();
-        names.join(",")
-    }
-
-    /// The valid names, for error messages.
-    #[must_use]
-    pub fn names() -> String {
-        TRACE_ROWS.column_names()
-    }
-
-    /// The score names.
-    pub fn scores(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|column| match column {
-            Column::Score(name) => Some(name.as_str()),
-            _ => None,
-        })
-    }
-
-    /// A copy with a column of the scores with this name.
-    #[must_use]
-    pub fn with_score(&self, name: &str) -> Self {
-        let column = Column::Score(name.to_owned());
-        let mut columns = self.clone();
-        if !columns.0.contains(&column) {
-            columns.0.push(column);
-        }
-        columns
-    }
 }
 
 /// Whether a character is printed unescaped. Control and direction characters are escaped.
@@ -204,37 +70,40 @@ pub(crate) fn split_names(raw: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ChosenColumn, TRACE_ROWS};
+
+    /// The names of the columns that these names choose, and unknown names.
+    fn chosen(names: &str) -> (String, Vec<String>) {
+        let (columns, unknown) = TRACE_ROWS.choose(names);
+        let names = TRACE_ROWS.columns_parameter(&columns).map(|(_, names)| names);
+        (names.unwrap_or_default(), unknown)
+    }
 
     #[test]
     fn columns_round_trip_with_any_keys() {
         let raw = r#"totalCost,trace,metadata.a.b,score."is it, \"so\"?",metadata.with space"#;
-        let read = Columns::parse(raw);
-        assert!(read.unknown.is_empty() && !read.is_cut);
-        assert_eq!(read.columns.to_parameter(), raw);
-        assert_eq!(read.columns.0.len(), 5);
-        assert_eq!(Columns::parse("").columns, Columns::default());
-        let default = Columns::default().to_parameter();
-        assert_eq!(Columns::parse(&default).columns, Columns::default());
+        assert_eq!(chosen(raw), (raw.to_owned(), Vec::new()));
+        let (default, _) = TRACE_ROWS.choose("");
+        let names: Vec<_> = default.iter().map(ChosenColumn::id).collect();
+        assert_eq!(chosen(&names.join(",")), (String::new(), Vec::new()));
     }
 
     #[test]
     fn unknown_names_are_reported_and_the_trace_column_is_always_included() {
-        let read = Columns::parse("luck, id,,id,metadata.,score.\"open");
-        assert_eq!(read.unknown, ["luck", "metadata.", "score.\"open"]);
-        assert_eq!(read.columns.to_parameter(), "trace,id");
+        let (columns, unknown) = chosen("luck, id,,id,metadata.,score.\"open");
+        assert_eq!(unknown, ["luck", "metadata.", "score.\"open"]);
+        assert_eq!(columns, "trace,id");
         let many: Vec<String> = (0..60).map(|n| format!("metadata.k{n}")).collect();
-        let read = Columns::parse(&many.join(","));
-        assert!(read.is_cut && read.columns.0.len() == MAX_COLUMNS + 1);
+        let (columns, _) = TRACE_ROWS.choose(&many.join(","));
+        assert!((MAX_COLUMNS + 1..60).contains(&columns.len()), "{}", columns.len());
     }
 
     proptest::proptest! {
         #[test]
         fn any_key_round_trips(key in ".{1,60}", name in "[a,\"\\\\ .]{1,9}") {
-            let columns = Columns(vec![
-                Column::Standard("trace"), Column::Metadata(key), Column::Score(name),
-            ]);
-            let read = Columns::parse(&columns.to_parameter());
-            proptest::prop_assert_eq!(read.columns, columns);
+            let names = [name_with_key(METADATA, &key), name_with_key(SCORE, &name)].join(",");
+            let names = format!("trace,{names}");
+            proptest::prop_assert_eq!(chosen(&names), (names, Vec::new()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use perpend_domain::trace_list::TraceOrder;
 
-use crate::urls::columns::Column;
+use crate::urls::columns::{SCORE, key_of_name, name_with_key};
 
 /// The order of the list of traces. The default is newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,14 @@ impl Sort {
         })
     }
 
+    /// The order by a column, if available.
+    #[must_use]
+    pub fn order_of(column: &str) -> Option<TraceOrder> {
+        let option = OPTIONS.iter().find(|(_, name, ..)| *name == column);
+        let order = option.map(|(order, ..)| order.clone());
+        order.or_else(|| key_of_name(SCORE, column).map(TraceOrder::Score))
+    }
+
     /// The name of the ordering score.
     #[must_use]
     pub fn score(&self) -> Option<&str> {
@@ -55,7 +63,7 @@ impl Sort {
 
     fn column(&self) -> String {
         if let Some(name) = self.score() {
-            return Column::Score(name.to_owned()).name();
+            return name_with_key(SCORE, name);
         }
         let found = OPTIONS.iter().find(|(order, ..)| *order == self.order);
         found.map_or("timestamp", |(_, column, ..)| column).to_owned()
@@ -78,10 +86,7 @@ impl Sort {
                 Some(column) => (false, column),
                 None => (true, raw),
             };
-            let Some(Column::Score(name)) = Column::from_name(column) else {
-                return None;
-            };
-            let order = TraceOrder::Score(name);
+            let order = TraceOrder::Score(key_of_name(SCORE, column)?);
             Some(Self { order, ascending })
         })
     }

@@ -4,7 +4,6 @@ use crate::markup::with_query;
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
 use perpend_domain::query::print_condition;
 
-use crate::urls::columns::Columns;
 use crate::urls::focus::Focus;
 use crate::urls::sort::Sort;
 use crate::urls::unknown_parameters::{Parameter, UnknownParameters};
@@ -27,8 +26,8 @@ pub struct TracesQuery {
     pub focus: Focus,
     /// Order.
     pub sort: Sort,
-    /// Columns.
-    pub columns: Columns,
+    /// Names of the columns; empty for the default.
+    pub columns: String,
     /// Rows per page.
     pub n: u32,
     /// Unknown parameters.
@@ -41,7 +40,7 @@ impl Default for TracesQuery {
             q: String::new(),
             focus: Focus::default(),
             sort: Sort::default(),
-            columns: Columns::default(),
+            columns: String::new(),
             n: ROWS[0],
             others: UnknownParameters::default(),
         }
@@ -67,7 +66,7 @@ impl TracesQuery {
         let all = [
             ("q", self.q.clone(), self.q != default.q),
             ("sort", self.sort.to_parameter(), self.sort != default.sort),
-            ("cols", self.columns.to_parameter(), self.columns != default.columns),
+            ("cols", self.columns.clone(), self.columns != default.columns),
             ("n", self.n.to_string(), self.n != default.n),
         ];
         let other = all.into_iter().filter(|(.., differs)| *differs);
@@ -129,7 +128,7 @@ mod tests {
         assert_eq!(query.first("/p"), "/p/traces?q=name%3A%22a%26b%22");
         query.sort = Sort::from_name("-latency").unwrap();
         assert!(query.first("/p").ends_with("&sort=-latency"));
-        query.columns = Columns::parse("trace,metadata.a b").columns;
+        query.columns = "trace,metadata.a b".to_owned();
         query.n = 100;
         let address = query.first("/p");
         assert!(address.ends_with("&cols=trace%2Cmetadata.a%20b&n=100"), "{address}");
