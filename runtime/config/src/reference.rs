@@ -10,9 +10,9 @@ pub fn markdown() -> String {
     let mut page = String::from(
         "# Settings\n\n\
          Printed by `perpend docs config`; do not edit by hand.\n\n\
-         Each setting can stand in a TOML file (`--config FILE` or `PERPEND_CONFIG`), in the environment, or \
-         be given as a flag. Flags win over the environment, the environment over the file. An unknown \
-         key or a bad value stops the start with the name of the key.\n\n\
+         Each setting can be set in a TOML file (`--config FILE` or `PERPEND_CONFIG`), in the environment, or \
+         by a flag. Flags take precedence over the environment, and the environment over the file. With an \
+         unknown key or an invalid value the server does not start; the error names the key.\n\n\
          ```toml\n[server]\nlisten = \"127.0.0.1:4717\"\n\n[log]\nlevel = \"info\"\n```\n",
     );
     let mut section = "";

@@ -63,7 +63,7 @@ macro_rules! codes {
 
 codes! {
     InvalidRequest, "invalid_request", BAD_REQUEST, "invalid_request", "InvalidRequestError",
-        "The request breaks a rule", "`details` names the rule and the field. Correct the request.";
+        "The request violates a constraint", "`details` names the constraint and the field. Correct the request.";
     InvalidQuery, "invalid_query", BAD_REQUEST, "invalid_query", "InvalidRequestError",
         "A query parameter is invalid", "`details.issues` names each parameter and the expected value.";
     InvalidBody, "invalid_body", BAD_REQUEST, "invalid_body", "InvalidRequestError",
@@ -491,10 +491,10 @@ pub fn markdown() -> String {
     let mut page = String::from(
         "# Errors\n\n\
          Printed by `perpend docs errors`; do not edit by hand.\n\n\
-         `/api/v1` responds with `application/problem+json` (RFC 9457): `code` is the code, and the members of \
-         `details` are members of the problem. `/api/public` responds with \
+         `/api/v1` responds with `application/problem+json` (RFC 9457): `code` is one of the codes below, and the \
+         members of `details` are members of the problem. `/api/public` responds with \
          `{message, error, code, details}`: `code` is one of the codes of its clients, and `details.reason` is \
-         the code below where the two differ. The OTLP paths respond with `google.rpc.Status` in the \
+         the code below if the two differ. The OTLP paths respond with `google.rpc.Status` in the \
          encoding of the request. Codes are never renamed.\n\n\
          | code | status | `code` in `/api/public` | meaning | remedy |\n|---|---|---|---|---|\n",
     );
