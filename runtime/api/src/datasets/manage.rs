@@ -4,6 +4,8 @@ use axum::extract::{Path, State};
 use perpend_api_types::any_json::AnyJson;
 use perpend_api_types::list::Confirmation;
 use perpend_api_types::nullable;
+use perpend_catalog::audit;
+use perpend_catalog::datasets::StoredDataset;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::dataset::{DatasetName, DatasetPatch};
 use perpend_domain::dataset_schema::SchemaInference;
@@ -15,7 +17,7 @@ use perpend_http_kit::extract::Body;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_http_kit::routes::Operation;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::batch::present;
@@ -154,6 +156,34 @@ fn name_conflict(name: &DatasetName) -> Problem {
     Problem::new(Code::NameConflict, message)
 }
 
+/// Describes a patch for the audit trail.
+fn note_patch(stored: &StoredDataset, input: &PatchInput) {
+    let dataset = &stored.dataset;
+    let before = json!({
+        "name": dataset.name,
+        "description": dataset.description,
+        "inputSchema": dataset.input_schema,
+        "expectedOutputSchema": dataset.expected_output_schema,
+        "isArchived": stored.archived_at.is_some(),
+        "baselineRunId": stored.baseline_run_id,
+    });
+    let mut after = before.clone();
+    let set = [
+        ("name", input.name.as_deref().map(Value::from)),
+        ("description", input.description.clone().map(Value::from)),
+        ("inputSchema", input.input_schema.clone()),
+        ("expectedOutputSchema", input.expected_output_schema.clone()),
+        ("isArchived", input.is_archived.map(Value::from)),
+        ("baselineRunId", input.baseline_run_id.clone().map(Value::from)),
+    ];
+    for (name, value) in set {
+        if let Some(value) = value {
+            after[name] = value;
+        }
+    }
+    audit::note_whole("dataset", &dataset.id, Some(before), Some(after));
+}
+
 /// Applies the members of a patch that are no part of the versions of a dataset.
 async fn change_state(
     app: &App,
@@ -215,6 +245,7 @@ async fn patch(
     {
         return Err(name_conflict(new_name));
     }
+    note_patch(&stored, &input);
     patch_dataset(&app, project, id, &patch).await?;
     if let Some(new_name) = new_name {
         let now = app.web.clock.now();

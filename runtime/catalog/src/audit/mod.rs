@@ -140,6 +140,8 @@ pub struct AuditRecord {
 #[derive(Debug)]
 struct Note {
     object: AuditObject,
+    /// Describes all transactions of the operation.
+    is_whole: bool,
     before: Option<Value>,
     after: Option<Value>,
 }
@@ -211,15 +213,24 @@ impl CommitHook for Change {
 ///
 /// Called before the commit of the change. Of two objects, only the members that differ are recorded.
 pub fn note(kind: &str, id: &str, before: Option<Value>, after: Option<Value>) {
+    put_note((kind, id), false, before, after);
+}
+
+/// As [`note`], for an operation with several transactions, whose own notes are ignored then.
+pub fn note_whole(kind: &str, id: &str, before: Option<Value>, after: Option<Value>) {
+    put_note((kind, id), true, before, after);
+}
+
+fn put_note((kind, id): (&str, &str), is_whole: bool, before: Option<Value>, after: Option<Value>) {
     let Ok(change) = CURRENT.try_with(Arc::clone) else {
         return;
     };
     let object = AuditObject { kind: kind.to_owned(), id: Some(id.to_owned()) };
     let mut state = change.state();
     // A transaction that runs again describes the same object again.
-    if state.note.as_ref().is_none_or(|note| note.object == object) {
+    if state.note.as_ref().is_none_or(|note| note.object == object && !note.is_whole) {
         let (before, after) = changed_members(before, after);
-        state.note = Some(Note { object, before, after });
+        state.note = Some(Note { object, is_whole, before, after });
     }
 }
 
