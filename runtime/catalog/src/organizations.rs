@@ -48,6 +48,7 @@ const AUDITED: &str = "project";
 const NAME_TAKEN: Error = Error::Conflict("the organization has a project of this name");
 const FULL: Error = Error::Conflict("the organization has 1000 projects; delete one first");
 
+const NAME: &str = "SELECT name FROM organizations WHERE id = $1";
 const LIST: &str = select_projects!("p.organization_id = $1 ORDER BY p.created_at, p.id");
 const GET: &str = select_projects!("p.organization_id = $1 AND p.id = $2");
 const ORGANIZATIONS: &str = "SELECT id, name FROM organizations ORDER BY created_at, id LIMIT $1";
@@ -97,6 +98,15 @@ impl Catalog {
             Ok(Organization { id, name })
         };
         rows.into_iter().map(organization).collect()
+    }
+
+    /// The name of an organization.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn organization_name(&self, id: &OrganizationId) -> Result<Option<String>, Error> {
+        let rows: Vec<(String,)> = self.pool.select(NAME, &[id.as_str().into()]).await?;
+        Ok(rows.into_iter().next().map(|(name,)| name))
     }
 
     /// The projects of an organization, oldest first.

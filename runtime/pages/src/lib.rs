@@ -48,9 +48,9 @@ use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
     self, AuditRead, CommentWrite, ConnectionRead, ConnectionWrite, DatasetRead, DatasetWrite,
-    EvaluatorRead, EvaluatorWrite, ExperimentRead, ExperimentWrite, KeyRead, KeyWrite, PluginRead,
-    PluginWrite, ProjectRead, QueueWrite, ScoreConfigWrite, ScoreDelete, ScoreRead, ScoreWrite,
-    SelfRead, SelfWrite, TraceMark, TraceRead,
+    EvaluatorRead, EvaluatorWrite, ExperimentRead, ExperimentWrite, KeyRead, KeyWrite, MemberRead,
+    MemberWrite, PluginRead, PluginWrite, ProjectRead, QueueWrite, ScoreConfigWrite, ScoreDelete,
+    ScoreRead, ScoreWrite, SelfRead, SelfWrite, TraceMark, TraceRead,
 };
 use perpend_http_kit::Web;
 use perpend_http_kit::auth::{Authenticator, Requirement, note_denied, use_session};
@@ -573,6 +573,34 @@ fn account_routes(routes: &mut Routes<App>) {
     routes.page(BySession, password.secret(), accounts::own::change_password);
     let end = PageRoute::post("/account/sessions/end", SelfWrite);
     routes.page(BySession, end, accounts::own::end_sessions);
+    let invitation = "/invite/{token}";
+    let shown = PageRoute::get(invitation, Requirement::Public);
+    routes.page(BySession, shown.secret(), accounts::links::invitation_page);
+    let accept = PageRoute::post(invitation, Requirement::Public);
+    routes.page(BySession, accept.secret(), accounts::links::accept_invitation);
+    let reset = "/reset/{token}";
+    let shown = PageRoute::get(reset, Requirement::Public);
+    routes.page(BySession, shown.secret(), accounts::links::reset_page);
+    let set = PageRoute::post(reset, Requirement::Public);
+    routes.page(BySession, set.secret(), accounts::links::reset_password);
+}
+
+/// Members of the organization.
+fn member_routes(routes: &mut Routes<App>) {
+    let all = PageRoute::get("/project/{project}/settings/members", MemberRead);
+    routes.page(BySession, all, accounts::members::members_page);
+    let role = PageRoute::post("/project/{project}/settings/members/role", MemberWrite);
+    routes.page(BySession, role, accounts::members::set_role);
+    let role = PageRoute::post("/project/{project}/settings/members/project-role", MemberWrite);
+    routes.page(BySession, role, accounts::members::set_project_role);
+    let remove = PageRoute::post("/project/{project}/settings/members/remove", MemberWrite);
+    routes.page(BySession, remove, accounts::members::remove);
+    let invite = PageRoute::post("/project/{project}/settings/members/invite", MemberWrite);
+    routes.page(BySession, invite.secret(), accounts::members::invite);
+    let revoke = PageRoute::post("/project/{project}/settings/members/revoke", MemberWrite);
+    routes.page(BySession, revoke, accounts::members::revoke);
+    let reset = PageRoute::post("/project/{project}/settings/members/reset", MemberWrite);
+    routes.page(BySession, reset.secret(), accounts::members::reset);
 }
 
 /// All routes, with their descriptions.
@@ -623,6 +651,7 @@ pub fn routes() -> (Router<App>, ApiDescription) {
         request::files::asset,
     );
     account_routes(&mut routes);
+    member_routes(&mut routes);
     dataset_routes(&mut routes);
     experiment_routes(&mut routes);
     connection_routes(&mut routes);

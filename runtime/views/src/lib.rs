@@ -61,7 +61,10 @@ pub use crate::urls::{
     Parameter, ROWS, RowColumn, SCORE_LIST, SESSION_LIST, Sort, TRACE_LIST, TracesQuery, USER_LIST,
     UnknownParameters,
 };
-pub use accounts::{AccountPage, SessionLine, SetupAccountPage};
+pub use accounts::{
+    AccountPage, InvitationLine, LinkKind, LinkPage, MemberLine, MembersPage, OneTimeLinkPage,
+    SessionLine, SetupAccountPage,
+};
 pub use backfills::{BackfillLine, BackfillPage, BackfillsPage};
 pub use backtests::{
     BacktestLine, BacktestPage, BacktestScoreView, BacktestSegmentLine, BacktestsPage, FlipLine,

@@ -89,8 +89,9 @@ async fn the_first_account_ends_sign_in_with_keys_and_its_sessions_can_be_ended(
         assert_eq!(refused.status, 422, "{}", refused.text());
         assert!(!refused.text().contains(PASSWORD), "a password is not sent back");
     }
-    let cross_site = app.anonymous().send(Method::POST, &path, &[FORM], String::new());
-    assert_eq!(cross_site.await.unwrap().status, 403);
+    let anybody = app.anonymous();
+    let cross_site = anybody.send(Method::POST, &path, &[FORM], String::new()).await.unwrap();
+    assert_eq!(cross_site.status, 403);
     let first = owner(&app).await;
     assert_eq!(app.anonymous().get(&path).await.unwrap().status, 410, "used");
     assert_eq!(by_key.client.get(&base).await.unwrap().status, 303, "sessions of keys end");
@@ -277,5 +278,89 @@ async fn an_owner_creates_rotates_and_revokes_a_key_pair_on_pages_that_show_a_se
     let revoke = format!("{key}/revoke");
     assert_eq!(visitor.submit(&revoke, &revoke, &[]).await.status, 303);
     assert_eq!(sends(&rotated).await, 401);
+    app.stop().await.unwrap();
+}
+
+/// Sends a form of the page of members.
+async fn submit(client: &Client, base: &str, form: &str, fields: &[(&str, &str)]) -> Answer {
+    let token = token_of(client).await;
+    let all: Vec<(&str, &str)> =
+        [("form", token.as_str())].into_iter().chain(fields.iter().copied()).collect();
+    post(client, &format!("{base}/settings/members/{form}"), &all).await
+}
+
+/// The path of the one-time link on a page.
+fn link_on(page: &Answer, kind: &str) -> String {
+    assert_eq!(page.status, 200, "{}", page.text());
+    let text = page.text();
+    let (_, rest) = text.split_once(&format!("/{kind}/")).unwrap();
+    let token: String =
+        rest.chars().take_while(|c| c.is_alphanumeric() || "-_".contains(*c)).collect();
+    format!("/{kind}/{token}")
+}
+
+#[tokio::test]
+async fn people_come_in_by_invitation_and_nobody_acts_above_their_own_role() {
+    let app = TestApp::new().await.unwrap();
+    let first = owner(&app).await;
+    let base = format!("/project/{}", app.app.home_project);
+    let fields = [("email", "Bob@example.com"), ("role", "ADMIN")];
+    let invited = submit(&first, &base, "invite", &fields).await;
+    let invitation = link_on(&invited, "invite");
+    let bob = [("name", "Bob"), ("password", PASSWORD)];
+    let shown = app.anonymous().get(&invitation).await.unwrap();
+    assert!(shown.status == 200 && shown.text().contains("bob@example.com"), "{}", shown.text());
+    let weak = [("name", "Bob"), ("password", "password1234")];
+    assert_eq!(post(&app.anonymous(), &invitation, &weak).await.status, 422);
+    let admin = browser(&app, &post(&app.anonymous(), &invitation, &bob).await);
+    assert_eq!(admin.get(&base).await.unwrap().status, 200);
+    assert_eq!(post(&app.anonymous(), &invitation, &bob).await.status, 410, "used");
+
+    let members = admin.get(&format!("{base}/settings/members")).await.unwrap().text();
+    assert!(
+        members.contains("ada@example.com") && !members.contains(">OWNER</option>"),
+        "{members}"
+    );
+    let (catalog, now) = (&app.app.store.catalog, app.clock.now());
+    let place = catalog.project(&app.app.home_project).await.unwrap().unwrap();
+    let organization = &place.organization.id;
+    let user = catalog.user_by_name(organization, "ada@example.com").await.unwrap().unwrap();
+    let ada = user.made.id.to_string();
+    for (form, fields) in [
+        ("invite", vec![("email", "cy@example.com"), ("role", "OWNER")]),
+        ("role", vec![("member", ada.as_str()), ("role", "VIEWER")]),
+        ("remove", vec![("member", ada.as_str())]),
+        ("project-role", vec![("member", ada.as_str()), ("role", "NONE")]),
+        ("reset", vec![("member", ada.as_str())]),
+    ] {
+        let refused = submit(&admin, &base, form, &fields).await;
+        assert_eq!(refused.status, 403, "{form}: {}", refused.text());
+    }
+    let last = submit(&first, &base, "remove", &[("member", &ada)]).await;
+    assert_eq!(last.status, 422, "the last owner stays: {}", last.text());
+
+    // An account is invited to another role only through its own session.
+    let user = catalog.user_by_name(organization, "bob@example.com").await.unwrap().unwrap();
+    let bob = user.made.id.to_string();
+    let reset = submit(&first, &base, "reset", &[("member", &bob)]).await;
+    let reset = link_on(&reset, "reset");
+    let other = [("password", "seven quiet otters ride")];
+    assert_eq!(app.anonymous().get(&reset).await.unwrap().status, 200);
+    assert_eq!(post(&app.anonymous(), &reset, &other).await.status, 303);
+    assert_eq!(admin.get(&base).await.unwrap().status, 303, "sessions end");
+    assert_eq!(post(&app.anonymous(), &reset, &other).await.status, 410);
+    assert_eq!(sign_in(&app, "bob@example.com", other[0].1).await.status, 303);
+    catalog.remove_member(organization, &user.made.id, now).await.unwrap();
+    let again =
+        submit(&first, &base, "invite", &[("email", "bob@example.com"), ("role", "VIEWER")]);
+    let invitation = link_on(&again.await, "invite");
+    let taken = [("name", "Mallory"), ("password", PASSWORD)];
+    let refused = post(&app.anonymous(), &invitation, &taken).await;
+    let location = refused.headers["location"].to_str().unwrap();
+    assert!(location.starts_with("/login?next="), "{location}");
+    let bob = browser(&app, &sign_in(&app, "bob@example.com", other[0].1).await);
+    assert_eq!(bob.get(&base).await.unwrap().status, 303, "no project before");
+    assert_eq!(post(&bob, &invitation, &[]).await.status, 303);
+    assert_eq!(bob.get(&base).await.unwrap().status, 200);
     app.stop().await.unwrap();
 }

@@ -227,7 +227,7 @@ async fn every_operation_lets_those_in_who_hold_its_permission_and_nobody_else()
 }
 
 /// What anybody may ask for. A new entry is a decision.
-const OF_NOBODY: [(&str, &str); 15] = [
+const OF_NOBODY: [(&str, &str); 19] = [
     ("/", "GET"),
     ("/api/openapi.json", "GET"),
     ("/api/public/health", "GET"),
@@ -235,12 +235,16 @@ const OF_NOBODY: [(&str, &str); 15] = [
     ("/api/reference", "GET"),
     ("/api/reference/{group}", "GET"),
     ("/assets/{file}", "GET"),
+    ("/invite/{token}", "GET"),
+    ("/invite/{token}", "POST"),
     ("/login", "GET"),
     ("/login", "POST"),
     ("/logout", "GET"),
     ("/logout", "POST"),
     ("/preferences", "GET"),
     ("/preferences", "POST"),
+    ("/reset/{token}", "GET"),
+    ("/reset/{token}", "POST"),
     ("/setup/{token}", "GET"),
     ("/setup/{token}", "POST"),
 ];

@@ -162,6 +162,27 @@ impl NewMember {
     }
 }
 
+/// Refuses a member of the organization who would change somebody with a higher role, or give a higher one than their
+/// own. Keys of the organization may give every role.
+async fn ensure_below_own_role(
+    app: &App,
+    caller: &OrganizationAct,
+    (user, given): (&UserId, Option<Role>),
+) -> Result<(), Problem> {
+    let Some(own) = caller.member.as_ref().map(|member| member.role) else {
+        return Ok(());
+    };
+    let found = app.store.catalog.user(&caller.organization, user).await?;
+    let current = found.ok_or_else(no_such_user)?.made.role;
+    match own.is_at_least(current) && given.is_none_or(|given| own.is_at_least(given)) {
+        true => Ok(()),
+        false => Err(Problem::new(
+            Code::AccessDenied,
+            "members cannot give a role above their own, and cannot change members with a role above their own",
+        )),
+    }
+}
+
 fn removed_member(user: &UserId, message: &'static str) -> Answer<RemovedMember> {
     let user_id = user.to_string();
     Answer(RemovedMember { message, user_id })
@@ -180,6 +201,7 @@ async fn put_member(
     Body(input): Body<NewMember>,
 ) -> Result<Answer<Member>, Problem> {
     let (user, role) = input.read()?;
+    ensure_below_own_role(&app, &caller, (&user, Some(role))).await?;
     let now = app.web.clock.now();
     let set = app.store.catalog.set_member(&caller.organization, &user, role, now);
     Ok(Answer(or_not_found(set.await, no_such_user)?.into()))
@@ -191,6 +213,7 @@ async fn delete_member(
     Body(input): Body<MemberRef>,
 ) -> Result<Answer<RemovedMember>, Problem> {
     let user = user_id(&input.user_id)?;
+    ensure_below_own_role(&app, &caller, (&user, None)).await?;
     let now = app.web.clock.now();
     let removed = app.store.catalog.remove_member(&caller.organization, &user, now);
     or_not_found(removed.await, no_such_user)?;
@@ -215,6 +238,7 @@ async fn put_project_member(
 ) -> Result<Answer<Member>, Problem> {
     let project = projects::find::find(&app, &caller.organization, &id).await?;
     let (user, role) = input.read()?;
+    ensure_below_own_role(&app, &caller, (&user, Some(role))).await?;
     let now = app.web.clock.now();
     let set =
         app.store.catalog.set_project_member(&caller.organization, &project.id, (&user, role), now);
@@ -230,6 +254,7 @@ async fn delete_project_member(
 ) -> Result<Answer<RemovedMember>, Problem> {
     let project = projects::find::find(&app, &caller.organization, &id).await?;
     let user = user_id(&input.user_id)?;
+    ensure_below_own_role(&app, &caller, (&user, None)).await?;
     let catalog = &app.store.catalog;
     let removed = catalog.remove_project_member(&caller.organization, &project.id, &user);
     let no_role = || Problem::new(Code::NotFound, "the user has no role in this project");

@@ -131,6 +131,10 @@ pub(super) const END_RESETS: &str = "DELETE FROM account_links WHERE account_id 
 const REVOKE: &str = "DELETE FROM account_links WHERE organization_id = $1 AND id = $2";
 const TAKE: &str = "DELETE FROM account_links WHERE digest = $1 AND $2 < expires_at";
 const DELETE_EXPIRED: &str = "DELETE FROM account_links WHERE expires_at <= $1";
+/// The role of a member without account.
+const ROLE_WITHOUT_ACCOUNT: &str = "
+    SELECT role FROM users
+     WHERE organization_id = $1 AND user_name = $2 AND left_at IS NULL AND account_id IS NULL";
 const COUNT_USERS: &str = "SELECT COUNT(*) FROM users WHERE organization_id = $1";
 /// A user who has left returns with the role of the invitation.
 const JOIN: &str = "
@@ -278,6 +282,18 @@ impl Catalog {
                 query_scalar(COUNT_USERS).bind(organization.as_str()).fetch_one(&mut tx).await?;
             if i64::from(MAX_USERS) <= n_users {
                 return Err(Error::Conflict("the organization has 10000 users"));
+            }
+            // Whoever may invite to a role must not get into a higher one that a directory gave.
+            let provisioned: Option<String> = query_scalar(ROLE_WITHOUT_ACCOUNT)
+                .bind(organization.as_str())
+                .bind(link.email.as_str())
+                .fetch_optional(&mut tx)
+                .await?;
+            let provisioned = provisioned.map(|role| checked::<Role>("role", &role)).transpose()?;
+            if provisioned.is_some_and(|given| !role.is_at_least(given)) {
+                return Err(Error::Conflict(
+                    "the member has a higher role than the invitation; ask for one with that role",
+                ));
             }
             if let AcceptingAccount::New(account) = account {
                 let n_taken: i64 = query_scalar(COUNT_EMAIL)

@@ -177,6 +177,14 @@ async fn identify(tx: &mut Tx, account: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// The accounts of the active members of an organization.
+const MEMBER_ACCOUNTS: &str = "
+    SELECT id, account_id FROM users
+     WHERE organization_id = $1 AND account_id IS NOT NULL AND left_at IS NULL AND is_active = 1";
+/// Memberships of an account in other organizations, also former ones.
+const COUNT_ELSEWHERE: &str = "
+    SELECT COUNT(*) FROM users WHERE account_id = $1 AND organization_id <> $2";
+
 async fn insert_account(
     tx: &mut Tx,
     account: &NewAccount,
@@ -311,5 +319,30 @@ impl Catalog {
             tx.execute(RENAME_MEMBER, &args).await?;
         });
         Ok(())
+    }
+
+    /// Ids of the active members of an organization who have an account, with the id of the account.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn member_accounts(
+        &self,
+        organization: &OrganizationId,
+    ) -> Result<Vec<(String, String)>, Error> {
+        self.pool.select(MEMBER_ACCOUNTS, &[organization.as_str().into()]).await
+    }
+
+    /// Whether an account is or was a member of another organization.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn is_account_elsewhere(
+        &self,
+        account: &str,
+        organization: &OrganizationId,
+    ) -> Result<bool, Error> {
+        let args: [Arg<'_>; 2] = [account.into(), organization.as_str().into()];
+        let counted: Vec<(i64,)> = self.pool.select(COUNT_ELSEWHERE, &args).await?;
+        Ok(counted.first().is_some_and(|(n,)| 0 < *n))
     }
 }

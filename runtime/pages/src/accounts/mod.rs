@@ -1,5 +1,7 @@
-//! Accounts: creation of the first one, and the page of one's own.
+//! Accounts: creation of the first one, the page of one's own, members, and their invitations and resets.
 
+pub(crate) mod links;
+pub(crate) mod members;
 pub(crate) mod own;
 pub(crate) mod setup;
 

@@ -8,7 +8,9 @@ use perpend_domain::access::{Permission, PermissionSet};
 use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_http_kit::auth::{Act, FormToken, Session, SessionPerson, SignedIn, session_of};
+use perpend_http_kit::auth::{
+    Act, FormToken, Member, Session, SessionPerson, SignedIn, session_of,
+};
 use perpend_http_kit::cookies::cookie_values;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
@@ -78,6 +80,14 @@ impl Viewer {
         author.is_none() || self.act().author() == author
     }
 
+    /// The member of the organization, in a session of an account.
+    pub(crate) const fn member(&self) -> Option<&Member> {
+        match &self.session {
+            Some(SessionPerson::Member(member)) => Some(member),
+            _ => None,
+        }
+    }
+
     /// The identity of a request that a page sends to an operation of the API.
     pub(crate) fn act(&self) -> Act {
         Act {
@@ -134,11 +144,15 @@ impl Viewer {
             alarms: self.alarms.clone(),
             is_operator: self.is_operator,
             account: self.account.as_ref().map(|own| Text::from(own.account.name.as_str())),
-            hidden: [(Permission::KeyRead, Section::Keys), (Permission::AuditRead, Section::Audit)]
-                .into_iter()
-                .filter(|(needs, _)| !self.may(*needs))
-                .map(|(_, section)| section)
-                .collect(),
+            hidden: [
+                (Permission::KeyRead, Section::Keys),
+                (Permission::MemberRead, Section::Members),
+                (Permission::AuditRead, Section::Audit),
+            ]
+            .into_iter()
+            .filter(|(needs, _)| !self.may(*needs))
+            .map(|(_, section)| section)
+            .collect(),
             api: Vec::new(),
             now: self.now,
         }

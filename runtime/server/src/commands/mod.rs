@@ -19,6 +19,7 @@ mod otlp;
 mod plugin;
 mod plugin_add;
 mod plugin_remote;
+mod reset_link;
 mod secrets;
 mod serve;
 mod wait;
@@ -71,6 +72,13 @@ enum Command {
     Audit {
         #[command(subcommand)]
         command: audit::AuditCommand,
+    },
+    /// Print a one-time link that sets the password of an account
+    ResetLink {
+        /// E-mail address of the account
+        email: String,
+        #[command(flatten)]
+        settings: SettingArgs,
     },
     /// Manage the key that encrypts stored secrets
     Secrets {
@@ -173,6 +181,7 @@ pub fn main(bundle: Bundle) -> ExitCode {
         Command::Secrets { command: SecretsCommand::Reset { confirm, settings } } => {
             secrets::reset(&settings, confirm)
         }
+        Command::ResetLink { email, settings } => reset_link::create(&settings, &email),
         Command::Demo(args) => demo::demo(args, bundle),
         Command::Otlp { command: OtlpCommand::Show { file, json } } => otlp::show(&file, json),
         Command::Backup(args) => backup::backup(&args),

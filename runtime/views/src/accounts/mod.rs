@@ -1,7 +1,11 @@
 //! Pages of accounts: the first account, and one's own.
 
+mod members;
+
 use askama::Template;
 use perpend_domain::time::Timestamp;
+
+pub use members::{InvitationLine, LinkKind, LinkPage, MemberLine, MembersPage, OneTimeLinkPage};
 
 use crate::{ProjectLink, RejectedForm, Shell, Text};
 

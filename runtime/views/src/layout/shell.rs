@@ -146,6 +146,8 @@ pub enum Section {
     Plugins,
     /// Key pairs.
     Keys,
+    /// Members of the organization.
+    Members,
     /// Audit trail.
     Audit,
     /// API reference.
@@ -250,6 +252,15 @@ static GROUPS: [SidebarGroup; 4] = [
                 "Keys",
                 "/settings/keys",
                 ("k", "M10 2a4 4 0 1 1 0 8 4 4 0 0 1 0-8M7 9l-5 5v-3M4 12l2 2"),
+            ),
+            entry(
+                Section::Members,
+                "Members",
+                "/settings/members",
+                (
+                    "m",
+                    "M6 8a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5M1 14a5 5 0 0 1 10 0M11 4a2 2 0 0 1 0 4M13 13a4 4 0 0 0-2-3",
+                ),
             ),
             entry(
                 Section::Audit,
