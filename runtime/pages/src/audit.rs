@@ -9,6 +9,7 @@ use perpend_views::{
     AUDIT_ROWS, ApiRequest, AuditRow, ListDeclaration, ListView, SelectFilter, Text,
 };
 
+use crate::authors::author_names;
 use crate::list::params::ListRequest;
 use crate::list::source::{
     ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult, ShownPage,
@@ -88,11 +89,18 @@ impl ListSource for Audit {
         Ok(catalog.audit_records(&owner, &filter, query.position, query.limit).await?)
     }
 
-    async fn rows(&self, _: &ListScope, items: Vec<AuditRecord>) -> Result<Vec<AuditRow>, Problem> {
+    async fn rows(
+        &self,
+        ListScope { app, viewer }: &ListScope,
+        items: Vec<AuditRecord>,
+    ) -> Result<Vec<AuditRow>, Problem> {
+        let actors = items.iter().filter_map(|record| record.actor.name.as_deref());
+        let names = author_names(app, viewer, actors.collect()).await?;
         let row = |record: AuditRecord| AuditRow {
             at: record.at,
             seq: record.seq,
             actor_kind: record.actor.kind,
+            actor_name: record.actor.name.as_ref().and_then(|id| names.get(id).cloned()),
             actor: record.actor.name,
             operation: record.operation,
             object_kind: record.object.kind,

@@ -23,6 +23,7 @@ use serde::Deserialize;
 
 use super::list::{RuleFigures, costs, figures, state};
 use super::{RulePath, definition, explain, funnel, schedule, stored_rule};
+use crate::authors::author_names;
 use crate::executions::newest::{newest, scored};
 use crate::request::query::Query;
 use crate::request::reply::page;
@@ -162,9 +163,7 @@ pub(super) async fn view(
         failed_href: format!("{executions}&state=failed"),
         failed: failed(app, viewer, rule).await?,
         scored: scored(app, viewer, &in_state(rule, ExecutionState::Completed), LATEST).await?,
-        changes: changes(
-            &app.store.catalog.rule_changes(project, &rule.id, MAX_CHANGES + 1).await?,
-        ),
+        changes: changes(app, viewer, rule).await?,
         explained_id,
         id_label: explain::id_label(rule),
         explanation,
@@ -323,7 +322,10 @@ async fn failed(app: &App, viewer: &Viewer, rule: &Rule) -> Result<Vec<Execution
 
 /// The changes, each with the members that differ from the change before. The last one is read for its definition only if
 /// there are more than are shown.
-fn changes(all: &[RuleChange]) -> Vec<RuleChangeLine> {
+async fn changes(app: &App, viewer: &Viewer, rule: &Rule) -> Result<Vec<RuleChangeLine>, Problem> {
+    let all = app.store.catalog.rule_changes(&viewer.project, &rule.id, MAX_CHANGES + 1).await?;
+    let authors = all.iter().filter_map(|change| change.author.as_deref());
+    let names = author_names(app, viewer, authors.collect()).await?;
     let shown = all.iter().take(MAX_CHANGES as usize).enumerate();
     let line = |(at, change): (usize, &RuleChange)| {
         let before = all.get(at + 1);
@@ -331,10 +333,13 @@ fn changes(all: &[RuleChange]) -> Vec<RuleChangeLine> {
             before.map(|before| definition::differences(&before.definition, &change.definition));
         RuleChangeLine {
             at: change.at,
-            author: change.author.as_deref().map(Text::from),
+            author: change
+                .author
+                .as_ref()
+                .map(|id| Text::from(names.get(id).unwrap_or(id).as_str())),
             is_oldest: before.is_none(),
             members: members.unwrap_or_default(),
         }
     };
-    shown.map(line).collect()
+    Ok(shown.map(line).collect())
 }

@@ -4,7 +4,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::Section;
-use crate::lists::column::{Cell, CellContext, ListColumn};
+use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn};
 use crate::lists::list::{ListDeclaration, ListTexts};
 
 /// A record of the audit trail.
@@ -18,6 +18,8 @@ pub struct AuditRow {
     pub actor_kind: String,
     /// Member or public key, if known.
     pub actor: Option<String>,
+    /// Its name.
+    pub actor_name: Option<String>,
     /// Id of the operation.
     pub operation: String,
     /// Kind of the changed object.
@@ -51,8 +53,9 @@ const TEXTS: ListTexts = ListTexts::new(
 )
 .at("settings/audit");
 
-fn cell(_: &'static str, _: &AuditRow, _: &CellContext<'_>) -> Cell {
-    Cell::Empty
+fn cell(_: &'static str, row: &AuditRow, _: &CellContext<'_>) -> Cell {
+    let name = row.actor_name.as_ref().or(row.actor.as_ref());
+    Cell::text(name.unwrap_or(&row.actor_kind).as_str())
 }
 
 fn members(state: Option<&Value>) -> Option<&Map<String, Value>> {
@@ -88,11 +91,12 @@ type Column = ListColumn<AuditRow>;
 
 static COLUMNS: [Column; 12] = [
     Column::time(("at", "Time"), |row| Some(row.at)).usual().ordering(),
-    Column::plain(("actor", "Actor"), |row| row.actor.clone().into()).usual().with(&[(
-        "actorKind",
-        "Kind of actor",
-        |row| row.actor_kind.as_str().into(),
-    )]),
+    Column::declared(("actor", "Actor"), CellLayout::Plain, |row| row.actor.clone().into())
+        .usual()
+        .with(&[
+            ("actorName", "Name of actor", |row| row.actor_name.clone().into()),
+            ("actorKind", "Kind of actor", |row| row.actor_kind.as_str().into()),
+        ]),
     Column::plain(("operation", "Operation"), |row| row.operation.as_str().into()).usual(),
     Column::plain(("objectKind", "Object"), |row| row.object_kind.as_str().into()).usual(),
     Column::plain(("objectId", "Id of object"), |row| row.object_id.clone().into()).usual(),
@@ -121,6 +125,7 @@ mod tests {
             seq: 1,
             actor_kind: "key".to_owned(),
             actor: None,
+            actor_name: None,
             operation: "updateRule".to_owned(),
             object_kind: "evaluation-rule".to_owned(),
             object_id: None,
