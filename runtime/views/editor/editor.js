@@ -51,6 +51,16 @@ const keys = [
   { key: "Ctrl-m", mac: "Shift-Alt-m", run: toggleTabFocusMode },
 ];
 
+/** A letter in place of selected text. The browser would copy the colour of the text into a style, which the policy forbids. */
+const replacing = EditorView.domEventHandlers({
+  beforeinput: (event, view) => {
+    const isLetter = event.inputType === "insertText" && event.data && !event.isComposing && !view.composing;
+    if (!isLetter || view.state.selection.main.empty) return false;
+    view.dispatch(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+    return true;
+  },
+});
+
 /** Problems of the last check or trial, from elements with a line, at the lines of the document. */
 function problemsAt(doc) {
   const found = new Map();
@@ -84,7 +94,7 @@ function mount(area) {
   const hint = area.form.querySelector("[data-code-hint]");
   const extensions = [
     lineNumbers(), history(), bracketMatching(), indentOnInput(), lintGutter(),
-    speech.of(speaking(select)), syntaxHighlighting(colours), theme, keymap.of(keys),
+    speech.of(speaking(select)), syntaxHighlighting(colours), theme, replacing, keymap.of(keys),
     EditorView.contentAttributes.of({
       tabindex: "0",
       "aria-label": label?.textContent.trim() ?? "Source",

@@ -68,5 +68,8 @@ async fn writes_code(visitor: &Visitor) -> Result<()> {
     visitor.open(&page).await?;
     browser.wait_for("document.querySelector('form[data-drafts=on]') !== null").await?;
     browser.expect(&format!("{offer}.hidden")).await?;
-    visitor.assert_quiet().await
+    let messages = browser.console().await?;
+    // The refused source.
+    ensure!(messages.iter().all(|message| message.contains("status of 422")), "{messages:#?}");
+    Ok(())
 }
