@@ -103,11 +103,13 @@ const DIFFERENCES: &str = "
 /// Of each id and instant of `k` the start of the version at the instant, or else of the last one that is no deletion.
 const STARTS: &str = "
     SELECT k.id, k.instant,
-           (SELECT i.valid_from FROM dataset_items i
-             WHERE i.project_id = $1 AND i.id = k.id AND i.is_deleted = 0
-             ORDER BY CASE WHEN i.valid_from <= k.instant
-                            AND (i.valid_to IS NULL OR k.instant < i.valid_to) THEN 0 ELSE 1 END,
-                      i.valid_from DESC LIMIT 1)
+           COALESCE(
+               (SELECT MAX(i.valid_from) FROM dataset_items i
+                 WHERE i.project_id = $1 AND i.id = k.id AND i.is_deleted = 0
+                   AND i.valid_from <= k.instant
+                   AND (i.valid_to IS NULL OR k.instant < i.valid_to)),
+               (SELECT MAX(i.valid_from) FROM dataset_items i
+                 WHERE i.project_id = $1 AND i.id = k.id AND i.is_deleted = 0))
       FROM k";
 const IS_ACTIVE: &str = " AND (before_status = 'ACTIVE' OR after_status = 'ACTIVE')";
 /// Versions per statement.
