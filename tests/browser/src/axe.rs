@@ -59,7 +59,7 @@ pub fn script() -> Result<Option<&'static str>> {
     Ok(script.as_deref())
 }
 
-/// What breaks a rule on the page that a browser shows, one line each.
+/// The violations on the open page, one line each.
 ///
 /// # Errors
 /// When the script does not run.

@@ -174,7 +174,7 @@ impl Browser {
         self.protocol("Emulation.setEmulatedMedia", media).await.map(drop)
     }
 
-    /// Whether pages may run scripts. What a test evaluates runs all the same.
+    /// Enables or disables scripts of pages. Expressions of tests run in either case.
     ///
     /// # Errors
     /// When the driver does not answer.
@@ -228,7 +228,7 @@ impl Browser {
         Ok(found.with_context(|| selector.to_owned())?.text().await?)
     }
 
-    /// The value of a script expression; of a promise, what it becomes.
+    /// The value of a script expression; a promise is awaited.
     ///
     /// # Errors
     /// When the script fails.
@@ -316,7 +316,7 @@ impl Browser {
         bail!("did not become true: {expression}\nThe page shows:\n{shown}")
     }
 
-    /// What the console has gathered since the last call: errors, refusals of the security policy.
+    /// The console messages since the last call: errors, and violations of the security policy.
     ///
     /// # Errors
     /// When the driver does not answer.
@@ -326,7 +326,7 @@ impl Browser {
         Ok(entries.iter().map(|entry| entry["message"].to_string()).collect())
     }
 
-    /// Writes what the window shows into the folder named by `PERPEND_TEST_SCREENSHOTS`, if it is set.
+    /// Writes a screenshot into the folder named by `PERPEND_TEST_SCREENSHOTS`, if it is set.
     ///
     /// # Errors
     /// When the picture cannot be taken or written.

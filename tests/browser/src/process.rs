@@ -12,7 +12,7 @@ use crate::patience::PATIENCE;
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    /// What it printed until it was ready.
+    /// The output until it was ready.
     pub(crate) output: String,
 }
 

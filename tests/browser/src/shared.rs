@@ -1,5 +1,5 @@
-//! What the tests of one run share: servers, which take long to start, and browsers, one for each test that runs at
-//! the same time.
+//! Resources that the tests of one run share: servers, which take long to start, and browsers, one for each concurrent
+//! test.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +13,9 @@ use crate::server::Server;
 /// One visitor: a server and a window.
 #[derive(Debug)]
 pub struct Visitor {
-    /// What is looked at.
+    /// The server.
     pub server: Arc<Server>,
-    /// What it is looked at with.
+    /// The browser.
     pub browser: Browser,
 }
 
@@ -51,7 +51,7 @@ impl Visitor {
     ///
     /// # Errors
     /// When it is not empty.
-    pub async fn assert_quiet(&self) -> Result<()> {
+    pub async fn assert_console_empty(&self) -> Result<()> {
         let messages = self.browser.console().await?;
         ensure!(messages.is_empty(), "the console says: {messages:#?}");
         Ok(())

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-/// What a command did.
+/// The result of a command.
 struct Did {
     code: i32,
     out: String,
@@ -92,7 +92,7 @@ async fn new_project(folder: &Path) -> PathBuf {
     dir
 }
 
-/// What cargo compiled for a first project: the next ones begin with a copy.
+/// The build results of the first project: further projects start with a copy.
 fn compiled_libraries() -> PathBuf {
     target_dir().join("author-libraries")
 }
@@ -127,7 +127,7 @@ async fn built_project() -> (TempDir, PathBuf) {
     (folder, own)
 }
 
-/// A project that was built, with what is needed to build it again without delay.
+/// A built project, with the build results for a fast second build.
 async fn buildable_project() -> (TempDir, PathBuf) {
     let (folder, dir) = built_project().await;
     copy(&compiled_libraries(), &dir.join("target"));

@@ -1,5 +1,5 @@
-//! Who may do what: each operation of the OpenAPI document with each kind of credentials, and each
-//! resource with the key of another project.
+//! Access: each operation of the OpenAPI document with each kind of credentials, and each resource with the key of
+//! another project.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ struct Operation {
     permissions: Vec<Permission>,
 }
 
-/// Whose credentials a caller shows.
+/// The kind of credentials of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shows {
     /// Nothing that is valid.
@@ -54,7 +54,7 @@ impl Operation {
             && !self.path.contains("/otel")
     }
 
-    /// What it must answer to a caller: 401, 403, or nothing of that kind.
+    /// The expected refusal of a caller: 401, 403, or none.
     fn refuses(&self, shown: Shows) -> Option<u16> {
         let held_by = |scope: Scope| self.permissions.iter().any(|one| scope.holds(*one));
         let is_open = match shown {
@@ -92,7 +92,7 @@ impl Operation {
     }
 }
 
-/// What an operation needs, by the names in the document.
+/// The permission of an operation, by the names in the document.
 fn permissions(described: &Value) -> anyhow::Result<Vec<Permission>> {
     let needs = &described["x-perpend-permission"];
     let needs = needs.as_str().context("no permission is declared")?;
@@ -146,7 +146,7 @@ async fn key_with(app: &TestApp, rights: Rights) -> anyhow::Result<Client> {
 
 const ADMIN_KEY: &str = "the key of the administrator";
 
-/// Everybody who may call: what they are, whose credentials they show.
+/// All callers: their names and kinds of credentials.
 fn callers(app: &TestApp, ingest: Client, read: Client) -> Vec<(&'static str, Shows, Client)> {
     let client = |public: &str, secret: &str| Client::new(&app.origin).with_keys(public, secret);
     let bearer = |key: &str| app.anonymous().with_authorization(&format!("Bearer {key}"));
@@ -226,7 +226,7 @@ async fn every_operation_lets_those_in_who_hold_its_permission_and_nobody_else()
     app.stop().await
 }
 
-/// What anybody may ask for. A new entry is a decision.
+/// The public operations. A new entry is a decision.
 const OF_NOBODY: [(&str, &str); 19] = [
     ("/", "GET"),
     ("/api/openapi.json", "GET"),
@@ -387,7 +387,7 @@ async fn resources_of_another_project_respond_exactly_like_missing_ones() -> any
             }
             n_compared += 1;
         }
-        // Whatever the other project tried, it is still there.
+        // After the attempts of the other project, it still exists.
         let read = operations
             .iter()
             .find(|operation| operation.path == *template && operation.method == Method::GET);

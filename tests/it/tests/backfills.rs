@@ -35,7 +35,7 @@ async fn send(app: &TestApp, n: u64) {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// A disabled rule. It refuses what is sent until it is enabled.
+/// A disabled rule. It refuses targets until it is enabled.
 pub(crate) async fn disabled_rule(app: &TestApp, evaluator: &str, mut more: Value) -> String {
     more["enabled"] = json!(false);
     app.rule(evaluator, more).await.unwrap()

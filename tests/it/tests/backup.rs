@@ -199,7 +199,7 @@ async fn a_full_disk_leaves_nothing_behind_a_backup_and_a_restore() {
 #[tokio::test]
 async fn a_backup_that_was_killed_does_not_pass_for_one() {
     let (folder, data, backup) = small().await;
-    // What a kill right before the last file leaves, whatever the other one below meets.
+    // The result of a kill right before the last file, independent of the kill below.
     let unfinished = folder.path().join("unfinished");
     std::fs::create_dir(&unfinished).unwrap();
     for name in ["perpend.db", "secrets.key", "manifest.json"] {
@@ -308,7 +308,7 @@ async fn a_missing_key_is_reported_and_not_listed_as_included() {
     let again = folder.path().join("again");
     let restored = run(&["restore", utf8(&to), "--data-dir", utf8(&again)]).await;
     assert!(text(&restored.stdout).contains("does not include secrets.key"));
-    // What proves the key came along: a backup of what was restored misses the key as well.
+    // The proof of the key was restored: a backup of the restored directory reports the missing key as well.
     let (next, known) = (folder.path().join("next"), folder.path().join("known"));
     let args = ["backup", utf8(&next), "--data-dir", utf8(&again)];
     assert_eq!(succeed(&args).await["secretsKey"], "notFound");
@@ -348,7 +348,7 @@ fn spellings(secret: &str) -> [Vec<u8>; 4] {
     ]
 }
 
-/// What opens something in a server, each made there.
+/// Secrets that give access to a server, each created there.
 async fn secrets_of(child: &Child) -> Vec<(&'static str, String)> {
     let organizer = Client::new(child.client.origin()).with_keys("pk-org", "sk-secret-of-the-org");
     let projects = child.client.get("/api/public/projects").await.unwrap().json();
@@ -423,7 +423,7 @@ async fn a_backup_without_keys_holds_nothing_that_opens_anything() {
             }
         }
     }
-    // Nor a key that makes or signs such things: what the installation keeps for itself is the proof of secrets.key, sealed.
+    // Nor a key that creates or signs such secrets: only the sealed proof of secrets.key is stored.
     let url = perpend_db::DatabaseUrl::Sqlite(backup.join("perpend.db"));
     let options = perpend_db::Options::default();
     let store = perpend_storage::Store::open(&url, &options).await.unwrap();

@@ -1,6 +1,6 @@
-//! What no client should send, to every operation of the OpenAPI document, on each database: wrong types,
-//! numbers out of range, unknown members, bodies that are too large, too deep or no JSON, characters that
-//! no database keeps, and names that look like paths.
+//! Invalid input to every operation of the OpenAPI document, on each database: wrong types, numbers out of range,
+//! unknown members, bodies that are too large, too deep or not JSON, characters that databases cannot store, and names
+//! that look like paths.
 //!
 //! Each refusal is JSON with a code and names the field; none is a fault of the server; and after all of
 //! them the server shows what it showed before.
@@ -35,10 +35,10 @@ const TAKES_FILES: &str = "/api/v1/datasets/{datasetName}/import";
 /// The media type of all bodies but one.
 const JSON: &str = "application/json";
 
-/// The field at fault, and what the answer has to be.
+/// The invalid field, and the expected response.
 type Wanted<'a> = (&'a str, Expected);
 
-/// What an answer has to be.
+/// The expected response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     /// Refused, with the field named.
@@ -49,7 +49,7 @@ enum Expected {
     NoFault,
 }
 
-/// A server, what it offers and what went wrong so far.
+/// A server, its operations, and the faults found so far.
 struct Tried {
     app: TestApp,
     organizer: Client,
@@ -121,7 +121,7 @@ impl Tried {
         }
     }
 
-    /// What every list and every known thing looks like.
+    /// The responses of all lists and known resources.
     async fn shown(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let mut shown = BTreeMap::new();
         for operation in &self.operations {
@@ -138,7 +138,7 @@ impl Tried {
         Ok(shown)
     }
 
-    /// Notes what is not as it was.
+    /// Records differences to the earlier responses.
     async fn is_still(&mut self, before: &BTreeMap<String, String>) -> anyhow::Result<()> {
         let after = self.shown().await?;
         for (address, is) in &after {
@@ -177,7 +177,7 @@ fn unsigned(text: &str) -> String {
     })
 }
 
-/// What is wrong with an answer.
+/// The fault of a response.
 fn fault(
     to: &Operation,
     answer: &Answer,
@@ -304,7 +304,7 @@ async fn bodies_that_do_not_fit_are_refused_with_the_field_and_change_nothing() 
     .await
 }
 
-/// What is no JSON, or no object.
+/// Bodies that are not JSON, or not an object.
 async fn malformed(tried: &mut Tried, to: &Operation) {
     let deep = 10_000;
     let bodies = [
@@ -384,7 +384,7 @@ async fn wrong_members(tried: &mut Tried, to: &Operation) {
 }
 
 async fn too_large(tried: &mut Tried, to: &Operation) {
-    // A batch has a limit of its own, and so has a component.
+    // Batches and components have separate limits.
     let is_batch = to.path.ends_with("/ingestion");
     let n_bytes = if is_batch { TOO_LARGE } else { (MAX_BODY_KIB << 10) + 1 };
     let expected = match to.body.is_object() {
@@ -401,7 +401,7 @@ fn no_values_of(kind: &str, name: &str) -> &'static [&'static str] {
         ("integer", "page" | "limit") => {
             &["x", "0", "-1", "1.5", "1e3", "99999999999999999999", "%20", "%00", "0x1"]
         }
-        // RFC 7644 takes what is below the least for the least.
+        // By RFC 7644 a value below the minimum counts as the minimum.
         ("integer", "startIndex" | "count") => &["x", "1.5", "99999999999999999999", "%00"],
         ("integer", _) => &["x", "-1", "1.5", "99999999999999999999", "%00"],
         ("number", _) => &["x", "NaN", "inf", "1e999", "%00"],
@@ -535,7 +535,7 @@ async fn part(tried: &mut Tried, case: (Operation, String, String, String), expe
     tried.send_as(&to, &address, JSON, body.into_bytes(), (field, expected)).await;
 }
 
-/// What a text in a body may look like: as JSON has it, and whether no database keeps it.
+/// Forms of a text in a body: its JSON, and whether databases cannot store it.
 const TEXTS: [(&str, bool); 8] = [
     (r#""a\u0000b""#, true),
     (r#""\ud800""#, true),
@@ -599,7 +599,7 @@ async fn unstorable_characters_are_refused_with_the_field_or_replaced() -> anyho
         for (operation, body) in rest {
             tried.send(&operation, body, "", Expected::NoFault).await;
         }
-        // Whatever got in can be read.
+        // All accepted data can be read.
         tried.shown().await?;
         Ok(())
     })

@@ -14,7 +14,7 @@ async fn project(client: &Client) -> anyhow::Result<String> {
     Ok(projects["data"][0]["id"].as_str().unwrap_or_default().to_owned())
 }
 
-/// What sets an export up that is not enabled, so that nothing is sent to anybody.
+/// A disabled export, so that nothing is sent.
 fn export(project: &str, more: Value) -> Value {
     let mut body = json!({
         "projectId": project, "type": "S3", "bucketName": "our-bucket", "region": "eu-central-1",

@@ -1,5 +1,5 @@
-//! What guests in confined workers ask of the server, through its broker and over the real store: models as
-//! they were granted, traces page by page, and no more of either than one evaluation may have.
+//! Host calls of guests in confined workers, through the broker and on the real store: granted models, traces page by
+//! page, and the limits of one evaluation.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -15,7 +15,7 @@ use crate::judges::{call, connect, generations, judge};
 
 const EVALUATORS: &str = "/api/public/v2/evaluators";
 const RULES: &str = "/api/public/v2/evaluation-rules";
-/// 50 tokens at 0.15 and 100 at 0.60 dollars for a million: a little less than what is reckoned with beforehand.
+/// 50 tokens at 0.15 and 100 at 0.60 dollars per million: slightly less than the reservation.
 const COST: f64 = 0.000_067_5;
 
 fn replies(latency_ms: u64) -> Value {
@@ -80,10 +80,9 @@ async fn held_story(app: TestApp) {
     assert_eq!(paused["pausedReason"], "BUDGET_REACHED", "{paused}");
     let message = paused["pausedMessage"].as_str().unwrap();
     assert!(message.contains("resets at"), "{message}");
-    // What comes now is kept too.
+    // New targets are held too.
     send(&app, 120..125).await;
-    // A lease would end with the day, and a call under way would be made again. What is to be tried again is held when it
-    // is due.
+    // A lease would expire with the day, and a call under way would be repeated. A retry is held when it is due.
     let counters = format!("/api/v1/evaluation-rules/{rule}/counters");
     let is_quiet = |counters: &Value| {
         let n = |state: &str| counters["states"][state].as_u64().unwrap_or(0);
@@ -151,7 +150,7 @@ async fn a_skipping_budget_reports_the_hours_with_lost_targets() {
     let skipped = |counters: &Value| counters["data"].to_string().contains("\"skipped\"");
     send(&app, 210..211).await;
     app.wait_for(&counters, skipped).await.unwrap();
-    // What comes once it is known is not even made, and counted as lost to the budget.
+    // Later targets get no execution and are counted as lost to the budget.
     let last = Trace::new(211, "ticket").generation("answer", "Thank you.");
     app.ingest(&last).await.unwrap();
     let lost = |counters: &Value| counters["data"].to_string().contains("\"budget\"");
@@ -194,7 +193,7 @@ async fn fifty_judges_at_once_pass_no_budget_by_more_than_the_calls_under_way() 
     let is_still = |budgets: &Value| budgets["data"][0]["reservedUsd"] == 0.0;
     let budgets = app.wait_for("/api/v1/budgets", is_still).await.unwrap();
     let used = budgets["data"][0]["spentUsd"].as_f64().unwrap();
-    // What is reckoned with is above what the calls cost, so that not even those under way pass it.
+    // Reservations exceed the actual costs, so that calls under way do not exceed the limit.
     assert!(0.0 < used && used <= limit, "{budgets}");
     app.stop().await.unwrap();
 }
@@ -209,7 +208,7 @@ const SAYINGS: [&str; 6] = [
     "You are welcome.",
 ];
 
-/// 5 tokens and 100: less than what is reckoned with for the shortest prompt.
+/// 5 and 100 tokens: less than the reservation of the shortest prompt.
 const LEAST: f64 = 0.000_060_75;
 
 fn random_replies() -> Value {
@@ -253,7 +252,7 @@ async fn random_story(app: TestApp, seed: u64) {
     let is_still = |budgets: &Value| budgets["data"][0]["reservedUsd"] == 0.0;
     let budgets = app.wait_for("/api/v1/budgets", is_still).await.unwrap();
     let used = budgets["data"][0]["spentUsd"].as_f64().unwrap();
-    // No call costs more than what is reckoned with, so that not even those under way pass the limit.
+    // No call costs more than its reservation, so that calls under way do not exceed the limit.
     assert!(used <= limit, "seed {seed}: {used} of {limit}");
     let costs = app.client.get("/api/v1/model-costs").await.unwrap();
     let total = costs.json()["total"]["costUsd"].as_f64().unwrap_or(0.0);
@@ -331,7 +330,7 @@ async fn a_budget_that_cannot_be_kept_is_refused_when_it_is_saved() {
 async fn a_budget_is_used_up_to_what_calls_of_the_judge_cost_and_not_to_what_they_may_cost() {
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", replies(0)).await;
-    // Without an output limit: one call may cost 36 times what it costs.
+    // Without an output limit, the reservation of a call is 36 times its cost.
     let (status, made) = call(&app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;
     assert_eq!(status, 200, "{made}");
     let limit = 12.5 * COST;

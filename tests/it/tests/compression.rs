@@ -134,7 +134,7 @@ async fn embedded_files_are_stored_compressed_smaller_than_an_answer_is_on_its_w
         assert!(decoded(&small) == plain.body, "{file}");
         let gzip = ask(Method::GET, "gzip").await?;
         let n_bytes = small.body.len();
-        // What is short goes as it is, but for the stored form.
+        // Short responses are not compressed, except for the stored form.
         assert!(n_bytes < gzip.body.len(), "{file}: {n_bytes}");
         let again = ask(Method::GET, "br").await?;
         let head = ask(Method::HEAD, "br").await?;

@@ -87,7 +87,7 @@ async fn a_deleted_pair_comes_back_neither_by_a_start_nor_for_another_organizati
     let scored = bearer.json(Method::POST, "/api/public/scores", &score).await;
     assert_eq!(scored.unwrap().status, 401);
 
-    // The pair of the organization too, and the project goes on with what it has.
+    // The pair of the organization as well; the project keeps its pairs.
     let (public_key, _) = ORGANIZATION_KEYS;
     let public_key = perpend_domain::ids::PublicKey::new(public_key).unwrap();
     app.app.store.catalog.delete_organization_key(&public_key).await.unwrap();
@@ -224,7 +224,7 @@ async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() ->
     let blocked = login().await?;
     assert_eq!(blocked.status, 429);
     assert!(blocked.headers.contains_key("retry-after"));
-    // The form stays, with what was typed, and counts down.
+    // The form keeps the typed values and counts down.
     let blocked = blocked.text();
     for part in [
         "name=\"secret_key\"",

@@ -109,7 +109,7 @@ async fn a_widget_with_an_unsupported_query_is_refused_with_its_field() -> anyho
         let text = body.to_string().replace("\",\"", ".");
         assert!(text.contains(field), "{more} should name {field}: {body}");
     }
-    // A change is checked with what it leaves as it is.
+    // A change is validated together with the unchanged members.
     let made = post(&app, WIDGETS, cost_by_model()).await?;
     let path = format!("{WIDGETS}/{}", made["id"].as_str().unwrap_or_default());
     let (status, body) =

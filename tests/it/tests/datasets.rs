@@ -242,7 +242,7 @@ async fn what_is_no_schema_is_refused_and_a_large_one_is_not() {
     assert_eq!(send(&app.client, Method::POST, ITEMS, bad).await.0, 400);
 }
 
-/// Two ways at each level, none of which ends well for what is not a string: 2^60 of them.
+/// Two alternatives at each level, none of which accepts a value other than a string: 2^60 combinations.
 fn endless() -> Value {
     let mut defs = serde_json::Map::new();
     for n in 0..60 {
@@ -267,7 +267,7 @@ async fn an_unboundedly_expensive_schema_is_reported_and_affects_nothing_else() 
         message.contains("expectedOutputSchema") && message.contains("takes more than the limit"),
         "{message}"
     );
-    // What it allows, it allows at once.
+    // Valid values are accepted at once.
     let ok = json!({ "datasetName": "d", "id": "i", "expectedOutput": "a" });
     assert_eq!(send(&app.client, Method::POST, ITEMS, ok).await.0, 200);
 }
@@ -287,7 +287,7 @@ async fn items_of_a_project_do_not_wait_for_twenty_hostile_schemas_of_another() 
     }
     let schema = json!({ "type": "object", "required": ["question"] });
     post(&app, DATASETS, json!({ "name": "d", "inputSchema": schema })).await;
-    // What the first item of a server costs is not the question.
+    // The cost of the first item of a server is not measured.
     item(&app, "d", "first", json!({ "question": 0 })).await;
 
     let requests = (0..N_HOSTILE).map(|n| {

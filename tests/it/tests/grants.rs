@@ -1,6 +1,5 @@
-//! Plug-ins that ask for more than their item: what they import is shown, an evaluator is granted it or is
-//! not made, and what a guest gets is what was granted for the item it scores, nothing else. Nor does its score
-//! point at anything else.
+//! Capabilities of plug-ins: imports are shown, an evaluator without the required grants is refused, and a guest has
+//! access to the granted data of its item only. Its scores refer to nothing else.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -299,7 +298,7 @@ async fn secrets_of_the_server_are_not_in_outputs_of_guests() {
             (import "host" "args" (func $args (param i32)))
             (import "host" "load" (func $load (param i32) (result i32)))"#,
         fields: SAY,
-        // Whatever was handed over lies behind 0x1000: it is the comment.
+        // The received data start at 0x1000 and become the comment.
         evaluate: "(local $at i32)
             (call $env (i32.const 256)) (call $args (i32.const 264))
             (local.set $at (i32.const 0x1000))

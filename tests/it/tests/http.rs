@@ -1,4 +1,4 @@
-//! What holds for all of the API as HTTP: other origins, conditional requests, the reference.
+//! HTTP behaviour of the whole API: other origins, conditional requests, the reference.
 
 use std::collections::BTreeMap;
 

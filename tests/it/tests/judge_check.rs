@@ -1,4 +1,4 @@
-//! Checks of judges: held against labels of people, again and again, and with instructions planted into what they judge.
+//! Checks of judges: agreement with human labels, repeatability, and planted instructions.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

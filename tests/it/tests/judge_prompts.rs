@@ -77,7 +77,7 @@ async fn a_prompt_of_prompt_management_is_taken_as_it_is_when_the_judge_is_saved
     assert_eq!(first["promptRef"], json!({ "name": "tone", "version": 1 }));
     assert_eq!(first["variables"], json!(["output"]));
 
-    // What is shown can be sent back.
+    // The returned definition can be sent back.
     let mut back = judge(Some("m"));
     for member in ["prompt", "promptRef"] {
         back[member] = first[member].clone();

@@ -242,7 +242,7 @@ async fn a_budget_that_admits_one_call_at_a_time_delays_no_other_judge_of_the_co
     let mut provider = Provider::start().await;
     let app = TestApp::with(&[PRIVATE]).await.unwrap();
     connect(&app, &provider.url).await;
-    // A call costs 4.5 millionths of a dollar, and two at a time are too many for what is left.
+    // A call costs 4.5 millionths of a dollar, and the remaining budget does not cover two at a time.
     let budget = json!({ "budget": [{ "window": "day", "usd": 0.000_008 }] });
     judging(&app, "thrifty", budget).await;
     judging(&app, "other", json!({})).await;

@@ -133,7 +133,7 @@ async fn own_trace(app: &TestApp, score: &Value) {
     let unpriced = app.client.get(&unpriced).await.unwrap().json();
     assert_eq!(count(&unpriced), 1, "{unpriced}");
     assert_eq!(unpriced["data"][0]["id"], score["subject"]["traceId"]);
-    // What a gateway traced of the call and sends on adds nothing.
+    // Spans of the call that a gateway forwards add nothing.
     let foreign = Trace::of_id(execution.to_owned(), "gateway").generation("chat", "It thanks.");
     app.ingest(&foreign).await.unwrap();
     let again = app.client.get(&path).await.unwrap().json();
@@ -195,7 +195,7 @@ async fn a_judge_without_a_model_uses_the_default_model_and_waits_when_it_is_del
     assert_eq!(status, 200);
     let resumed = app.client.get(&one).await.unwrap().json();
     assert_eq!(resumed["status"], "active", "{resumed}");
-    // What came meanwhile was kept, and is judged with what comes now.
+    // Targets that arrived meanwhile were held, and are judged with new ones.
     let third = Trace::new(3, "ticket").generation("answer", "Thanks.");
     app.ingest(&third).await.unwrap();
     app.scores(3).await.unwrap();
@@ -344,7 +344,7 @@ async fn what_is_wrong_with_a_judge_is_refused_when_it_is_saved() {
     ] {
         let (answered, response) = call(&app, Method::POST, EVALUATORS, body.clone()).await;
         let is_right = answered == status && response.to_string().contains(part);
-        // A variable that is mapped more than once has a text of its own.
+        // A variable that is mapped more than once has a separate message.
         let is_right = is_right || (part == "twice" && answered == 400);
         assert!(is_right, "{body}: {answered} {response}");
     }
@@ -362,7 +362,7 @@ async fn a_placeholder_without_a_mapping_is_refused_whatever_its_spelling() {
         assert_eq!(status, 400, "{refused}");
         assert!(refused.to_string().contains(placeholder), "{refused}");
     }
-    // Without a mapping of its own the rule must map each variable.
+    // If the evaluator has no mapping, the rule must map each variable.
     let mut body = judge(Some("m"));
     body["prompt"] = json!("{{question}} {{output}}");
     body.as_object_mut().unwrap().remove("variableMapping");

@@ -19,9 +19,9 @@ const N_TRACES: u64 = 20;
 const OUTPUT: usize = 9 * MIB;
 /// Items, scores and prompts, each nearly as large as a body may be.
 const N_ROWS: usize = 16;
-/// What one page of a list with a cursor may have.
+/// The size limit of a page of a list with a cursor.
 const MAX_PAGE: usize = 24 * MIB;
-/// What the server may take.
+/// The memory limit of the server.
 const MAX_MEMORY: usize = 450 * MIB;
 
 /// The status, and how long the answer is, which is not kept.
@@ -223,7 +223,7 @@ async fn a_connection_that_takes_an_answer_too_slowly_is_closed_and_its_memory_i
             0 => n_free + 1,
             _ => 0,
         };
-        // Closed by the server: what is left in the buffers of this side is taken at once.
+        // Closed by the server: the rest in the local buffers is read at once.
         if 10 < n_free {
             let mut rest = Vec::new();
             let _ = stream.read_to_end(&mut rest).await;

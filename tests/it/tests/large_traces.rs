@@ -89,7 +89,7 @@ async fn an_answer_that_cannot_go_on_breaks_off_and_does_not_end() -> anyhow::Re
     let whole = RawRequest::open(&app.origin, &line, &head).await?;
     anyhow::ensure!(whole.answer().await?.ends_with("\r\n0\r\n\r\n"));
 
-    // What is not read yet does not fit into the buffers on the way.
+    // The unread rest does not fit into the network buffers.
     let half = RawRequest::open(&app.origin, &line, &head).await?;
     half.begins().await?;
     app.app.store.close().await;

@@ -374,7 +374,7 @@ async fn killed_twenty_times_under_load_no_acknowledged_span_is_lost_and_no_scor
     let n_traces = arrived["meta"]["totalItems"].as_u64().unwrap();
     let list = "/api/public/v2/scores?limit=1&fields=score";
     let all = |answer: &Value| answer["meta"]["totalItems"].as_u64() >= Some(n_traces);
-    // What a killed server had leased was given back at the start, so nothing waits for a lease's end.
+    // Leases of the killed server were released at the start, so nothing waits for their expiry.
     wait_for(&child.client, list, all).await.unwrap();
     let traces = scored(&child.client).await;
     let unique: BTreeSet<&String> = traces.iter().collect();

@@ -59,7 +59,7 @@ async fn a_rate_limited_key_is_served_after_its_retry_time() -> anyhow::Result<(
     let reset = header(&refused, "x-ratelimit-reset").context("no reset")?;
     assert_eq!(reset, (reset_at.as_micros() + 999_999) / 1_000_000);
 
-    // The other groups, and what is in none, are not touched by it.
+    // Other groups, and operations without a group, are not affected.
     for path in ["/api/public/v2/datasets", "/api/public/health"] {
         assert_eq!(app.client.get(path).await?.status, 200, "{path}");
     }
@@ -134,7 +134,7 @@ async fn a_page_of_another_origin_may_read_the_rate_limit_of_its_key() -> anyhow
             assert!(exposed.contains(name), "{exposed}");
         }
     }
-    // Asking what is allowed is no request of the key.
+    // A preflight request does not count as a request of the key.
     let preflight = browser.send(Method::OPTIONS, "/api/public/scores", &headers, "");
     assert_eq!(preflight.await?.status, 204);
     app.stop().await

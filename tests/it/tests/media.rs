@@ -1,4 +1,4 @@
-//! Media through HTTP: announced, uploaded to a signed address, read back, and what is refused.
+//! Media over HTTP: announcement, upload to a signed URL, download, and refusals.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

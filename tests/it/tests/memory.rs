@@ -1,5 +1,5 @@
-//! A small request has a small effect: what a body becomes is bounded, however small the values in it are. The
-//! memory is that of a server process, as the system counts it.
+//! A small request uses little memory: the decoded size of a body is bounded, however small its values are. The memory is
+//! that of a server process, as reported by the system.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -16,14 +16,14 @@ use serde_json::json;
 const MIB: usize = 1 << 20;
 /// Bytes of the largest body, decoded.
 const MAX_BODY: usize = 64 * MIB;
-/// What the server may ever take.
+/// The memory limit of the server.
 const MAX_MEMORY: usize = 400 * MIB;
 const MAX_ANSWER: usize = 1_000_000;
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
-/// A body that is too much: what it is, where it goes, how it is encoded, what it is answered with.
+/// An excessive body: its description, path, encoding and expected status.
 struct Sent {
     what: &'static str,
     path: &'static str,

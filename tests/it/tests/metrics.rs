@@ -253,7 +253,7 @@ async fn figures_of_a_time_stand_with_their_change_against_the_same_time_before(
     assert!(first.contains("No data in the previous period"), "{first}");
 }
 
-/// The overview adds up what the metrics add up: each figure of its slower part is the answer to a question.
+/// The overview agrees with the metrics: each figure of its slower part is the result of a query.
 #[tokio::test]
 async fn the_overview_shows_the_figures_of_the_metrics() {
     let app = filled().await;

@@ -1,4 +1,4 @@
-//! What an organization does with keys of its own: projects, their keys, people and their roles, SCIM.
+//! Organizations with their own keys: projects and their keys, members and roles, SCIM.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -8,9 +8,9 @@ use perpend_server::client::{Answer, Client};
 use perpend_views::encode;
 use serde_json::{Value, json};
 
-/// What browsers send with a form.
+/// The headers of forms in browsers.
 pub(crate) const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
-/// What they say of a form on a page of this server.
+/// The header of a form on a page of this server.
 pub(crate) const OURS: (&str, &str) = ("sec-fetch-site", "same-origin");
 
 /// A visitor with a session, as a browser sends it.
@@ -159,7 +159,7 @@ async fn an_error_page_has_the_frame_of_the_session_and_links_out() {
     for part in ["class=\"rail\"", "class=\"seek\"", "id=\"palette\"", "href=\"/logout\""] {
         assert!(missing.contains(part), "{part}: {missing}");
     }
-    // Whatever is missing, and whosever it is, the bytes are the same.
+    // The response is the same for every missing or foreign resource.
     for path in [
         "/nope",
         &format!("{base}/nope"),

@@ -1,4 +1,4 @@
-//! What pages say of costs over HTTP: nothing, zero, not known, and known in part.
+//! Costs on pages over HTTP: absent, zero, unknown, and partly known.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,8 +29,8 @@ fn event(id: &str, kind: &str, body: Value) -> Value {
     json!({ "id": format!("{kind}-{id}"), "type": kind, "timestamp": AT, "body": body })
 }
 
-/// A trace for each case: a step that calls no model, and the calls below it, each trace with a session, a user and a
-/// model of its own.
+/// A trace for each case: a step that calls no model, and the calls below it, each trace with its own session, user and
+/// model.
 async fn filled() -> (TestApp, Visitor) {
     let app = TestApp::new().await.unwrap();
     let mut batch = Vec::new();

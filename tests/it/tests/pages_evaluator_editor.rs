@@ -54,7 +54,7 @@ async fn an_evaluator_of_a_plugin_is_created_from_the_gallery_with_problems_at_t
         ];
         visitor.submit(&page, NEW_PLUGIN, &fields).await
     };
-    // Neither JSON nor an array: the form and the schema find these.
+    // Not JSON, or not an array: the form and the schema report these.
     for terms in ["[\"hello\"", "7"] {
         let refused = send("greets", terms, "true").await;
         let text = refused.text();
@@ -180,7 +180,7 @@ async fn the_second_of_two_windows_that_edit_an_evaluator_gets_both_versions_and
     let stored = evaluator(&app, &id).await;
     assert_eq!((&stored["version"], &stored["config"]["terms"]), (&json!(2), &json!(["first"])));
 
-    // With the version of the answer the form replaces what it showed; a new name alone makes no version.
+    // With the version of the response the form overwrites the stored one; a new name alone creates no version.
     saved(&save("2", "contains-any", "[\"second\"]").await);
     saved(&save("3", "renamed", "[\"second\"]").await);
     let stored = evaluator(&app, &id).await;

@@ -1,4 +1,4 @@
-//! What is changed from pages, over HTTP: who may send a form, that twice is once, and what it does.
+//! Changes from pages over HTTP: access to forms, repeated submissions, and effects.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -135,7 +135,7 @@ async fn no_two_pages_have_the_same_token_and_a_page_with_a_used_one_is_sent_aga
     app.stop().await.unwrap();
 }
 
-/// A tag that cannot be is refused at its field, and what was typed stays.
+/// An invalid tag is refused at its field, which keeps the typed text.
 async fn assert_refused(visitor: &Visitor, (tags, page, token): (&str, &str, &str)) {
     let long = "x".repeat(201);
     for (typed, wrong) in [("%20", "must not be blank"), (long.as_str(), "at most 200")] {
@@ -253,7 +253,7 @@ async fn what_belongs_to_another_project_is_as_unknown_as_what_is_not_there() {
     let requeue = |id: &str| format!("{own}/executions/{id}/requeue");
     let none = answer_to(requeue("00000000-0000-0000-0000-000000000000"), String::new()).await;
     assert_eq!(answer_to(requeue(&failed), String::new()).await, none);
-    // Neither does the address of the other project lead there.
+    // The URL of the other project does not lead there either.
     let foreign = format!("/project/other/executions/{failed}/requeue");
     assert_eq!(answer_to(foreign, String::new()).await, none);
     let kept = other.get(&format!("/api/v1/executions/{failed}")).await.unwrap();
@@ -324,7 +324,7 @@ async fn only_the_project_of_a_key_shows_that_its_secret_was_wrong() {
     let text = waits().await;
     assert!(text.contains("last rejected request") && text.contains("401 wrong secret"), "{text}");
     assert!(!text.contains("not"), "{text}");
-    // What may be sent and is not taken is the last one then.
+    // An authorized but rejected request is the last one then.
     let broken = json!("no spans");
     let broken = app.client.json(Method::POST, OTLP, &broken).await;
     assert_eq!(broken.unwrap().status, 400);

@@ -303,7 +303,7 @@ async fn lists_of_sessions_users_and_scores_and_a_session_say_what_came_since() 
     app.stop().await.unwrap();
 }
 
-/// What the page of a user counts, its links lead to, whatever environment it is in.
+/// The links of the page of a user show the counted traces, in every environment.
 #[tokio::test]
 async fn links_of_users_and_sessions_show_the_traces_that_these_count() {
     let app = TestApp::new().await.unwrap();
@@ -397,7 +397,7 @@ async fn lists_of_sessions_users_and_scores_are_counted_and_lead_to_their_ends()
     assert_eq!(there.matches("<td class=\"what\"").count(), 25, "{there}");
     assert_eq!((way(&there, "next"), end(&there, "Last ⇥")), (None, None));
     assert!(end(&there, "⇤ First").is_some() && way(&there, "prev").is_some());
-    // What a filter leaves is not counted.
+    // Filtered results are not counted.
     let some = visitor.page("/scores?n=25&q=value%3A%3E1").await;
     assert!(some.contains(">1–25 shown</span>"), "{some}");
     app.stop().await.unwrap();

@@ -1,5 +1,4 @@
-//! What pages keep in their addresses while a reader goes from one to another: time, environments, and the scores that were
-//! made by the same.
+//! State that links between pages keep in URLs: time, environments, and scores with the same fingerprint.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -71,7 +70,7 @@ async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
     assert!(overview.contains("<dd><b>2</b>"), "own environments are left out: {overview}");
     let overview = visitor.page(&format!("?{focus}&env=staging")).await;
     assert!(overview.contains("<dd><b>1</b>"), "{overview}");
-    // A trace that was opened from a list keeps what the list showed.
+    // A trace that was opened from a list keeps the parameters of the list.
     let list = visitor.page("/traces?env=staging").await;
     let (_, link) = list.split_once("class=\"name\" href=\"").unwrap();
     let trace = visitor.client.get(link.split('"').next().unwrap()).await.unwrap();

@@ -37,7 +37,7 @@ async fn give(app: &TestApp, scores: &[Value]) {
     assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
 }
 
-/// What each condition leaves, and when what fits at other times was.
+/// The matches of each condition alone, and the time range of matches at other times.
 async fn assert_an_empty_list_explains_itself(visitor: &Visitor) {
     let q = encode("name:tone value:>0.5 dataType:CATEGORICAL");
     let none = visitor.page(&format!("/scores?q={q}&env=staging")).await;
@@ -126,7 +126,7 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
     let long = format!("/scores?q=-name%3A{}", many.join("%2C"));
     let long = visitor.page(&long).await;
     assert!(long.contains("at most 100") && names(&long).len() == 3);
-    // What a filter may go on with.
+    // Suggestions for a filter.
     let suggested = visitor.page("/_/scores/suggest?q=sour").await;
     assert!(suggested.contains("source"), "{suggested}");
     // Scores have environments that no trace has.

@@ -123,7 +123,7 @@ async fn what_reads_as_a_term_of_a_filter_is_searched_as_text_and_ids_may_be_in_
     app.stop().await.unwrap();
 }
 
-/// What traces say is counted apart from names, and a long text is repeated in part.
+/// Matches in contents are counted apart from names, and a long text is repeated in part.
 async fn assert_contents_are_counted(visitor: &Visitor) {
     let long = "x".repeat(300);
     let page_of_long = visitor.page(&format!("/search?q={long}")).await;
@@ -166,7 +166,7 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
     assert_eq!(hits.matches("role=\"option\"").count(), 8 * 3 + 1 + 1);
     let contents = format!("href=\"{}/traces?q=tickets\"", visitor.base);
     assert!(hits.contains(&contents), "{hits}");
-    // That comes first; how many there are is a part of its own.
+    // It comes first; the count is loaded separately.
     let places =
         ["Traces that contain “tickets”", "<h2 id=\"group-0\">"].map(|part| page.find(part));
     assert!(places[0].is_some() && places[0] < places[1], "{page}");
@@ -425,7 +425,7 @@ async fn the_reference_has_a_small_page_for_each_group_and_finds_operations_by_w
         let html = page.text();
         let n = n_compressed(&html);
         assert!(n <= 45 << 10, "{group}: {n}");
-        // Whatever a link of the page leads to on the page is there.
+        // The targets of all links within the page exist.
         for target in html.split("href=\"#").skip(1) {
             let target = target.split('"').next().unwrap();
             assert!(html.contains(&format!("id=\"{target}\"")), "{group}: {target}");
@@ -500,7 +500,7 @@ async fn what_came_since_is_counted_and_evaluations_do_not_count() {
     assert!(own.contains("&env=staging") || own.contains("&#38;env=staging"), "{own}");
     let behind = visitor.page("/traces?page=2").await;
     assert!(!behind.contains("/_/news"), "{behind}");
-    // In another order what is new is not at the beginning: the link leads to where it is.
+    // In another order new rows are not at the start: the link leads to them.
     let slowest = address(&visitor.page("/traces?sort=-latency").await);
     let slowest = slowest.replace("&#38;", "&");
     assert!(slowest.contains("since=9999") && slowest.contains("&sort=-latency"), "{slowest}");
@@ -524,7 +524,7 @@ async fn a_filtered_list_reports_late_arrivals_that_started_before_its_rows() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     app.ingest(&Trace::new(1, "ticket")).await.unwrap();
-    // It began later than what the filter shows, and was there before the page.
+    // It started later than the filtered rows, and existed before the page.
     send_later(&app, &Trace::new(3, "other"), 9).await;
     let page = visitor.page("/traces?q=name%3Aticket").await;
     let (_, rest) = page.split_once("id=\"news\"").unwrap();

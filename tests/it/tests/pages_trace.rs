@@ -135,7 +135,7 @@ async fn every_view_of_a_trace_shows_the_kinds_that_its_address_names() {
     }
     let log = visitor.page("/traces/run?v=log&kinds=GENERATION").await;
     assert!(!log.contains(root) && log.contains("1 observation of other kinds not shown"), "{log}");
-    // What leads to a step stays.
+    // The ancestors of matching steps are shown.
     let tree = visitor.page("/traces/run?kinds=GENERATION").await;
     assert!(tree.contains(root) && !tree.contains("of other kinds"), "{tree}");
     let tree = visitor.page("/traces/run?kinds=SPAN").await;

@@ -86,7 +86,7 @@ async fn the_form_that_was_chosen_last_is_that_of_the_next_step() {
         let both = "perpend_forms=as.input=raw&as.output=raw";
         assert_eq!(set.as_deref(), Some(both));
     }
-    // A form that a value does not have leaves it as it is, and so does what the cookie should not hold.
+    // An unsupported format, or an invalid value of the cookie, has no effect.
     let (_, _, odd) = kept("perpend_forms=as.input=conversation", &step).await;
     assert_eq!(n_trees(&odd), n_trees(&usual), "{odd}");
     let (none, _, odd) = kept("perpend_forms=as.input=<b>&x", &step).await;

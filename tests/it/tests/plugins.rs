@@ -1,4 +1,4 @@
-//! The registry of plug-ins: immutable, in versions side by side, and never damaged by what is refused.
+//! The registry of plug-ins: immutable, with several versions at a time, and unaffected by refused requests.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const PLUGINS: &str = "/api/v1/plugins";
 const ROLLBACK: &str = "/api/v1/plugins/rollback";
 const EVALUATORS: &str = "/api/public/v2/evaluators";
-/// As it calls itself; the tests of this file register it under this name.
+/// Its own name, under which the tests of this file register it.
 const OURS: &str = "ourfirm/text";
 
 /// The component of the server's own plug-in `perpend/text`.
@@ -274,7 +274,7 @@ async fn a_rollback_without_a_target_is_once_however_often_it_is_sent() {
         let version = shown["plugin"]["version"].as_str().unwrap().to_owned();
         (version, shown["version"].clone())
     };
-    // Three at the same time, as a client that repeats what it got no answer to.
+    // Three at the same time, like a client that repeats a request without a response.
     let body = || json!({ "name": OURS });
     let (one, two, three) =
         tokio::join!(roll_back(&app, body()), roll_back(&app, body()), roll_back(&app, body()));

@@ -1,4 +1,4 @@
-//! `GET /metrics`: who may read it, and what it shows after telemetry and evaluations.
+//! `GET /metrics`: access, and its values after telemetry and evaluations.
 
 use axum::http::Method;
 use perpend_it::{OTLP, TestApp, Trace, until};

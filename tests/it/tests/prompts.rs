@@ -1,4 +1,4 @@
-//! Prompts through HTTP: versions and labels, composition, conditional requests, what is refused.
+//! Prompts over HTTP: versions and labels, composition, conditional requests, refusals.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -358,7 +358,7 @@ async fn key_pairs_of_a_project_neither_move_nor_delete_what_its_organization_pr
         assert!(refused.text().contains("protected"), "{}", refused.text());
     }
     let new_labels = json!({ "newLabels": ["production"] });
-    // What stays where it is, and everything else, goes on.
+    // Unprotected labels and all other changes still work.
     assert_eq!(call(Method::PATCH, &version(1), new_labels.clone()).await, 200);
     assert_eq!(get(&app, "a?label=production").await.1["version"], 1);
     let eu = json!({ "newLabels": ["eu"] });

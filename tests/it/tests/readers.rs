@@ -1,4 +1,4 @@
-//! What plug-ins read beyond walking through a trace: outlines, searches, ranges, sessions, and media for models.
+//! Reads of plug-ins other than iterating over a trace: outlines, searches, ranges, sessions, and media for models.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Previews of rules over HTTP: what a draft would score, what that would cost, and that nothing is made.
+//! Previews of rules over HTTP: matches and cost of a draft, without executions.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -57,7 +57,7 @@ async fn story(app: TestApp) {
     connect(&app, "main", replies).await;
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;
     for n in 0..N_TRACES {
-        // One in three lacks what is mapped.
+        // One in three lacks the mapped part.
         let output = if n % 3 == 0 { r#"{"n": 1}"# } else { r#"{"text": "Thanks."}"# };
         let trace = Trace::new(100 + n, "ticket").generation("answer", output);
         send(&app, &trace).await;
@@ -95,7 +95,7 @@ async fn story(app: TestApp) {
         assert_eq!(count(&listed), 0, "{path}: {listed}");
     }
 
-    // Once it has scored, what it cost is known.
+    // The cost is known after its first score.
     let rule = app.rule(made["id"].as_str().unwrap(), generations()).await.unwrap();
     let last = Trace::new(1, "ticket").generation("answer", "Thanks.");
     send(&app, &last).await;

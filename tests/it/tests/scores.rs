@@ -1,4 +1,4 @@
-//! Scores and score configs: what is written is checked against its config, what is read is filtered.
+//! Scores and score configs: validation of written scores, filters of lists.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -243,7 +243,7 @@ async fn a_public_key_alone_changes_the_scores_that_it_wrote_and_no_others() {
     assert_eq!(response["errors"][0]["id"], "event of-pair", "{response}");
     assert_eq!((stored("new").await, stored("of-pair").await), (json!(4.0), json!(1.0)));
 
-    // What a pair has written over is no longer the half's.
+    // A score that a pair has overwritten no longer belongs to the public key alone.
     assert_eq!(write(&app.client, score("new", 5)).await.0, 200);
     assert_eq!(write(&half, score("new", 6)).await.0, 403);
     app.stop().await.unwrap();

@@ -70,7 +70,7 @@ async fn story(app: TestApp) {
     app.stop().await.unwrap();
 }
 
-/// Tried, and held against what has come.
+/// A trial, compared with the stored scores.
 async fn tried_before_it_is_saved(app: &TestApp, judge: &str, rule: &Value) {
     say(app, 1, "On its way.").await;
     say(app, 2, "Your order is here.").await;
@@ -93,7 +93,7 @@ async fn tried_before_it_is_saved(app: &TestApp, judge: &str, rule: &Value) {
     assert_eq!(preview["examples"][0]["sessionId"], "talk", "{preview}");
 }
 
-/// What a session has not.
+/// Members that a session does not have.
 async fn refused_by_its_field(app: &TestApp, judge: &str, rule: &Value) {
     for (member, value, field) in [
         ("settleMs", json!(5), "settleMs"),

@@ -50,7 +50,7 @@ async fn a_skill_has_versions_whose_files_are_read_by_their_hashes() -> anyhow::
     );
     assert_eq!(file["contentLength"], 12, "bytes, not characters");
 
-    // The next version names what it shares with the one before by hash alone.
+    // The next version refers to unchanged files by hash alone.
     let hash = file["sha256Hash"].as_str().unwrap_or_default();
     let shared = json!({ "path": "fill.py", "sha256Hash": hash });
     let second = make(&app, json!([main_file("pdf-forms", "tables"), shared])).await?;

@@ -14,7 +14,7 @@ const MIB: usize = 1 << 20;
 const PROTOBUF: &str = "application/x-protobuf";
 /// Memory for 64 MiB: 32 for each key, of which 28 for its large requests; 56 for all large requests.
 const ROOM: [(&str, &str); 2] = [("ingest.max_in_flight_mib", "64"), ("ingest.max_body_mib", "30")];
-/// What one large body of the tests holds.
+/// The size of a large body of the tests.
 const HELD: usize = 27 * MIB;
 
 /// Waits until the bodies under way hold so many bytes.

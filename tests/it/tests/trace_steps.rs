@@ -86,7 +86,7 @@ async fn the_outline_of_a_trace_is_read_in_windows_of_rows_in_reading_order() ->
     assert_eq!(answer["parentObservationId"], root["id"]);
     assert_eq!((&answer["depth"], &answer["descendants"]), (&json!(1), &json!(0)));
     assert_eq!((&answer["type"], &answer["name"]), (&json!("GENERATION"), &json!("answer 0")));
-    // What is unknown is not zero.
+    // An unknown value is not zero.
     assert_eq!((&answer["totalTokens"], &answer["totalCost"]), (&Value::Null, &Value::Null));
     let mut ids = Vec::new();
     for at in [0, 150, 300, 450] {
@@ -98,7 +98,7 @@ async fn the_outline_of_a_trace_is_read_in_windows_of_rows_in_reading_order() ->
     for wrong in ["outline?n=0", "outline?n=1001", "outline?at=-1"] {
         assert_eq!(app.client.get(&path(wrong)).await?.status, 400, "{wrong}");
     }
-    // What is held of it serves its newest state alone.
+    // The cache holds only the newest state of a trace.
     app.ingest(&trace_of_answers(301)).await?;
     let window = get(&app, "outline?at=301").await?;
     assert_eq!(window["meta"], json!({ "at": 301, "total": 302 }));

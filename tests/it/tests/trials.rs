@@ -14,7 +14,7 @@ const EVALUATORS: &str = "/api/public/v2/evaluators";
 const RULES: &str = "/api/public/v2/evaluation-rules";
 pub(crate) const TRIAL: &str = "/api/v1/evaluations/trial";
 const SCORES: &str = "/api/public/v3/scores";
-/// What the server adds to the metadata when a score is stored.
+/// Metadata that the server adds to stored scores.
 const ADDED: [&str; 9] = [
     "evaluator_id",
     "evaluator_version_id",
@@ -51,7 +51,7 @@ pub(crate) async fn left_nothing(app: &TestApp) {
     }
 }
 
-/// What a trial and a stored score have in common, as text.
+/// The common members of a trial and a stored score, as text.
 fn common(score: &Value) -> String {
     let mut metadata = score["metadata"].clone();
     for name in ADDED {

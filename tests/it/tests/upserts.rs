@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Writers of each thing.
 const N_WRITERS: usize = 24;
 
-/// A write of the same thing by each writer, with a value of its own.
+/// A write of the same resource by each writer, with different values.
 fn writes(n: usize) -> Vec<(Method, &'static str, Value)> {
     let event = |kind: &str, body: Value| json!({ "batch": [{ "id": format!("{kind}-{n}"), "type": kind, "timestamp": "2026-03-01T10:00:00Z", "body": body }] });
     let span = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [{
@@ -94,7 +94,7 @@ async fn writers_of_the_same_thing_are_never_turned_away() -> anyhow::Result<()>
         let app = TestApp::with(&settings).await?;
         let n_things = writes(0).len();
         for thing in 0..n_things {
-            // The first one makes what the others change.
+            // The first one creates the resource that the others change.
             let requests = (0..N_WRITERS).map(|n| {
                 let (method, path, body) = writes(n).swap_remove(thing);
                 let client = app.client.clone();

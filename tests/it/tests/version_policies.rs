@@ -134,7 +134,7 @@ async fn a_version_in_the_shadow_whose_model_is_gone_stops_nobody() {
     let app = TestApp::new().await.unwrap();
     let reply = json!({ "reply": { "reasoning": "So it is.", "score": 0.9 } });
     connect(&app, "main", json!([reply])).await;
-    // It is there when the version is saved, and gone for what is scored.
+    // It exists when the version is saved, and is deleted before the scoring.
     let gone = json!({ "contains": "gone", "error": { "status": 404 } });
     connect(&app, "other", json!([gone, reply])).await;
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;

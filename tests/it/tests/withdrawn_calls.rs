@@ -85,7 +85,7 @@ impl Provider {
     }
 }
 
-/// What goes while calls wait.
+/// The resource that is deleted or disabled while calls wait.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     DisableRule,

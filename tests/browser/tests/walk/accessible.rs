@@ -105,8 +105,7 @@ async fn check(visitor: &Visitor, pages: impl IntoIterator<Item = Page>) -> Resu
     Ok(())
 }
 
-/// What is wider than the window, for a message: the innermost elements alone, and not those inside of a box
-/// that scrolls by itself.
+/// The innermost elements that are wider than the window, for a message, without those in a box that scrolls by itself.
 const WIDE: &str = "(() => {
     const scrolls = (one) => one !== document.body
         && (getComputedStyle(one).overflowX !== 'visible' || scrolls(one.parentElement));
@@ -144,7 +143,7 @@ async fn overflow(browser: &Browser, page: &str) -> Result<Option<String>> {
     Ok(Some(format!("{page}: {over} px too wide: {wide}")))
 }
 
-/// What can be pointed at and is smaller than 24 px, one line each. The target of a checkbox is its label, that of a linked card
+/// The pointer targets smaller than 24 px, one line each. The target of a checkbox is its label, that of a linked card
 /// the whole card. Links in a sentence are left out, and bars of charts: the table below a chart has the same links.
 const SMALL: &str = r"(() => {
     const isSmall = ({ width, height }) => width < 23.9 || height < 23.9;

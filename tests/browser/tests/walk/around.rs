@@ -36,7 +36,7 @@ async fn brushes_a_bar(visitor: &Visitor) -> Result<()> {
     visitor.open("/traces").await?;
     let is_there = "document.querySelector('.over-time').dataset.later === ''";
     browser.wait_for(is_there).await?;
-    // What moved is known once what came was painted: in the second frame from here on.
+    // Layout shifts are known once the change is painted: in the second frame from here.
     let moved = "new Promise((done) => { let moved = 0; \
         const see = (all) => all.forEach((one) => { if (!one.hadRecentInput) moved += one.value; }); \
         const observer = new PerformanceObserver((list) => see(list.getEntries())); \
@@ -70,7 +70,7 @@ async fn brushes_a_bar(visitor: &Visitor) -> Result<()> {
     browser.click(".over-time a").await?;
     browser.wait_for("document.querySelector('.over-time svg') !== null").await?;
     browser.allow_scripts(true).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn places_facets(visitor: &Visitor) -> Result<()> {
@@ -92,7 +92,7 @@ async fn places_facets(visitor: &Visitor) -> Result<()> {
             edge("#list", "top")
         ))
         .await?;
-    // A click with Alt excludes what a click alone adds.
+    // A click with Alt excludes the value that a plain click adds.
     let value = "document.querySelector('#facets li:has(.not) > a')";
     browser
         .eval(&format!(
@@ -110,7 +110,7 @@ async fn places_facets(visitor: &Visitor) -> Result<()> {
     browser
         .expect(&format!("{is_shown} && {} <= {}", edge("#facets", "bottom"), edge("#list", "top")))
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn tags_beside_the_list(visitor: &Visitor) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What people change, and what changes under their eyes.
+//! Changes by users, and live updates.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     ]
 }
 
-/// The command as a shell runs it; what it prints.
+/// Runs the command in a shell; returns its output.
 fn run(command: &str) -> Result<String> {
     let done = Command::new("bash").args(["-c", command]).output()?;
     ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -86,7 +86,7 @@ async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
     browser.wait_for(&format!("!({is_waiting})")).await?;
     browser.expect("window.stays === true").await?;
     ensure!(browser.text(".cards").await?.contains("Traces"));
-    visitor.assert_quiet().await?;
+    visitor.assert_console_empty().await?;
     visitor.open("/traces").await?;
     ensure!(browser.text("main").await?.contains("hello"));
     browser.click(".who button").await?;
@@ -103,7 +103,7 @@ async fn refuses_a_blank_tag(visitor: &Visitor, older: &str) -> Result<()> {
     browser.fill("#field-add", &format!("  {ENTER}")).await?;
     let is_refused = "document.activeElement.matches('.problems') && document.querySelector('#field-add[aria-invalid]') !== null";
     browser.wait_for(is_refused).await?;
-    // What arrives meanwhile does not take it away.
+    // Live updates do not remove it.
     let later = data::span(older, 2, Some(1), "what came later", &[]);
     server.send(&[later]).await?;
     browser
@@ -140,7 +140,7 @@ async fn marks(visitor: &Visitor) -> Result<()> {
     browser.wait_for("document.getElementById('marks') !== null").await?;
     browser.press("b").await?;
     browser.wait_for(&pressed("#marks", true)).await?;
-    // What comes while a button has the focus is shown, and it keeps the focus.
+    // Live updates are shown while a button has the focus, and it keeps the focus.
     let mark = "document.querySelector('#marks [data-mark]')";
     browser.eval(&format!("{mark}.focus()")).await?;
     let score = json!({ "traceId": spans[0]["traceId"], "name": "kept well", "value": 1 });
@@ -153,7 +153,7 @@ async fn marks(visitor: &Visitor) -> Result<()> {
     browser.click("#tagger > summary").await?;
     browser.fill("#field-add", &format!("golden <1>{ENTER}")).await?;
     browser.wait_for("document.querySelector('.of-tag bdi')?.textContent === 'golden <1>'").await?;
-    // What a field is for is typed into it.
+    // Keys in a field are text.
     browser.press("z").await?;
     browser
         .expect("document.querySelector('.of-tag') !== null && document.getElementById('field-add').value === 'z'")
@@ -213,7 +213,7 @@ async fn requeues(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("window.stays && document.querySelector('#pane-scores .card-score') !== null")
         .await?;
-    // What was made by exactly the same is one step away.
+    // Scores of the same fingerprint are one click away.
     let fingerprint = browser
         .eval("Array.from(document.querySelectorAll('#pane-scores code'), (code) => code.title).find((text) => /^[0-9a-f]{64}$/.test(text))")
         .await?;
@@ -227,7 +227,7 @@ async fn requeues(visitor: &Visitor) -> Result<()> {
              && document.querySelectorAll('tbody tr').length === 1"
         ))
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 /// Draws over a part of the axis with the pressed pointer, from one share of it to another.
@@ -282,7 +282,7 @@ async fn zooms(visitor: &Visitor) -> Result<()> {
     browser.wait_for(is_right).await?;
     browser.client.refresh().await?;
     browser.wait_for(&format!("location.search === {zoom} && {is_right}")).await?;
-    visitor.assert_quiet().await?;
+    visitor.assert_console_empty().await?;
     // A part that cannot be loaded shows a message, and is loaded on retry.
     let blocked = async |urls: &[&str]| {
         browser.protocol("Network.enable", json!({})).await?;
@@ -394,7 +394,7 @@ async fn plays(visitor: &Visitor) -> Result<()> {
     browser.press("\u{e015}").await?;
     browser.press(ENTER).await?;
     browser.wait_for("location.pathname.endsWith('/users')").await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn walks_a_long_session(visitor: &Visitor) -> Result<()> {
@@ -429,5 +429,5 @@ async fn walks_a_long_session(visitor: &Visitor) -> Result<()> {
     browser.wait_for(&format!("{turns}[0] === 'turn-19020' && {on} === 'turn-19020'")).await?;
     browser.press("jj").await?;
     browser.expect(&format!("{on} === 'turn-19022'")).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }

@@ -77,7 +77,7 @@ async fn compares(visitor: &Visitor) -> Result<()> {
         .await?;
     browser.press("<").await?;
     browser.wait_for(&format!("location.pathname === {first}")).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn chooses_two(visitor: &Visitor) -> Result<()> {
@@ -107,5 +107,5 @@ async fn chooses_two(visitor: &Visitor) -> Result<()> {
             "{sides} === '{swapped}' && document.querySelector('table.rows') !== null"
         ))
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }

@@ -67,7 +67,7 @@ async fn creates_a_connection(visitor: &Visitor) -> Result<()> {
     check(visitor).await?;
     visitor.open(&format!("{base}/settings/connections")).await?;
     check(visitor).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn uploads_a_component(visitor: &Visitor) -> Result<()> {

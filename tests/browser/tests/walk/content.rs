@@ -1,4 +1,4 @@
-//! What others wrote is shown as text, and what is not the visitor's is not shown.
+//! Untrusted content is shown as text, and data of other projects are not shown.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ async fn shows_messages(visitor: &Visitor) -> Result<()> {
     let text = browser.eval("document.getElementById('detail').textContent").await?;
     let text = text.as_str().context("text")?;
     ensure!(!text.contains(&PICTURE[..24]) && !text.contains(&SOUND[..24]), "{text}");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 const HOSTILE: &str = "<script>window.wasHere = 1</script><img src=x onerror=\"window.wasHere = 1\">\
@@ -142,7 +142,7 @@ async fn stays_inert(visitor: &Visitor) -> Result<()> {
             .eval("performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => !name.startsWith(location.origin))")
             .await?;
         ensure!(elsewhere == json!([]), "{path}: {elsewhere}");
-        visitor.assert_quiet().await.with_context(|| path.to_owned())?;
+        visitor.assert_console_empty().await.with_context(|| path.to_owned())?;
     }
     visitor.open(&step).await?;
     let pane = browser.eval("document.getElementById('detail').textContent").await?;
@@ -202,7 +202,7 @@ async fn begins_large_values(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("document.querySelector('.value .node-body')?.textContent.trim() === '39876'")
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 /// Three calls that send their history along, the last one behind another prompt, and a tool call.
@@ -276,7 +276,7 @@ async fn opens_the_same(visitor: &Visitor) -> Result<()> {
             "document.querySelector('.grid [aria-selected=true] .name')?.textContent === 'clock'",
         )
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 /// Turns that carry their whole history, the last but one with tool calls.
@@ -340,7 +340,7 @@ async fn replays(visitor: &Visitor) -> Result<()> {
         .await?;
     browser.click(".found-turns .place a").await?;
     browser.wait_for("document.activeElement.closest('.turn')?.id === 'turn-7'").await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 /// Text and status of a page, without the parts that depend on the single request.

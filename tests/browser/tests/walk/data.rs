@@ -1,4 +1,4 @@
-//! What tests send to the server of their own: spans as OTLP has them in JSON.
+//! Spans that tests send to the shared server: OTLP as JSON.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,7 +48,7 @@ pub(crate) fn input_and_output<'a>(input: &'a str, output: &'a str) -> [(&'a str
     [("perpend.observation.input", input), ("perpend.observation.output", output)]
 }
 
-/// So many new traces of one span each, with this name and user; each begins after those that were made before it.
+/// New traces of one span each, with this name and user; each starts after the previous ones.
 pub(crate) fn many(n: u64, name: &str, user: &str) -> Vec<Value> {
     let first = N_TRACES.fetch_add(n, Ordering::Relaxed);
     let one = |number: u64| {

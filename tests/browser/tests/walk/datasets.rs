@@ -148,7 +148,7 @@ async fn restores(visitor: &Visitor) -> Result<()> {
     ensure!(restored["input"] == "before", "{restored}");
     let versions = server.get("/api/v1/dataset-items/r0/versions").await?;
     ensure!(versions["meta"]["totalItems"] == 3, "{versions}");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn imports(visitor: &Visitor) -> Result<()> {
@@ -178,7 +178,7 @@ async fn imports(visitor: &Visitor) -> Result<()> {
     browser.wait_for("window.file?.trim().split('\\n').length === 4").await?;
     let items = server.get("/api/public/dataset-items?datasetName=imported&limit=1").await?;
     ensure!(items["meta"]["totalItems"] == 997, "{items}");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn moves_selected_items(visitor: &Visitor) -> Result<()> {
@@ -209,5 +209,5 @@ async fn moves_selected_items(visitor: &Visitor) -> Result<()> {
     browser.wait_for(&format!("{ROWS} === 1")).await?;
     let items = server.get("/api/public/dataset-items?datasetName=moved%20to").await?;
     ensure!(items["meta"]["totalItems"] == 2, "{items}");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::pages;
 
-/// What is typed: the editor indents the second line.
+/// The typed text: the editor indents the second line.
 const TYPED: &str = "def evaluate(ctx):\u{e007}return 1 +";
 const SOURCE: &str = "def evaluate(ctx):\\n    return 1 +";
 const SELECT_ALL: &str = "\u{e009}a";
@@ -50,7 +50,7 @@ async fn writes_code(visitor: &Visitor) -> Result<()> {
     browser.click("button[name=action][value=save]").await?;
     let marked = "?.querySelector('.cm-lintRange-error')?.textContent === 'return 1 +'";
     browser.wait_for(&format!("{editor}{marked}")).await?;
-    // The text in the answer of the server is what was sent.
+    // The response of the server has the sent text.
     browser.expect(&format!("{field}.defaultValue === '{SOURCE}'")).await?;
 
     let offer = "document.querySelector('[data-draft-offer]')";

@@ -63,7 +63,7 @@ async fn walks_through_regressions(visitor: &Visitor) -> Result<()> {
     browser.expect(&format!("({at}) === 2")).await?;
     browser.press("R").await?;
     browser.expect(&format!("({at}) === 1")).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn shows_what_could_have_been_seen(visitor: &Visitor) -> Result<()> {
@@ -78,7 +78,7 @@ async fn shows_what_could_have_been_seen(visitor: &Visitor) -> Result<()> {
     }
     let page = browser.text("main").await?.to_lowercase();
     ensure!(!page.contains("no difference"), "{page}");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn swaps_the_baseline(visitor: &Visitor) -> Result<()> {
@@ -102,7 +102,7 @@ async fn swaps_the_baseline(visitor: &Visitor) -> Result<()> {
         ))
         .await?;
     browser.expect("document.getElementById('markdown').value.includes('| helpfulness |')").await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn opens_items_without_script(visitor: &Visitor) -> Result<()> {
@@ -119,5 +119,5 @@ async fn opens_items_without_script(visitor: &Visitor) -> Result<()> {
         .await?;
     browser.click("a[rel=next]").await?;
     browser.wait_for(&format!("location.pathname === {second}")).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }

@@ -16,7 +16,7 @@ const MAX_STOPS: usize = 600;
 /// Stops in one message.
 const MAX_REPORTED: usize = 40;
 
-/// What has the focus, and what is wrong with how it is seen; null at the end of the page.
+/// The focused element and the problems of its visibility; null at the end of the page.
 const STOP: &str = "(() => {
     const on = document.activeElement;
     if (!on || on === document.body || on === document.documentElement) return null;
@@ -128,7 +128,7 @@ async fn tabs(visitor: &Visitor) -> Result<()> {
     Ok(())
 }
 
-/// Presses Tab until the page is at its end; what is wrong.
+/// Presses Tab until the end of the page; returns the problems.
 async fn walk(visitor: &Visitor, name: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
@@ -172,10 +172,10 @@ async fn lists_keys(visitor: &Visitor) -> Result<()> {
     ensure!(browser.text("h1").await? == "Overview");
     browser.press("gs").await?;
     browser.wait_for("location.pathname.endsWith('/sessions')").await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
-/// What the list of keys shows, each line as its keys.
+/// The keys in the list of keyboard shortcuts, by line.
 const LISTED: &str =
     "Array.from(document.querySelectorAll('#keys [data-needs]:not([hidden])'), (line) =>
     Array.from(line.querySelectorAll('kbd'), (cap) => cap.textContent))";
@@ -191,7 +191,7 @@ const LOOK: &str = "(() => {
     return sum;
 })()";
 
-/// Keys of pages that have what they need.
+/// Keys of pages on which they apply.
 const OF_SOME_PAGES: &str = "/tEscvnpxa><1256wmCf";
 
 async fn lists_what_works(visitor: &Visitor) -> Result<()> {
@@ -251,7 +251,7 @@ async fn listed(visitor: &Visitor) -> Result<Vec<Vec<String>>> {
     Ok(serde_json::from_value(listed)?)
 }
 
-/// What is pressed to try a line of the list; nothing where another test does, or where it would change what is stored.
+/// The keys to press for a line of the list; none if another test covers it, or if it would change stored data.
 fn press_for(caps: &[String]) -> String {
     let caps: Vec<&str> = caps.iter().map(String::as_str).collect();
     let key = match caps.as_slice() {
@@ -299,7 +299,7 @@ async fn sends_by_keys(visitor: &Visitor) -> Result<()> {
     browser.press("s").await?;
     browser.chord("\u{e009}\u{e007}").await?;
     browser.wait_for("location.search.includes('sort=')").await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn recalls(visitor: &Visitor) -> Result<()> {
@@ -336,7 +336,7 @@ async fn recalls(visitor: &Visitor) -> Result<()> {
         .await?;
     browser.expect("document.querySelector('#hits [role=option]') === null").await?;
     browser.eval("localStorage.removeItem('recent')").await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn leads_by_keys(visitor: &Visitor) -> Result<()> {
@@ -368,7 +368,7 @@ async fn leads_by_keys(visitor: &Visitor) -> Result<()> {
     browser.click("[data-jumps]").await?;
     browser.expect(&format!("{on}.id === 'pane-scores'")).await?;
     ensure!(browser.eval("[history.length, location.href]").await? == before);
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 /// Times are those of the reader's zone, nine hours ahead here; a key and the preferences make them UTC.
@@ -468,7 +468,7 @@ async fn looks_by_keys(visitor: &Visitor) -> Result<()> {
         browser.press("\u{e014}").await?;
     }
     browser.expect("document.querySelector('.divider').ariaValueNow === '45'").await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn acts_by_keys(visitor: &Visitor) -> Result<()> {
@@ -500,7 +500,7 @@ async fn acts_by_keys(visitor: &Visitor) -> Result<()> {
     browser
         .expect("document.querySelector('.focus [name=from]').value === '2026-03-01 10:00'")
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn leaves_by_keys(visitor: &Visitor) -> Result<()> {
@@ -532,7 +532,7 @@ async fn leaves_by_keys(visitor: &Visitor) -> Result<()> {
             "!document.querySelector('details.project').open && {on}.matches('.project > summary')"
         ))
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn takes_what_is_certain(visitor: &Visitor) -> Result<()> {
@@ -547,7 +547,7 @@ async fn takes_what_is_certain(visitor: &Visitor) -> Result<()> {
         .await?;
     browser.press("overv\u{e007}").await?;
     browser.wait_for("document.querySelector('h1').textContent === 'Overview'").await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn goes_back(visitor: &Visitor) -> Result<()> {
@@ -569,5 +569,5 @@ async fn goes_back(visitor: &Visitor) -> Result<()> {
              const {{ q, sort, usual }} = {fields}; return q.value === '' && sort.value === usual.value; }})()"
         ))
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }

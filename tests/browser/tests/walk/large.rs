@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use crate::data;
 
 static TRACE: LazyLock<String> = LazyLock::new(data::new_trace);
-/// Rounds below the root, each with as many steps below it that are alike, and one of a name of its own.
+/// The number of rounds below the root, and of similar steps in each; each round also has one step with a unique name.
 const ROUNDS: u64 = 500;
 const STEPS: u64 = 98;
 const N: u64 = 1 + ROUNDS * (STEPS + 2);
@@ -81,11 +81,11 @@ async fn goes_on(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("document.querySelectorAll('.detail-in-place .detail-head').length === 3")
         .await?;
-    // What one of them leads to is in it.
+    // The target of a link is among them.
     browser
         .expect("(({ length }, ids) => length === ids.size)(document.querySelectorAll('[id]'), new Set(Array.from(document.querySelectorAll('[id]'), (one) => one.id)))")
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 static SENT: OnceCell<()> = OnceCell::const_new();
@@ -152,11 +152,11 @@ async fn opens_small(visitor: &Visitor) -> Result<()> {
     // A map shows the whole, and each figure counts all of it.
     browser.expect("document.querySelector('#map path') !== null").await?;
     ensure!(browser.text(".figures").await?.contains("50,001"));
-    // What the script fetches ahead is as small: from the first step on.
+    // Prefetched rows are as few: from the first step on.
     browser.eval("void (document.querySelector('.grid').scrollTop = 40)").await?;
     browser.wait_for(&format!("{N_ROWS} > 300")).await?;
     check_small(visitor).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 const COUNT: &str = "Number(document.querySelector('.grid').getAttribute('aria-rowcount'))";
@@ -186,7 +186,7 @@ async fn opens_a_run(visitor: &Visitor) -> Result<()> {
     browser.eval(&format!("{run}.scrollIntoView({{ block: 'center' }}), {run}.click()")).await?;
     browser.wait_for(&format!("{COUNT} === {n_lines} + {STEPS}")).await?;
     check_small(visitor).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn walks(visitor: &Visitor) -> Result<()> {
@@ -222,7 +222,7 @@ async fn walks(visitor: &Visitor) -> Result<()> {
     }
     let used = heap(visitor).await?;
     ensure!(used < HEAP, "{used} bytes of script heap");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn opens_at_the_end(visitor: &Visitor) -> Result<()> {
@@ -257,5 +257,5 @@ async fn opens_at_the_end(visitor: &Visitor) -> Result<()> {
             browser.wait_for(&focused).await?;
         }
     }
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::data;
 
 const ENTER: &str = "\u{e007}";
-/// What a person sees of a list: rows, conditions and order.
+/// The visible state of a list: rows, conditions and order.
 const SEEN: &str = "JSON.stringify([
     Array.from(document.querySelectorAll('.traces .name'), (a) => new URL(a.href).pathname),
     Array.from(document.querySelectorAll('.terms .chip'), (chip) => chip.textContent.trim()),
@@ -118,7 +118,7 @@ async fn enters(visitor: &Visitor) -> Result<()> {
     let token =
         "performance.getEntriesByType('resource').some(({ name }) => name.includes('token'))";
     browser.expect(&format!("!{token}")).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn filters_by_keys(visitor: &Visitor) -> Result<()> {
@@ -137,7 +137,7 @@ async fn filters_by_keys(visitor: &Visitor) -> Result<()> {
         )
         .await?;
     ensure!(browser.text(".terms .chip bdi").await? == "level:ERROR");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn opens_an_observation_by_keys(visitor: &Visitor) -> Result<()> {
@@ -158,7 +158,7 @@ async fn opens_an_observation_by_keys(visitor: &Visitor) -> Result<()> {
     browser.wait_for("location.search.includes('observation=')").await?;
     browser.wait_for("document.querySelector('#detail h2') !== null").await?;
     ensure!(browser.text("#detail h2").await? == name);
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn takes_suggestions(visitor: &Visitor) -> Result<()> {
@@ -222,7 +222,7 @@ async fn takes_suggestions(visitor: &Visitor) -> Result<()> {
             "{field}.value === 'name:x level:ERROR tags:a' && {field}.selectionStart === 19"
         ))
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn sees_trends(visitor: &Visitor) -> Result<()> {
@@ -252,7 +252,7 @@ async fn sees_trends(visitor: &Visitor) -> Result<()> {
     browser.click("[data-later] a").await?;
     browser.wait_for("document.querySelectorAll('main .ranked').length === 2").await?;
     browser.allow_scripts(true).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn keeps_its_state(visitor: &Visitor) -> Result<()> {
@@ -294,7 +294,7 @@ async fn marks_what_is_wrong(visitor: &Visitor) -> Result<()> {
         .expect("getComputedStyle(document.querySelector('.terms .bad bdi').parentElement).textDecorationStyle === 'wavy'")
         .await?;
     ensure!(browser.text(".terms .chip.bad bdi").await? == "latncy:>2");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn as_api(visitor: &Visitor) -> Result<()> {
@@ -394,7 +394,7 @@ async fn goes_on(visitor: &Visitor) -> Result<()> {
     }
     let position = browser.text(".head .num").await?;
     ensure!(position.starts_with("6–30 of 135"), "{position}");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn chooses_columns(visitor: &Visitor) -> Result<()> {
@@ -436,7 +436,7 @@ async fn chooses_columns(visitor: &Visitor) -> Result<()> {
         .eval("Array.from(document.querySelectorAll('.traces th a')).find((a) => a.textContent === 'accuracy').click()")
         .await?;
     browser.wait_for("location.search.includes('sort=-score.accuracy')").await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 /// The text of the cell is drawn over with the pressed pointer, from its edge to its edge.
@@ -493,7 +493,7 @@ async fn finds_any_script(visitor: &Visitor) -> Result<()> {
         browser.wait_for("document.querySelector('mark') !== null").await?;
         ensure!(browser.text("mark").await? == word);
     }
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn cuts_long_inputs(visitor: &Visitor) -> Result<()> {
@@ -523,7 +523,7 @@ async fn cuts_long_inputs(visitor: &Visitor) -> Result<()> {
     browser
         .expect("document.querySelector('.whole') === null && !document.querySelector('.beginning').hidden")
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn keeps_widths(visitor: &Visitor) -> Result<()> {
@@ -571,7 +571,7 @@ async fn keeps_widths(visitor: &Visitor) -> Result<()> {
     browser.eval(&of("Trace", ".focus()")).await?;
     browser.press("\u{e017}").await?;
     browser.expect(&format!("{} !== {wider}", width("Latency"))).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn finds_a_sentence(visitor: &Visitor) -> Result<()> {
@@ -591,5 +591,5 @@ async fn finds_a_sentence(visitor: &Visitor) -> Result<()> {
             "document.querySelector('.card-score:target h4')?.textContent.includes({name})"
         ))
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }

@@ -1,4 +1,4 @@
-//! What the pages promise, in a real browser: each module proves one kind of promise.
+//! Guarantees of the pages in a real browser: each module tests one kind.
 
 mod accessible;
 mod around;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use perpend_browser::{Browser, Visitor};
 use serde_json::{Value, json};
 
-/// A page: what it is called in messages and pictures, and its path.
+/// A page: its name in messages and pictures, and its path.
 pub(crate) type Page = (&'static str, String);
 
 /// The path that an expression gives, such as the `pathname` of a link.
@@ -20,8 +20,8 @@ pub(crate) async fn base(visitor: &Visitor) -> Result<String> {
     path_of(visitor, link).await
 }
 
-/// Opens it, and of what it folds the first few: the others are made by the same templates. What looks alike a hundred
-/// times is left a few times.
+/// Opens it and expands the first few collapsed elements: the others have the same templates. Of many similar elements a
+/// few are kept.
 pub(crate) async fn open(visitor: &Visitor, (name, path): &Page) -> Result<()> {
     visitor.open(path).await?;
     let browser = &visitor.browser;
@@ -47,7 +47,7 @@ pub(crate) async fn open(visitor: &Visitor, (name, path): &Page) -> Result<()> {
         let is_open = "!document.getElementById('suggestions').hidden";
         browser.wait_for(is_open).await?;
     }
-    // What comes when it is seen, one after the other.
+    // Parts that are loaded when they are visible, one after the other.
     let missing = "Array.from(document.querySelectorAll('[data-later]'))
         .find((place) => place.dataset.later !== '' && place.checkVisibility())";
     while browser.eval(&format!("{missing} !== undefined")).await? == Value::Bool(true) {

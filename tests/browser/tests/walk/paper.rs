@@ -1,4 +1,4 @@
-//! What is printed of a page.
+//! Pages in print.
 
 use std::sync::Arc;
 

@@ -44,7 +44,7 @@ async fn logs_in(visitor: &Visitor) -> Result<()> {
     browser.wait_for("document.querySelector('[role=alert]') !== null").await?;
     browser.fill("[name=token]", token).await?;
     browser.click("form button.primary").await?;
-    // It goes on where the visitor wanted to.
+    // It continues to the requested page.
     browser.wait_for("location.pathname.endsWith('/traces')").await?;
     browser.click(".who button").await?;
     browser.wait_for("location.pathname === '/login'").await
@@ -73,10 +73,10 @@ async fn walks_a_list(visitor: &Visitor) -> Result<()> {
     browser.click(".traces .name").await?;
     browser.wait_for("document.querySelector('[role=treegrid]') !== null").await?;
     ensure!(browser.text("h1").await? == "plain walk");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
-/// A root with 450 steps below it, each of a name of its own.
+/// A root with 450 steps below it, each with a unique name.
 async fn send_wide(visitor: &Visitor) -> Result<String> {
     let trace = data::new_trace();
     let mut spans = vec![data::span(&trace, 1, None, "wide", &[])];
@@ -110,12 +110,12 @@ async fn reads_a_trace(visitor: &Visitor) -> Result<()> {
     visitor.open(&path).await?;
     browser.click(".window a.fold").await?;
     browser.wait_for(&format!("{rows} === 1")).await?;
-    // The address keeps what is folded.
+    // The URL keeps the collapsed rows.
     browser.client.refresh().await?;
     browser.wait_for(&format!("{rows} === 1")).await?;
     browser.click(".window a.fold").await?;
     browser.wait_for(&format!("{rows} === 200")).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn finds_and_walks(visitor: &Visitor) -> Result<()> {
@@ -145,5 +145,5 @@ async fn finds_and_walks(visitor: &Visitor) -> Result<()> {
     browser.fill("[name=turn]", "5").await?;
     browser.click(".goto button").await?;
     browser.wait_for(&format!("{turns}[0] === 'turn-5'")).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }

@@ -77,5 +77,5 @@ async fn makes_a_rule(visitor: &Visitor) -> Result<()> {
     browser.wait_for("document.querySelector('h1 .tag')?.innerText === 'on'").await?;
     visitor.open(&format!("{page}/edit")).await?;
     is_accessible(visitor).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }

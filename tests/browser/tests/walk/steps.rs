@@ -92,7 +92,7 @@ async fn open_agent(visitor: &Visitor) -> Result<()> {
     visitor.browser.wait_for(rows).await
 }
 
-/// What the browser marks of the text that is searched for in the trace.
+/// The highlighted matches of the text search.
 const SOUGHT: &str = "Array.from(CSS.highlights.get('sought') ?? [], (range) => range.toString())";
 const FOUND: &str = "document.querySelector('[data-place]')?.textContent";
 
@@ -133,7 +133,7 @@ async fn finds_a_word(visitor: &Visitor) -> Result<()> {
             "location.search.includes('v=log') && {is_there} && {marked} && document.activeElement.closest('.log > li') !== null"
         ))
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn passes_by_quickly(visitor: &Visitor) -> Result<()> {
@@ -155,7 +155,7 @@ async fn passes_by_quickly(visitor: &Visitor) -> Result<()> {
     browser
         .expect(&format!("{settled} && location.search.includes('observation=' + {MARKED})"))
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 /// A step of the support agent that no rule scores.
@@ -196,7 +196,7 @@ async fn explains(visitor: &Visitor) -> Result<()> {
     verdicts.sort_by_key(sentence);
     explained.sort_by_key(sentence);
     ensure!(!verdicts.is_empty() && verdicts == explained, "{verdicts:#?} {explained:#?}");
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn shows_fingerprints(visitor: &Visitor) -> Result<()> {
@@ -228,7 +228,7 @@ async fn shows_fingerprints(visitor: &Visitor) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the structure of the tree, for a message.
+/// The problems of the structure of the tree, for a message.
 const STRUCTURE: &str = "(() => {
     const grid = document.querySelector('[role=treegrid]');
     const wrong = [];
@@ -296,7 +296,7 @@ async fn shows_models(visitor: &Visitor) -> Result<()> {
     // Rows have one height, whatever is in them.
     let heights = "new Set(Array.from(document.querySelectorAll('.grid .row'), (row) => Math.round(row.getBoundingClientRect().height))).size";
     ensure!(browser.eval(heights).await? == 1);
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
@@ -339,14 +339,14 @@ async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
             "document.querySelector('.figures').textContent.includes('1 observation not ended')",
         )
         .await?;
-    // The keyboard goes on from there.
+    // The keyboard continues from there.
     browser.press("j").await?;
     browser.wait_for(&format!("{on}.dataset.step === '{}'", data::span_id(9))).await?;
     let end = json!({ "endTime": "2026-02-02T02:40:00.100Z" });
     event("followed-2", "span-update", end).await?;
     let has_ended = "/settling|complete/.test(document.querySelector('.figures').textContent)";
     browser.wait_for(has_ended).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn folds_far_down(visitor: &Visitor) -> Result<()> {
@@ -370,7 +370,7 @@ async fn folds_far_down(visitor: &Visitor) -> Result<()> {
     let is_kept = format!("{on}.dataset.step === {step} && {in_view}");
     browser.wait_for(&format!("{} && {is_kept}", is("false"))).await?;
     browser.expect(&is_kept).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn follows_in_views_without_rows(visitor: &Visitor) -> Result<()> {
@@ -384,7 +384,7 @@ async fn follows_in_views_without_rows(visitor: &Visitor) -> Result<()> {
         visitor.open(&format!("/traces/{trace}?v={view}")).await?;
         let names = "Array.from(document.querySelectorAll('[data-rows] .name'), (name) => name.textContent).join()";
         browser.wait_for(&format!("{names} === 'answer'")).await?;
-        // What comes behind all others is put there; what comes before them is led to.
+        // Rows that belong after all others are appended; for earlier ones there is a link.
         server.send(&[span(9, "check")]).await?;
         browser.wait_for(&format!("{names} === 'answer,check'")).await?;
         server.send(&[span(2, "plan")]).await?;
@@ -399,7 +399,7 @@ async fn follows_in_views_without_rows(visitor: &Visitor) -> Result<()> {
         let is_shown = "document.querySelector('#marks').textContent.includes('came late')";
         browser.wait_for(is_shown).await?;
     }
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
@@ -440,7 +440,7 @@ async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
     browser.eval("void (window.isOld = true)").await?;
     browser.press("2").await?;
     kept_there("location.search.includes('v=time')").await?;
-    // What is selected now is what the link to its time leads to.
+    // The link to its time leads to the selected observation.
     let to_step = "document.querySelector('[data-of-step]')";
     browser.press("j").await?;
     browser.wait_for(&format!("{MARKED} === '{}'", data::span_id(5))).await?;
@@ -464,7 +464,7 @@ async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
     kept_there("location.search.includes('kinds=')").await?;
     browser.press("k").await?;
     browser.wait_for(&format!("{MARKED} === '{folded}' && {SHOWN} === '{folded}'")).await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn begins_at_the_selected_row(visitor: &Visitor) -> Result<()> {
@@ -497,7 +497,7 @@ async fn begins_at_the_selected_row(visitor: &Visitor) -> Result<()> {
             "!location.search.includes('min=') && {MARKED} === '{sought}' && {FOUND}?.startsWith('1 of 1 ')"
         ))
         .await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn opens_a_deep_trace(visitor: &Visitor) -> Result<()> {
@@ -528,7 +528,7 @@ async fn opens_a_deep_trace(visitor: &Visitor) -> Result<()> {
     let n_rows = "document.querySelectorAll('.window > .row').length";
     ensure!(browser.eval(n_rows).await? == 70);
     ensure!(browser.text("#toast").await?.is_empty());
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }
 
 async fn scrolls_over_what_arrived(visitor: &Visitor) -> Result<()> {
@@ -570,5 +570,5 @@ async fn scrolls_over_what_arrived(visitor: &Visitor) -> Result<()> {
     }
     browser.press("l").await?;
     browser.wait_for("document.documentElement.dataset.live === 'on'").await?;
-    visitor.assert_quiet().await
+    visitor.assert_console_empty().await
 }

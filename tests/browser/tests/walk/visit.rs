@@ -1,4 +1,4 @@
-//! A visitor's way: from the printed address to a score and what is behind it.
+//! From the printed address to a score and its origin.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ impl Walk<'_> {
         self.browser.picture(&format!("{name}-{}", self.look)).await
     }
 
-    async fn assert_quiet(&self) -> Result<()> {
-        self.visitor.assert_quiet().await
+    async fn assert_console_empty(&self) -> Result<()> {
+        self.visitor.assert_console_empty().await
     }
 
     /// Without a session every page leads to the login form, which leads to the project.
@@ -53,7 +53,7 @@ impl Walk<'_> {
         ensure!(browser.eval("document.cookie").await? == "", "a script can read the session");
         let is_dark = browser.eval("matchMedia('(prefers-color-scheme: dark)').matches").await?;
         ensure!(is_dark == Value::Bool(self.look == "dark"));
-        self.assert_quiet().await
+        self.assert_console_empty().await
     }
 
     /// The list shows scores; the filter narrows it and keeps its text.
@@ -68,7 +68,7 @@ impl Walk<'_> {
         let n_chips = browser.eval("document.querySelectorAll('.chip').length").await?;
         ensure!(n_chips.as_u64() > Some(0), "no scores in the list");
         self.picture("traces").await?;
-        self.assert_quiet().await?;
+        self.assert_console_empty().await?;
 
         let name = browser.text(".traces tbody tr .name").await?;
         let quoted = Value::from(name.as_str());
@@ -133,7 +133,7 @@ impl Walk<'_> {
         browser.wait_for(&agrees).await?;
         browser.click("#peek [data-close]").await?;
         browser.wait_for(is_closed).await?;
-        self.assert_quiet().await?;
+        self.assert_console_empty().await?;
         self.open("/traces").await
     }
 
@@ -178,7 +178,7 @@ impl Walk<'_> {
         ensure!(browser.eval(&marked).await? == "true", "no hit is marked");
         browser.eval(&press("Enter")).await?;
         browser.wait_for("location.pathname.includes('/evaluators/')").await?;
-        self.assert_quiet().await
+        self.assert_console_empty().await
     }
 
     /// A session is read turn by turn, with the picture in it; a text is found in a trace of 401 steps.
@@ -208,7 +208,7 @@ impl Walk<'_> {
         browser.wait_for("document.querySelectorAll('.hits li').length > 0").await?;
         ensure!(browser.text("mark").await?.to_lowercase() == "supplier 18 delivers");
         self.picture("find").await?;
-        self.assert_quiet().await
+        self.assert_console_empty().await
     }
 
     /// A trace is a tree with a bar on the time axis for each step; the keyboard goes through it.
@@ -251,7 +251,7 @@ impl Walk<'_> {
         browser.wait_for(&format!("{agrees} && {is_announced}")).await?;
         browser.eval("history.back()").await?;
         browser.wait_for(&format!("!{is_selected} && {marked} === {shown}")).await?;
-        self.assert_quiet().await
+        self.assert_console_empty().await
     }
 
     /// A step with a score shows its origin; one without a score shows the reason.
@@ -266,7 +266,7 @@ impl Walk<'_> {
                  document.querySelector('#detail h2').textContent === {scored}.querySelector('.name').textContent"
             ))
             .await?;
-        // What made it is named at once, and all of it is one step away.
+        // Its evaluator is shown at once, and the details are one click away.
         ensure!(browser.text("#detail .made > summary").await?.contains("version 1, rule"));
         browser.click("#detail .made > summary").await?;
         let detail = browser.text("#detail").await?;
@@ -286,7 +286,7 @@ impl Walk<'_> {
         self.open("/rules").await?;
         ensure!(browser.text("h1").await? == "Rules");
         self.picture("rules").await?;
-        self.assert_quiet().await
+        self.assert_console_empty().await
     }
 
     /// An address that leads nowhere is a page too; logging out ends the session.

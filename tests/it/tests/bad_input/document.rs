@@ -32,7 +32,7 @@ pub(crate) struct Param {
     pub(crate) is_needed: bool,
 }
 
-/// What an evaluator of the type that samples have cannot do without.
+/// The required members of an evaluator of the type in the samples.
 const OF_A_PLUGIN: [&str; 2] = ["plugin", "evaluator"];
 
 /// Paths that need a trace or a session.
@@ -166,7 +166,7 @@ pub(crate) async fn operations(client: &Client) -> anyhow::Result<Vec<Operation>
 /// A question that both endpoints for metrics answer.
 const METRICS: &str = r#"{"view":"observations","metrics":[{"measure":"count","aggregation":"count"}],"fromTimestamp":"2026-01-01T00:00:00Z","toTimestamp":"2026-01-02T00:00:00Z"}"#;
 
-/// What may not stand in an address as it is.
+/// Characters that must be encoded in a URL.
 pub(crate) fn encoded(text: &str) -> String {
     let escapes = [("{", "%7B"), ("}", "%7D"), ("\"", "%22"), (" ", "%20")];
     escapes.into_iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))

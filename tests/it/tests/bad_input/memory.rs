@@ -13,7 +13,7 @@ const MIB: usize = 1 << 20;
 const LARGE: usize = 8 * MIB;
 /// Values that a body may hold, but for a few.
 const N_VALUES: usize = 490_000;
-/// What the server may ever take.
+/// The memory limit of the server.
 const MAX_MEMORY: usize = 400 * MIB;
 const MAX_ANSWER: usize = 1_000_000;
 
@@ -97,7 +97,7 @@ async fn bodies_of_the_smallest_values_take_little_memory_in_every_operation() -
         for body in large.iter().cloned().chain(in_places) {
             let sent = client.send(to.method.clone(), &address, &headers, body);
             n_sent += 1;
-            // What is refused before its body was read may close the connection while that is still sent.
+            // A refusal before the body was read may close the connection while the body is sent.
             if let Ok(answer) = sent.await {
                 is_well(&server, to, &answer)?;
                 n_answered += 1;

@@ -8,7 +8,7 @@ use super::document::Known;
 
 const PICTURE: &str = "LOonTQvtw57Eq2up5Z7IiePtb7VqHPCIpk2bODN43Jc=";
 
-/// Makes them; what they are called, by the names that the document's paths use.
+/// Creates the resources; returns their ids by the parameter names of the document.
 ///
 /// # Errors
 /// When one is refused.
@@ -71,7 +71,7 @@ pub(crate) async fn seeds(app: &TestApp) -> anyhow::Result<Known> {
     Ok(known)
 }
 
-/// What is made by one request each, and by what name its id is known.
+/// Resources that one request each creates, with the parameter name of the id.
 fn first_things(trace: &str, project: &str) -> Vec<(&'static str, Method, &'static str, Value)> {
     vec![
         (

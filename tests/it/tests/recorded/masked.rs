@@ -27,7 +27,7 @@ static KEY: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\b[ps]k-lf-[0-9a-f-]{36}").ok());
 /// The end of a secret key, as lists show it.
 static HINT: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"…[0-9a-f]{4}\b").ok());
-/// What makes an address of a medium work. It ends at another time when it is made a second later.
+/// The signature in the URL of a medium. Its expiry differs if it is created a second later.
 static SIGNED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"project=[^&"\s]+&until=\d+&signature=[\w-]+"#).ok());
 /// Members whose value is another one in each run, or with each build of the server's own plug-ins.
@@ -63,7 +63,7 @@ fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str, word: &str) -> String
 #[derive(Debug)]
 pub(crate) struct Mask {
     origin: String,
-    /// What steps kept, by value.
+    /// Values that steps kept, with their names.
     named: BTreeMap<String, String>,
     started: Timestamp,
 }

@@ -31,7 +31,7 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded")
 }
 
-/// What a replay of the script has shown.
+/// The result of a replay of the script.
 struct Replay {
     answers: Vec<Answered>,
     successes: Vec<Success>,
@@ -103,7 +103,7 @@ fn document() -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&std::fs::read(path)?)?)
 }
 
-/// What the script calls, as `POST /api/public/datasets`.
+/// The operations that the script calls, such as `POST /api/public/datasets`.
 fn called(document: &Value, script: &Script) -> anyhow::Result<BTreeSet<String>> {
     let paths = document["paths"].as_object().context("no paths")?;
     let mut called = BTreeSet::new();

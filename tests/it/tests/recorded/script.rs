@@ -16,7 +16,7 @@ use super::masked::Mask;
 use super::recording::Answered;
 use super::variants;
 
-/// Who calls.
+/// The caller.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Caller {
@@ -33,7 +33,7 @@ pub(crate) enum Caller {
     Anyone,
 }
 
-/// One request, and what is kept of its answer.
+/// One request, and the values kept from its response.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Step {
@@ -41,7 +41,7 @@ pub(crate) struct Step {
     pub name: String,
     /// `METHOD /path?query`; `${name}` is a value that an earlier step kept.
     pub call: String,
-    /// Who calls.
+    /// The caller.
     #[serde(default, rename = "as")]
     pub caller: Caller,
     /// The body, with `${name}` as in the call.
@@ -142,7 +142,7 @@ pub(crate) struct Request {
 #[derive(Debug)]
 pub(crate) struct Run {
     client: Client,
-    /// What was kept, by name.
+    /// The kept values, by name.
     kept: BTreeMap<String, String>,
     mask: Mask,
     /// The successful JSON responses so far.
@@ -206,7 +206,7 @@ impl Run {
                 let value = shown.pointer(pointer).and_then(Value::as_str);
                 let value =
                     value.with_context(|| format!("no text at {pointer}: {}", answer.text()))?;
-                // Of an address of this server the query is kept, which is what a call cannot say itself.
+                // Only the query of a URL of this server is kept, because the path is part of the call.
                 let value = match value.split_once('?') {
                     Some((address, query)) if address.starts_with(self.client.origin()) => query,
                     _ => value,

@@ -31,7 +31,7 @@ pub(crate) fn of(step: &Step, request: &Request) -> Vec<(String, Request)> {
     for (name, caller) in callers {
         add(name, &|wrong| wrong.caller = *caller);
     }
-    // What was kept is an id: with another one nothing is there.
+    // A kept value is an id: the request with another id finds nothing.
     if let Some((before, rest)) = step.call.split_once("${") {
         let before = before.split_once(' ').map_or(before, |(_, path)| path);
         if let Some((_, after)) = rest.split_once('}')

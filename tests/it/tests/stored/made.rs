@@ -27,7 +27,7 @@ const FIRST_TRACE: u64 = 0x5700;
 /// A time at which nothing is due, microseconds.
 const FAR: i64 = 9_000_000_000_000_000;
 
-/// What is written over a completed execution: state, further columns, and the attempt that tells of it.
+/// Changes of a completed execution: state, further columns, and its attempt.
 const STATES: [(&str, Option<&str>); 6] = [
     (
         "state = 0, finished_at = NULL, first_attempt_at = NULL, attempts = 0, evaluator_version_id = NULL",
@@ -67,7 +67,7 @@ fn dump(url: &str) -> anyhow::Result<String> {
     Ok(kept.collect::<Vec<_>>().join("\n"))
 }
 
-/// Puts an execution of each further trace into a state of its own.
+/// Puts an execution of each further trace into another state.
 async fn spread(url: &DatabaseUrl) -> anyhow::Result<()> {
     let pool = Pool::open(url, &patient()).await?;
     for (n, (set, attempt)) in STATES.iter().enumerate() {
@@ -82,11 +82,11 @@ async fn spread(url: &DatabaseUrl) -> anyhow::Result<()> {
             pool.change(sql, &[(*class).into(), trace.as_str().into()]).await?;
         }
     }
-    // What is held while its rule is not paused is let go on.
+    // Held executions whose rule is not paused are resumed.
     let pause = "UPDATE rules SET paused_reason = 'manual', paused_message = 'for now', paused_at = created_at
                   WHERE id IN (SELECT rule_id FROM executions WHERE state = 3)";
     pool.change(pause, &[]).await?;
-    // What the server keeps secret is made again by the next one.
+    // The secrets of the server are created again by the next one.
     pool.change("DELETE FROM server_secrets", &[]).await?;
     pool.close().await;
     Ok(())

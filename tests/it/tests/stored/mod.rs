@@ -1,8 +1,8 @@
 //! Databases of 0.1 load in this version, and the API returns the same from them.
 //!
-//! `tests/corpus/stored/0.1` holds a database of each kind, made by the program of 0.1, and what that program answered
-//! from it. They are made with `PERPEND_RECORD=stored` and `PERPEND_TEST_PROGRAM` naming that program, and stay as
-//! they are: `differs` says what is meant to be another answer by now.
+//! `tests/corpus/stored/0.1` holds a database of each kind, made by the program of 0.1, and the responses of
+//! that program. They are created with `PERPEND_RECORD=stored` and `PERPEND_TEST_PROGRAM` naming that program, and never
+//! change: `differs` lists the intended differences.
 
 mod made;
 
@@ -199,7 +199,7 @@ fn remove_descriptions(value: &mut Value) {
     }
 }
 
-/// Without the members that 0.1 did not have, where they have the value for what it stored.
+/// Removes members that 0.1 did not have, if they have the value for data of 0.1.
 fn without_new(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(without_new).collect(),
