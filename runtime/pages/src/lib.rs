@@ -66,13 +66,13 @@ use crate::list::export::export_list;
 use crate::list::news::list_news;
 use crate::list::page::list_page;
 use crate::list::source::ListSource;
+use crate::list::suggest::{SuggestParams, suggest_fragment};
 use crate::observations::Observations;
 use crate::request::frame::Frame;
 use crate::request::query::Query;
 use crate::request::viewer::{Viewer, project_of_path, viewer};
 use crate::scores::list::Scores;
 use crate::traces::list::Traces;
-use crate::traces::suggest::{SuggestParams, suggest_fragment};
 
 pub use instance::{DiskFigures, InstanceCheck, InstanceState, WorkerFigures};
 pub use request::frame::{as_page, not_found, without_slash};

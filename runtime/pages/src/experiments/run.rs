@@ -30,11 +30,11 @@ use crate::experiments::comparison::baseline_of_run;
 use crate::experiments::contents::{DatasetItems, ResultContents, ResultPlace};
 use crate::experiments::progress::progress_view;
 use crate::experiments::report::{RunReport, item_values, score_estimate};
+use crate::list::news::news_response;
 use crate::request::query::Query;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::news::news_response;
 
 /// Items per page.
 const PAGE: usize = 25;

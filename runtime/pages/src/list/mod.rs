@@ -11,3 +11,5 @@ pub(crate) mod page;
 pub(crate) mod params;
 pub(crate) mod selected;
 pub(crate) mod source;
+pub(crate) mod suggest;
+pub(crate) mod terms;

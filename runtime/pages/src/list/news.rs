@@ -2,15 +2,47 @@
 //! Pages poll it, so it reads the end of one index. The other parameters are those of the list, which the response links to.
 
 use axum::extract::{RawQuery, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_views::NewsFragment;
 
 use crate::list::params::ListRequest;
 use crate::list::source::{ListScope, ListSource};
+use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::news::{MAX_NEWS, news_response, received};
+
+/// New rows that are counted.
+pub(crate) const MAX_NEWS: u32 = 1_000;
+/// The earliest accepted `received`, relative to now.
+const MAX_BACK_MS: i64 = 3_600_000;
+/// Header with the time of the response, which is the next `received` parameter.
+const NOW: HeaderName = HeaderName::from_static("perpend-now");
+
+/// The time in a query parameter.
+pub(crate) fn instant(name: &'static str, text: &str) -> Result<Timestamp, Problem> {
+    Timestamp::parse(text).map_err(|error| Problem::query(name, error.to_string()))
+}
+
+/// Rows received after this instant are new. Limited to the last hour, because the changes of all projects since then are
+/// read. Absent in the first request of a page, which only gets the current time.
+pub(crate) fn received(text: &str, now: Timestamp) -> Result<Option<Timestamp>, Problem> {
+    match text {
+        "" => Ok(None),
+        text => Ok(Some(instant("received", text)?.max(now.plus_millis(-MAX_BACK_MS)))),
+    }
+}
+
+/// The response with its time in a header.
+pub(crate) fn news_response(view: &NewsFragment, now: Timestamp) -> Result<Response, Problem> {
+    let mut response = page(StatusCode::OK, view)?;
+    if let Ok(now) = HeaderValue::from_str(&now.to_iso_micros()) {
+        response.headers_mut().insert(NOW, now);
+    }
+    Ok(response)
+}
 
 /// `GET P/_/{list}/news`
 pub(crate) async fn list_news<L: ListSource>(

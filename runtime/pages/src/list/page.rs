@@ -15,12 +15,12 @@ use perpend_views::{
 use crate::list::empty::empty_list_counts;
 use crate::list::params::{ListParams, ListRequest};
 use crate::list::source::{ListQuery, ListScope, ListSource, ShownPage};
+use crate::list::terms::terms;
 use crate::request::cursor::ListLinks;
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::rules::links::new_rule_href;
 use crate::state::App;
-use crate::traces::terms::terms;
 
 /// Bytes of the URL of a list that other pages repeat.
 const MAX_URL: usize = 4_000;

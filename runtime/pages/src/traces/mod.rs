@@ -11,5 +11,3 @@ pub(crate) mod marks;
 pub(crate) mod neighbors;
 pub(crate) mod news;
 pub(crate) mod peek;
-pub(crate) mod suggest;
-pub(crate) mod terms;

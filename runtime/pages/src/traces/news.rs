@@ -3,27 +3,20 @@
 //! of the list, which the response links to.
 
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
-use perpend_telemetry::{EnvironmentFilter, NewTraceFilter};
+use perpend_telemetry::NewTraceFilter;
 use perpend_views::NewsFragment;
 use serde::Deserialize;
 
+use crate::list::news::{MAX_NEWS, instant, news_response, received};
 use crate::list::params::ListRequest;
 use crate::list::source::{ListScope, ListSource as _};
-use crate::read;
 use crate::request::query::Query;
-use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::traces::list::Traces;
 
-/// New rows that are counted.
-pub(crate) const MAX_NEWS: u32 = 1_000;
-/// The earliest accepted `received`, relative to now.
-const MAX_BACK_MS: i64 = 3_600_000;
 /// Singular and plural for lists of traces.
 pub(crate) const TRACES: [&str; 2] = ["new trace", "new traces"];
 
@@ -32,31 +25,6 @@ pub(crate) const TRACES: [&str; 2] = ["new trace", "new traces"];
 pub(crate) struct NewsParams {
     since: String,
     received: String,
-}
-
-/// Header with the time of the response, which is the next `received` parameter.
-const NOW: HeaderName = HeaderName::from_static("perpend-now");
-
-fn instant(name: &'static str, text: &str) -> Result<Timestamp, Problem> {
-    Timestamp::parse(text).map_err(|error| Problem::query(name, error.to_string()))
-}
-
-/// Rows received after this instant are new. Limited to the last hour, because the changes of all projects since then are
-/// read. Absent in the first request of a page, which only gets the current time.
-pub(crate) fn received(text: &str, now: Timestamp) -> Result<Option<Timestamp>, Problem> {
-    match text {
-        "" => Ok(None),
-        text => Ok(Some(instant("received", text)?.max(now.plus_millis(-MAX_BACK_MS)))),
-    }
-}
-
-/// The response with its time in a header.
-pub(crate) fn news_response(view: &NewsFragment, now: Timestamp) -> Result<Response, Problem> {
-    let mut response = page(StatusCode::OK, view)?;
-    if let Ok(now) = HeaderValue::from_str(&now.to_iso_micros()) {
-        response.headers_mut().insert(NOW, now);
-    }
-    Ok(response)
 }
 
 pub(crate) async fn news_fragment(
@@ -72,10 +40,7 @@ pub(crate) async fn news_fragment(
         started: instant("since", &params.since)?,
         received: received(&params.received, now)?,
         within: viewer.focus.range(now),
-        among: match viewer.focus.environments.as_slice() {
-            [] => EnvironmentFilter::Without(&read::INTERNAL_ENVIRONMENTS),
-            chosen => EnvironmentFilter::Only(chosen),
-        },
+        among: request.conditions.environment_filter(),
     };
     let telemetry = &app.store.telemetry;
     let counted = telemetry.traces_since(&viewer.project, since, MAX_NEWS);
