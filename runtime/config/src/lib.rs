@@ -306,6 +306,12 @@ pub struct Init {
     pub project_name: String,
     /// Name of the first organization.
     pub org_name: String,
+    /// E-mail address of the first account.
+    pub user_email: Option<String>,
+    /// Name of the person of the first account.
+    pub user_name: Option<String>,
+    /// Password of the first account.
+    pub user_password: Option<String>,
 }
 
 // Keeps secrets out of logs.
@@ -316,6 +322,7 @@ impl std::fmt::Debug for Init {
             .field("org_public_key", &self.org_public_key)
             .field("project_name", &self.project_name)
             .field("org_name", &self.org_name)
+            .field("user_email", &self.user_email)
             .finish_non_exhaustive()
     }
 }

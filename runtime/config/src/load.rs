@@ -115,6 +115,12 @@ impl Config {
                  PERPEND_INIT_ORG_SECRET_KEY) go together: set both, or neither",
             ));
         }
+        if config.init.user_email.is_some() != config.init.user_password.is_some() {
+            return Err(Error::Inconsistent(
+                "init.user_email and init.user_password (PERPEND_INIT_USER_EMAIL and \
+                 PERPEND_INIT_USER_PASSWORD) go together: set both, or neither",
+            ));
+        }
         Ok(config)
     }
 

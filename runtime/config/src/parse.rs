@@ -15,6 +15,17 @@ pub(super) fn some_text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// Refuses a value in quotes, which some tools pass on instead of removing them.
+pub(super) fn unquoted(text: &str) -> Result<&str, String> {
+    let is_quoted = ['"', '\'']
+        .iter()
+        .any(|quote| text.len() > 1 && text.starts_with(*quote) && text.ends_with(*quote));
+    match is_quoted {
+        true => Err("must be without the quotes around it".to_owned()),
+        false => Ok(text),
+    }
+}
+
 pub(super) fn name(text: &str) -> Result<String, String> {
     if text.is_empty() || text.chars().count() > 100 || text.chars().any(char::is_control) {
         return Err("a name has 1 to 100 characters and no control characters".to_owned());

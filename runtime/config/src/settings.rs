@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::parse::{
-    http_url, is_endpoint, name, number, public_key, request_headers, share, some_text,
+    http_url, is_endpoint, name, number, public_key, request_headers, share, some_text, unquoted,
 };
 use crate::setting::Setting;
 use crate::{Confinement, Isolation, LogFormat};
@@ -760,6 +760,39 @@ pub(super) const SETTINGS: &[Setting] = &[
         text: "Name of the organization that is created at the first start.",
         set: |config, text| {
             config.init.org_name = name(text)?;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "init.user_email",
+        short: None,
+        default: "",
+        since: "0.1",
+        text: "E-mail address of the account that a start without accounts creates. Requires `init.user_password`.",
+        set: |config, text| {
+            config.init.user_email = some_text(unquoted(text)?);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "init.user_name",
+        short: None,
+        default: "",
+        since: "0.1",
+        text: "Name of the person of the first account. When empty, the e-mail address.",
+        set: |config, text| {
+            config.init.user_name = some_text(unquoted(text)?);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "init.user_password",
+        short: None,
+        default: "",
+        since: "0.1",
+        text: "Password of the first account: 12 to 1,024 characters, not easy to guess. Requires `init.user_email`.",
+        set: |config, text| {
+            config.init.user_password = some_text(unquoted(text)?);
             Ok(())
         },
     },

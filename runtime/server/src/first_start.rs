@@ -1,13 +1,13 @@
 //! Initialization on the first start: an organization, a project, a key pair, and the configured key pair of the organization.
 
-use perpend_catalog::{ApiKey, Init, KeyOwner, Project};
+use perpend_catalog::{ACCOUNT_EXISTS, ApiKey, Init, KeyOwner, NewAccount, Project};
 use perpend_db::Error;
-use perpend_domain::ids::{IdSource, OrganizationId, ProjectId, PublicKey};
+use perpend_domain::ids::{IdSource, OrganizationId, ProjectId, PublicKey, UserId};
 use perpend_domain::time::Timestamp;
 use perpend_storage::Store;
 
 pub use perpend_http_kit::auth::KeyPair;
-use perpend_http_kit::auth::STRONG_CHARS;
+use perpend_http_kit::auth::{Passwords, STRONG_CHARS, canonical_email, is_email};
 
 /// Returns the project of this installation, which the login link opens, or creates it.
 ///
@@ -135,6 +135,47 @@ fn inconsistent(_: perpend_domain::ids::InvalidId) -> Error {
     Error::Inconsistent {
         what: "key pair",
         detail: "the public key is longer than 800 characters".to_owned(),
+    }
+}
+
+/// Creates the configured first account while there is none. Afterwards the settings have no effect.
+///
+/// # Errors
+/// If the database fails, or the e-mail address or the password is not allowed.
+pub(crate) async fn ensure_first_account(
+    store: &Store,
+    init: &perpend_config::Init,
+    organization: &OrganizationId,
+    (ids, now): (&dyn IdSource, Timestamp),
+) -> anyhow::Result<()> {
+    let Some((email, password)) = init.user_email.as_ref().zip(init.user_password.as_ref()) else {
+        return Ok(());
+    };
+    let email = canonical_email(email);
+    if store.catalog.has_accounts().await? {
+        if store.catalog.account_by_email(&email).await?.is_none() {
+            tracing::warn!(
+                "init.user_email has no effect, because the installation has accounts; invite the person on the page of \
+                 members"
+            );
+        }
+        return Ok(());
+    }
+    anyhow::ensure!(is_email(&email), "init.user_email must be an e-mail address, got {email:?}");
+    let name = init.user_name.clone().unwrap_or_else(|| email.clone());
+    let hashed =
+        Passwords::default().hash_new(password, &[email.as_str(), name.as_str()], ids).await;
+    let password_hash = hashed.map_err(|problem| {
+        let body = problem.rfc9457_body();
+        let message = body["issues"][0]["message"].as_str().unwrap_or_default();
+        anyhow::anyhow!("init.user_password {message}")
+    })?;
+    let account = NewAccount { id: ids.uuid().to_string(), email, name, password_hash };
+    let user = UserId::new(&ids.uuid().to_string())?;
+    match store.catalog.create_first_account(organization, &account, (&user, now)).await {
+        // Another node created it at the same time.
+        Err(Error::Conflict(ACCOUNT_EXISTS)) => Ok(()),
+        created => Ok(created?),
     }
 }
 

@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::NewApp;
-use crate::first_start::{KeyPair, first_start, is_configured};
+use crate::first_start::{KeyPair, ensure_first_account, first_start, is_configured};
 use crate::in_process::InProcess;
 use crate::lock::Lock;
 use crate::{App, descriptors, listen, paths, prometheus, router, secrets};
@@ -238,6 +238,9 @@ impl Server {
         let vault = secrets::open(&store, &config, ids.as_ref()).await?;
         release_leases(&store, &config, lock.as_ref(), clock.now()).await?;
         let home = first_start(&store, &config.init, ids.as_ref(), clock.now(), show).await?;
+        let organization = &home.organization.id;
+        ensure_first_account(&store, &config.init, organization, (ids.as_ref(), clock.now()))
+            .await?;
         let is_home_configured = is_configured(&store, &config.init, &home.id).await?;
         let outbound = OutboundClient::new(&config.exports.private_endpoints);
         let prices = Arc::new(Prices::default());

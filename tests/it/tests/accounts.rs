@@ -364,3 +364,13 @@ async fn people_come_in_by_invitation_and_nobody_acts_above_their_own_role() {
     assert_eq!(bob.get(&base).await.unwrap().status, 200);
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_start_without_accounts_creates_the_configured_one_and_later_starts_change_nothing() {
+    let settings = [("init.user_email", "Ada@example.com"), ("init.user_password", PASSWORD)];
+    let app = TestApp::with(&settings).await.unwrap();
+    assert_eq!(sign_in(&app, "ada@example.com", PASSWORD).await.status, 303);
+    let path = format!("/setup/{}", app.app.web.setup_token.text());
+    assert_eq!(app.anonymous().get(&path).await.unwrap().status, 410);
+    app.stop().await.unwrap();
+}
