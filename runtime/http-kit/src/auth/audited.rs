@@ -151,20 +151,32 @@ impl AuditedRoute {
     /// Records a denied request.
     pub(super) async fn record_denied(&self, web: &Web, parts: &Parts, status: StatusCode) {
         let Some(denied) = parts.extensions.get::<DeniedRequest>() else { return };
+        let actor = actor(denied.person.as_ref(), parts);
+        let origin = self.origin(denied.owner.clone(), actor, parts);
+        Self::record_refusal(web, &origin, status).await;
+    }
+
+    /// Records that a handler refused a change, such as that of a protected label. An operation that a page calls has its
+    /// own record.
+    pub(super) async fn record_refused(&self, web: &Web, origin: &AuditOrigin, status: StatusCode) {
+        if self.path.starts_with("/api/") {
+            Self::record_refusal(web, origin, status).await;
+        }
+    }
+
+    async fn record_refusal(web: &Web, origin: &AuditOrigin, status: StatusCode) {
         if status != StatusCode::FORBIDDEN {
             return;
         }
         let now = web.clock.now();
-        let id = match &denied.owner {
+        let id = match &origin.owner {
             KeyOwner::Project(project) => project.to_string(),
             KeyOwner::Organization(organization) => organization.to_string(),
         };
         if web.denials.take(id, MAX_DENIED, now, |_| MAX_DENIED).retry_after_seconds.is_some() {
             return;
         }
-        let actor = actor(denied.person.as_ref(), parts);
-        let origin = self.origin(denied.owner.clone(), actor, parts);
-        if let Err(error) = web.catalog.record(&origin, AuditResult::Denied, now).await {
+        if let Err(error) = web.catalog.record(origin, AuditResult::Denied, now).await {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
                 "recording a denied request failed"

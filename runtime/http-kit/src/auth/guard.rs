@@ -196,7 +196,10 @@ async fn run_audited(
     handled: impl Future<Output = Response> + Send,
 ) -> Response {
     if route.class == AuditClass::Change {
-        return web.catalog.audited(origin, Arc::clone(&web.clock), handled).await;
+        let refused = origin.clone();
+        let response = web.catalog.audited(origin, Arc::clone(&web.clock), handled).await;
+        route.record_refused(web, &refused, response.status()).await;
+        return response;
     }
     let response = handled.await;
     match route.record_read(web, &origin, response.status()).await {
