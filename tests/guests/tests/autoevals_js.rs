@@ -92,7 +92,7 @@ fn compare(scorer: &str, run: impl Fn(&Value) -> CallResult, tolerance: Option<f
     assert!(cases.len() >= 30, "{scorer}: only {} vectors", cases.len());
 }
 
-fn pure_code_scorers_give_what_the_package_gives() -> Tested {
+fn pure_code_scorers_return_the_results_of_the_package() -> Tested {
     let guest = plugin()?;
     let scorers =
         ["levenshtein", "exact_match", "numeric_diff", "json_diff", "valid_json", "list_contains"];
@@ -258,7 +258,7 @@ fn scorers_for_retrieval_run_on_the_host() -> Tested {
     Ok(())
 }
 
-fn what_goes_wrong_has_the_class_that_decides_what_happens_next() -> Tested {
+fn errors_have_the_failure_class_that_decides_about_retries() -> Tested {
     let guest = plugin()?;
     let limited = Model::failing(ModelError::RateLimited("later".into()));
     let failure = guest.through(limited).failure("factuality", &json!({}), &question());
@@ -330,12 +330,12 @@ fn the_names_are_those_of_the_package_and_slots_are_declared() -> Tested {
 
 pub(crate) fn all() -> Vec<Test> {
     tests![
-        pure_code_scorers_give_what_the_package_gives,
+        pure_code_scorers_return_the_results_of_the_package,
         embeddings_come_from_the_host,
         judges_ask_the_host_with_their_own_prompt_and_choices,
         every_model_graded_scorer_runs_on_the_host,
         scorers_for_retrieval_run_on_the_host,
-        what_goes_wrong_has_the_class_that_decides_what_happens_next,
+        errors_have_the_failure_class_that_decides_about_retries,
         the_names_are_those_of_the_package_and_slots_are_declared,
     ]
 }

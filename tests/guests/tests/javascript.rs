@@ -188,7 +188,7 @@ fn time_is_constant_and_random_numbers_follow_the_seed_on_every_engine() -> Test
     Ok(())
 }
 
-fn a_class_is_made_anew_for_each_item_and_may_log_and_check_its_configuration() -> Tested {
+fn a_class_is_instantiated_for_each_item_and_may_log_and_check_its_configuration() -> Tested {
     on_both(|guest, engine| {
         let config = json!({ "limit": 2 });
         for _ in 0..2 {
@@ -213,7 +213,7 @@ fn a_class_is_made_anew_for_each_item_and_may_log_and_check_its_configuration() 
     })
 }
 
-fn what_is_thrown_or_returned_wrongly_has_its_class() -> Tested {
+fn thrown_errors_and_invalid_results_have_their_failure_class() -> Tested {
     let cases = [
         ("config", FailureClass::InvalidConfig, "config"),
         ("input", FailureClass::InvalidInput, "input"),
@@ -376,8 +376,8 @@ pub(crate) fn all() -> Vec<Test> {
         items_are_read_and_scores_returned_in_every_form,
         promises_settle_in_the_order_of_the_language,
         time_is_constant_and_random_numbers_follow_the_seed_on_every_engine,
-        a_class_is_made_anew_for_each_item_and_may_log_and_check_its_configuration,
-        what_is_thrown_or_returned_wrongly_has_its_class,
+        a_class_is_instantiated_for_each_item_and_may_log_and_check_its_configuration,
+        thrown_errors_and_invalid_results_have_their_failure_class,
         models_and_traces_are_reached_through_the_host,
         probabilities_are_of_a_member_or_from_an_offset_and_absent_without_tokens,
         the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,

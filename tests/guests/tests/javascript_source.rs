@@ -193,7 +193,7 @@ fn errors_have_a_code_a_type_and_a_line() -> Tested {
     Ok(())
 }
 
-fn wrong_results_say_which_score_and_what_is_wrong() -> Tested {
+fn invalid_results_name_the_score_and_the_problem() -> Tested {
     let guest = plugin()?;
     let cases = [
         ("1", "must return { scores: [...] }"),
@@ -255,7 +255,7 @@ fn a_bad_source_is_refused_when_it_is_saved() -> Tested {
     Ok(())
 }
 
-fn hostile_sources_are_stopped_and_harm_nobody() -> Tested {
+fn hostile_sources_are_stopped_without_effect_on_others() -> Tested {
     let guest = plugin()?;
     let mut limited = guest.through(std::sync::Arc::new(perpend_sandbox::DenyAllPort));
     limited.limits.cpu_ms = 200;
@@ -312,7 +312,7 @@ fn equal_calls_give_equal_bytes_and_nothing_of_the_machine_shows() -> Tested {
     Ok(())
 }
 
-fn an_item_without_parts_is_no_error_of_its_own() -> Tested {
+fn an_item_without_parts_is_not_an_error() -> Tested {
     let config =
         returning("{ scores: [{ name: 's', value: ctx.observation.output === undefined }] }");
     assert_eq!(one(plugin()?, &config, &item("1")).value, Value::Boolean(true));
@@ -326,11 +326,11 @@ pub(crate) fn all() -> Vec<Test> {
         sources_may_be_written_in_many_ways,
         types_are_taken_out_of_typescript,
         errors_have_a_code_a_type_and_a_line,
-        wrong_results_say_which_score_and_what_is_wrong,
+        invalid_results_name_the_score_and_the_problem,
         sizes_are_limited,
         a_bad_source_is_refused_when_it_is_saved,
-        hostile_sources_are_stopped_and_harm_nobody,
+        hostile_sources_are_stopped_without_effect_on_others,
         equal_calls_give_equal_bytes_and_nothing_of_the_machine_shows,
-        an_item_without_parts_is_no_error_of_its_own,
+        an_item_without_parts_is_not_an_error,
     ]
 }

@@ -138,7 +138,7 @@ fn a_trace_is_read_and_scores_may_be_named_by_the_data() -> Tested {
     Ok(())
 }
 
-fn what_is_printed_is_in_the_log_line_by_line_and_so_is_the_message_of_a_panic() -> Tested {
+fn printed_lines_and_the_message_of_a_panic_are_in_the_log() -> Tested {
     let guest = &talker()?.guest;
     let result = guest.result("talker", &json!({}), &output("in order"));
     assert!(result.outcome.is_ok(), "{:?}", result.outcome);
@@ -193,7 +193,7 @@ pub(crate) fn all() -> Vec<Test> {
         an_error_of_the_model_ends_as_one_of_the_provider,
         a_configuration_is_checked_beyond_its_schema,
         a_trace_is_read_and_scores_may_be_named_by_the_data,
-        what_is_printed_is_in_the_log_line_by_line_and_so_is_the_message_of_a_panic,
+        printed_lines_and_the_message_of_a_panic_are_in_the_log,
         a_component_imports_no_part_of_wasi_that_it_does_not_use,
         a_new_project_gives_scores,
         it_describes_itself_with_a_schema_and_requests_no_capability,

@@ -172,7 +172,7 @@ async fn a_new_project_is_built_checked_run_tested_and_measured_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named_with_file_evaluator_and_field() {
+async fn problems_are_reported_with_file_evaluator_and_field() {
     let (_folder, dir) = built_project().await;
     run(&dir, &["run", "--evaluator", "shortness"]).await.badly(&[
         "plugin.wasm",

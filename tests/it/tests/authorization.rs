@@ -185,8 +185,7 @@ fn callers(app: &TestApp, ingest: Client, read: Client) -> Vec<(&'static str, Sh
 }
 
 #[tokio::test]
-async fn every_operation_lets_those_in_who_hold_its_permission_and_nobody_else()
--> anyhow::Result<()> {
+async fn every_operation_admits_only_holders_of_its_permission() -> anyhow::Result<()> {
     let settings = [("admin.api_key", ADMIN_KEY), ("server.trusted_proxies", "127.0.0.1")];
     let app = TestApp::with(&settings).await?;
     let ingest = key_with(&app, Rights::Ingest).await?;
@@ -269,7 +268,7 @@ fn a_pair_for_reading_is_admitted_to_nothing_that_changes_data() {
 }
 
 #[tokio::test]
-async fn nothing_is_served_but_what_declares_a_permission() -> anyhow::Result<()> {
+async fn every_served_path_declares_a_permission() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let served = perpend_server::served();
     let open = served.iter().filter(|route| route.permission == "public");

@@ -161,7 +161,7 @@ async fn modes_story(app: TestApp) {
 }
 
 #[tokio::test]
-async fn a_backfill_fills_what_has_no_score_of_the_version_or_rescores_all() {
+async fn a_backfill_fills_missing_scores_of_the_version_or_rescores_all() {
     Box::pin(modes_story(TestApp::new().await.unwrap())).await;
 }
 
@@ -221,7 +221,7 @@ async fn dollars_story(app: TestApp) {
 }
 
 #[tokio::test]
-async fn a_limit_of_dollars_is_kept_and_the_rest_costs_what_was_estimated() {
+async fn a_limit_of_dollars_is_kept_and_the_rest_costs_the_estimated_amount() {
     Box::pin(dollars_story(TestApp::new().await.unwrap())).await;
 }
 
@@ -317,7 +317,7 @@ async fn cancel_story(app: TestApp) {
 }
 
 #[tokio::test]
-async fn a_cancelled_backfill_cancels_what_waits_and_another_one_makes_up_for_it() {
+async fn a_cancelled_backfill_cancels_waiting_executions_and_another_one_completes_it() {
     Box::pin(cancel_story(TestApp::new().await.unwrap())).await;
 }
 

@@ -490,8 +490,8 @@ const PARTS: [(&str, bool); 11] = [
 ];
 
 #[tokio::test]
-async fn names_that_no_database_keeps_or_that_look_like_paths_are_no_faults() -> anyhow::Result<()>
-{
+async fn names_that_databases_cannot_store_or_that_look_like_paths_cause_no_server_errors()
+-> anyhow::Result<()> {
     on_each_database(async |tried| {
         let before = tried.shown().await?;
         let mut odd = Vec::new();

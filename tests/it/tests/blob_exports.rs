@@ -33,7 +33,7 @@ async fn put(client: &Client, body: &Value) -> anyhow::Result<(u16, Value)> {
 }
 
 #[tokio::test]
-async fn a_project_has_one_export_which_keeps_what_is_not_named_again() -> anyhow::Result<()> {
+async fn a_project_has_one_export_which_keeps_omitted_members() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let (organizer, project) = (app.organizer(), project(&app.client).await?);
     let more = json!({ "prefix": "a/b/", "compressed": false, "exportSource": "OBSERVATIONS_V2",
@@ -131,7 +131,7 @@ async fn an_export_of_another_organization_responds_like_a_missing_one() -> anyh
 }
 
 #[tokio::test]
-async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
+async fn invalid_members_are_refused_by_name() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let (organizer, project) = (app.organizer(), project(&app.client).await?);
     for (field, more) in [
@@ -187,7 +187,7 @@ async fn what_cannot_be_right_is_refused_by_its_name() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_same_date_again_does_not_begin_the_history_anew() -> anyhow::Result<()> {
+async fn the_same_date_again_does_not_restart_the_history() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let (organizer, project) = (app.organizer(), project(&app.client).await?);
     let since = json!({ "exportMode": "FROM_CUSTOM_DATE",
@@ -220,7 +220,7 @@ async fn an_endpoint_is_an_address_with_the_bucket_before_it_too() -> anyhow::Re
 }
 
 #[tokio::test]
-async fn an_export_does_not_reach_what_only_the_server_can_reach() -> anyhow::Result<()> {
+async fn an_export_does_not_reach_private_addresses() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let (organizer, project) = (app.organizer(), project(&app.client).await?);
     let inside = |endpoint: &str, enabled: bool| {

@@ -363,7 +363,7 @@ async fn bytes_of_traces_of_one_evaluation_are_counted_where_they_are_read() {
 }
 
 #[tokio::test]
-async fn what_is_looked_through_in_vain_counts_and_so_does_each_question() {
+async fn searches_without_hits_and_each_question_count() {
     let setup = BrokerSetup::new().await;
     let trace = Trace::new(1, "root").generation("long", &"x".repeat(4 << 10));
     setup.app.ingest(&trace).await.unwrap();

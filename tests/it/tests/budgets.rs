@@ -123,7 +123,7 @@ async fn held_story(app: TestApp) {
 }
 
 #[tokio::test]
-async fn a_spent_budget_holds_what_comes_until_it_is_renewed_and_loses_nothing() {
+async fn a_spent_budget_holds_new_targets_until_it_is_renewed_and_loses_none() {
     held_story(TestApp::new().await.unwrap()).await;
 }
 
@@ -267,7 +267,7 @@ async fn random_story(app: TestApp, seed: u64) {
 }
 
 #[tokio::test]
-async fn whatever_calls_come_to_no_budget_is_passed_and_each_cost_is_counted_once() {
+async fn no_budget_is_exceeded_and_each_cost_is_counted_once() {
     for seed in 0..4 {
         random_story(TestApp::new().await.unwrap(), seed).await;
         let Some(database) = TempDatabase::postgres().await else {
@@ -327,7 +327,7 @@ async fn a_budget_that_cannot_be_kept_is_refused_when_it_is_saved() {
 
 /// Judges whose calls cost so much less than the output limit that a reservation of the limit would use up the budget.
 #[tokio::test]
-async fn a_budget_is_used_up_to_what_calls_of_the_judge_cost_and_not_to_what_they_may_cost() {
+async fn a_budget_is_used_up_to_the_actual_costs_of_calls_and_not_to_their_limits() {
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", replies(0)).await;
     // Without an output limit, the reservation of a call is 36 times its cost.

@@ -150,7 +150,7 @@ async fn embedded_files_are_stored_compressed_smaller_than_an_answer_is_on_its_w
 }
 
 #[tokio::test]
-async fn what_holds_secrets_is_neither_compressed_nor_kept() -> anyhow::Result<()> {
+async fn responses_with_secrets_are_neither_compressed_nor_cached() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let project = app.app.home_project.as_str().to_owned();
     let keys = format!("/api/public/projects/{project}/apiKeys");
@@ -224,7 +224,7 @@ async fn a_compressed_answer_has_a_weak_tag_that_works_as_the_plain_one_does() -
 }
 
 #[tokio::test]
-async fn a_write_is_answered_as_what_it_did_whatever_encoding_is_refused() -> anyhow::Result<()> {
+async fn a_write_reports_its_result_even_if_no_encoding_is_accepted() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let body = json!({ "name": "p", "prompt": "text" }).to_string();
     let headers = [("accept-encoding", "*;q=0"), ("content-type", "application/json")];

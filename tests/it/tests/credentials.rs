@@ -98,7 +98,7 @@ async fn a_deleted_pair_comes_back_neither_by_a_start_nor_for_another_organizati
 }
 
 #[tokio::test]
-async fn wrong_secrets_block_their_network_for_a_minute_and_nobody_else() {
+async fn wrong_secrets_block_only_their_network_for_a_minute() {
     let app = behind_a_proxy().await;
     let guesser = from(wrong(&app), "192.0.2.1");
     assert_eq!(statuses(&guesser, MAX_FAILURES).await, [401]);

@@ -112,7 +112,7 @@ async fn a_dataset_is_made_once_and_changed_by_its_name() {
 }
 
 #[tokio::test]
-async fn an_item_has_all_that_clients_require_and_later_writes_change_what_they_name() {
+async fn an_item_has_all_required_members_and_later_writes_change_the_sent_ones() {
     let app = TestApp::new().await.unwrap();
     post(&app, DATASETS, json!({ "name": "d" })).await;
     let made = item(&app, "d", "one", json!({ "q": 1 })).await;
@@ -217,7 +217,7 @@ async fn items_and_existing_items_are_held_against_the_schemas() {
 }
 
 #[tokio::test]
-async fn what_is_no_schema_is_refused_and_a_large_one_is_not() {
+async fn invalid_schemas_are_refused_and_large_ones_are_accepted() {
     let app = TestApp::new().await.unwrap();
     for (schema, part) in [
         (json!({ "type": "nonsense" }), "not a JSON Schema"),

@@ -114,7 +114,7 @@ async fn explain_names_the_step_that_kept_a_target_from_being_scored() {
 }
 
 #[tokio::test]
-async fn a_rule_that_was_paused_goes_on_when_it_is_enabled_again() {
+async fn a_paused_rule_continues_when_it_is_enabled_again() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 })).await.unwrap();
     let rule = app.rule(&evaluator, json!({})).await.unwrap();
@@ -185,7 +185,7 @@ async fn explain_reports_that_a_target_arrived_before_its_rule() {
 }
 
 #[tokio::test]
-async fn what_failed_is_listed_with_its_attempts_and_can_be_put_back() {
+async fn failed_executions_are_listed_with_their_attempts_and_can_be_requeued() {
     let app = TestApp::new().await.unwrap();
     let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 })).await.unwrap();
     app.rule(&evaluator, json!({})).await.unwrap();

@@ -15,7 +15,7 @@ fn header<'a>(answer: &'a Answer, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn a_page_of_any_origin_may_ask_whatever_the_path_and_without_a_key() -> anyhow::Result<()> {
+async fn preflight_requests_of_any_origin_and_path_need_no_key() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let headers = [
         ("origin", "https://page.example"),

@@ -253,7 +253,7 @@ async fn a_deleted_trace_can_be_sent_again_and_a_trace_needs_no_observation() {
 }
 
 #[tokio::test]
-async fn a_span_that_came_by_otlp_keeps_what_later_parts_do_not_say() {
+async fn a_span_from_otlp_keeps_fields_that_later_parts_omit() {
     let app = TestApp::new().await.unwrap();
     let (trace, id) = ("0123456789abcdef0123456789abcdef", "0123456789abcdef");
     let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });

@@ -108,7 +108,7 @@ async fn a_cache_that_cannot_be_used_is_not_blamed_on_the_component() {
 }
 
 #[tokio::test]
-async fn neither_what_is_no_component_nor_a_plug_in_of_others_or_of_the_program_is_added() {
+async fn only_first_party_components_that_are_not_embedded_can_be_added() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let refused = async |file: &Path, why: &str| {
@@ -172,7 +172,7 @@ async fn the_demo_listens_on_the_configured_address_and_reports_that_its_data_re
 }
 
 #[tokio::test]
-async fn a_demo_without_components_leaves_out_what_needs_them_and_scores_the_rest() {
+async fn a_demo_without_components_skips_their_evaluators_and_scores_the_rest() {
     // The same program in an empty folder has no components next to it.
     let usual = command(&[]).unwrap();
     let program = Path::new(usual.as_std().get_program()).to_owned();

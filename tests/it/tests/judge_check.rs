@@ -124,7 +124,7 @@ async fn a_check_holds_a_judge_against_people_and_against_planted_instructions()
 }
 
 #[tokio::test]
-async fn on_postgresql_a_check_shows_what_it_shows_on_sqlite() {
+async fn on_postgresql_a_check_has_the_results_of_sqlite() {
     let Some(database) = TempDatabase::postgres().await else {
         return;
     };

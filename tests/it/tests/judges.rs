@@ -203,7 +203,7 @@ async fn a_judge_without_a_model_uses_the_default_model_and_waits_when_it_is_del
 }
 
 #[tokio::test]
-async fn a_key_that_is_no_longer_accepted_holds_what_waits_until_the_connection_is_saved() {
+async fn a_rejected_key_holds_waiting_executions_until_the_connection_is_saved() {
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", polite()).await;
     let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
@@ -278,7 +278,7 @@ async fn a_reply_that_never_fits_its_schema_is_a_failure_and_no_score() {
 }
 
 #[tokio::test]
-async fn what_failed_of_one_class_is_tried_again_together() {
+async fn failed_executions_of_one_class_are_requeued_together() {
     let app = TestApp::new().await.unwrap();
     let refused = json!([
         { "contains": "rude", "finish": "content_filter", "reply": "" },
@@ -313,7 +313,7 @@ async fn what_failed_of_one_class_is_tried_again_together() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_judge_is_refused_when_it_is_saved() {
+async fn invalid_judges_are_refused_when_they_are_saved() {
     let app = TestApp::new().await.unwrap();
     connect(&app, "main", polite()).await;
     let with = |member: &str, value: Value| {

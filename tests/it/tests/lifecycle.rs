@@ -89,7 +89,7 @@ async fn the_first_start_prints_a_key_pair_that_opens_the_project_and_later_ones
 }
 
 #[tokio::test]
-async fn what_a_start_cannot_mean_is_refused_with_the_way_out() {
+async fn contradictory_settings_of_a_start_are_refused_with_a_remedy() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().to_str().unwrap();
     Child::start(data.path()).await.unwrap().kill().await.unwrap();
@@ -184,7 +184,7 @@ async fn a_missing_database_with_an_existing_key_stops_the_start() {
 }
 
 #[tokio::test]
-async fn a_start_with_too_few_descriptors_to_serve_anybody_is_refused() {
+async fn a_start_with_too_few_descriptors_is_refused() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("data");
     let refused = Child::with_descriptors(40, &dir, &[]).await.unwrap_err();

@@ -26,7 +26,7 @@ async fn observation(app: &TestApp, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn spans_keep_what_fits_and_say_what_was_cut() {
+async fn spans_keep_values_up_to_the_limit_and_report_truncation() {
     let app = TestApp::new().await.unwrap();
     let text = |key: &str| json!({ "key": key, "value": { "stringValue": long() } });
     let plain = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });

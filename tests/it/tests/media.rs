@@ -87,7 +87,7 @@ async fn only_the_announced_bytes_are_taken_and_only_at_the_signed_address() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_medium_is_refused_with_the_field() {
+async fn invalid_media_are_refused_with_the_field() {
     let app = TestApp::new().await.unwrap();
     for (field, value) in [
         ("contentType", json!("image/none")),
@@ -144,7 +144,7 @@ async fn an_item_shows_the_media_it_refers_to() {
 }
 
 #[tokio::test]
-async fn uploads_that_stall_keep_nobody_from_reading() {
+async fn stalled_uploads_do_not_block_readers() {
     use std::io::Write as _;
 
     let app = TestApp::new().await.unwrap();

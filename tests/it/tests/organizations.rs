@@ -185,7 +185,7 @@ async fn a_deleted_project_is_closed_at_once_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_an_organization_may_not_make_is_named() {
+async fn invalid_changes_of_an_organization_are_refused_by_name() {
     let app = TestApp::new().await.unwrap();
     let organizer = app.organizer();
     let id = project(&app, "Search").await;
@@ -580,7 +580,7 @@ async fn an_operator_creates_rotates_and_revokes_a_pair_of_a_project_with_comman
 }
 
 #[tokio::test]
-async fn whoever_may_open_the_database_makes_an_organization_key_and_takes_it_away() {
+async fn the_command_creates_and_revokes_keys_of_organizations() {
     let app = TestApp::new().await.unwrap();
     let run = async |more: &[&str]| {
         let mut command = command(&["organization-key", "--data-dir"]).unwrap();

@@ -107,7 +107,7 @@ async fn credentials_are_needed_in_any_spelling_that_exporters_send() {
 }
 
 #[tokio::test]
-async fn unsupported_media_types_and_encodings_say_what_is_supported() {
+async fn refusals_of_media_types_and_encodings_list_the_supported_ones() {
     let app = TestApp::new().await.unwrap();
     let grpc = post(&app.client, &[("content-type", "application/grpc")], b"").await;
     assert_eq!(grpc.status, 415);

@@ -228,7 +228,7 @@ async fn traces_of_evaluations_are_hidden_until_requested() {
 }
 
 #[tokio::test]
-async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace() {
+async fn pages_of_datasets_and_runs_show_their_contents_and_a_text_is_found_in_a_trace() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "ticket").generation("answer", "The REFUND takes two days.");
@@ -278,7 +278,7 @@ async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace(
 }
 
 #[tokio::test]
-async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
+async fn a_search_in_a_trace_continues_at_its_position_and_lists_each_step_once() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let mut trace = Trace::new(1, "ticket");
@@ -319,7 +319,7 @@ async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
 }
 
 #[tokio::test]
-async fn comments_of_scores_are_found_in_a_trace_at_what_they_are_about() {
+async fn comments_of_scores_are_found_in_a_trace_at_their_subjects() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "ticket").generation("answer", "Two days.");

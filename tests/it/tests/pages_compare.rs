@@ -256,7 +256,7 @@ async fn values_of_a_row_filter_the_list_and_exclude_others() {
 }
 
 #[tokio::test]
-async fn what_changes_after_a_comparison_differs_in_the_next_one() {
+async fn changes_after_a_comparison_are_in_the_next_one() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let [one, same] = [1, 2].map(|number| {

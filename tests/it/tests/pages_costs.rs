@@ -137,7 +137,7 @@ async fn a_tree_and_its_pane_leave_free_steps_empty_and_mark_those_without_a_pri
 }
 
 #[tokio::test]
-async fn a_filter_of_sessions_and_users_tells_zero_from_what_nobody_knows() {
+async fn a_filter_of_sessions_and_users_distinguishes_zero_from_unknown_costs() {
     let (app, visitor) = filled().await;
     for list in ["sessions", "users"] {
         for (q, wanted) in

@@ -211,7 +211,7 @@ async fn a_form_that_is_sent_twice_acts_once_and_can_be_undone() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_project_is_as_unknown_as_what_is_not_there() {
+async fn resources_of_another_project_are_not_found_by_forms() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     app.ingest(&Trace::new(1, "ticket")).await.unwrap();

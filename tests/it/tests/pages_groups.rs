@@ -57,7 +57,7 @@ async fn assert_each_condition_is_shown(visitor: &Visitor) {
 }
 
 #[tokio::test]
-async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked() {
+async fn sessions_and_users_are_filtered_by_sums_and_unknown_columns_are_marked() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let hostile = "a\"b\\ <i>:, (x) null ü";
@@ -266,7 +266,7 @@ async fn the_page_of_a_user_is_about_the_chosen_time_and_its_charts_lead_to_the_
 }
 
 #[tokio::test]
-async fn lists_of_sessions_users_and_scores_and_a_session_say_what_came_since() {
+async fn lists_of_sessions_users_and_scores_and_a_session_report_new_rows() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     send(&app, &[span(1, 0, "chat", "ada")]).await;

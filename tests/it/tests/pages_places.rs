@@ -214,7 +214,7 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
 }
 
 #[tokio::test]
-async fn the_list_of_scores_is_walked_whatever_their_ids_and_keeps_what_it_is_narrowed_to() {
+async fn the_list_of_scores_is_paged_for_any_ids_and_keeps_its_filter() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "ticket").generation("answer", "On Monday.");

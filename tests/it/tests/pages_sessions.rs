@@ -33,7 +33,7 @@ async fn send(app: &TestApp, spans: Vec<Value>) {
 }
 
 #[tokio::test]
-async fn a_turn_that_carries_its_whole_history_shows_what_is_new_in_it() {
+async fn a_turn_with_its_whole_history_shows_only_new_messages() {
     const TURNS: u64 = 23;
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
@@ -95,7 +95,7 @@ async fn a_turn_that_carries_its_whole_history_shows_what_is_new_in_it() {
 }
 
 #[tokio::test]
-async fn a_turn_folds_its_tool_calls_with_what_went_in_and_came_out() {
+async fn a_turn_collapses_its_tool_calls_with_input_and_output() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let session = ("session.id", "books");

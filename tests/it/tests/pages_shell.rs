@@ -31,7 +31,7 @@ fn n_compressed(html: &str) -> usize {
 }
 
 #[tokio::test]
-async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
+async fn resources_are_found_by_id_and_enter_opens_them() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let base = visitor.base.clone();
@@ -97,7 +97,7 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
 }
 
 #[tokio::test]
-async fn what_reads_as_a_term_of_a_filter_is_searched_as_text_and_ids_may_be_in_capitals() {
+async fn terms_of_filters_are_searched_as_text_and_ids_may_be_in_capitals() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let base = visitor.base.clone();
@@ -337,7 +337,7 @@ async fn a_page_is_titled_by_thing_section_and_project_and_has_one_address() {
 }
 
 #[tokio::test]
-async fn whoever_opens_a_part_of_a_page_is_led_to_the_page() {
+async fn opening_a_fragment_of_a_page_redirects_to_the_page() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(1, "ticket");
@@ -459,7 +459,7 @@ async fn send_later(app: &TestApp, trace: &Trace, seconds: u64) {
 }
 
 #[tokio::test]
-async fn what_came_since_is_counted_and_evaluations_do_not_count() {
+async fn new_traces_are_counted_without_evaluations() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     app.ingest(&Trace::new(1, "ticket")).await.unwrap();

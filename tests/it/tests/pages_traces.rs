@@ -55,7 +55,7 @@ fn n_rows(page: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn bars_count_what_the_metrics_count_and_each_lists_exactly_its_traces() {
+async fn bars_agree_with_the_metrics_and_each_lists_exactly_its_traces() {
     let app = filled().await;
     let visitor = Visitor::of(&app).await;
     let part = visitor.page(&format!("/_/traces/bars?{TIME}")).await;
@@ -93,7 +93,7 @@ async fn bars_count_what_the_metrics_count_and_each_lists_exactly_its_traces() {
 }
 
 #[tokio::test]
-async fn bars_come_with_the_page_without_script_and_say_what_of_the_list_they_do_not_heed() {
+async fn bars_are_part_of_the_page_without_script_and_report_ignored_conditions() {
     let app = filled().await;
     let visitor = Visitor::of(&app).await;
     let list = visitor.page(&format!("/traces?{TIME}")).await;
@@ -156,7 +156,7 @@ async fn a_tag_is_added_in_the_preview_and_its_problems_are_reported_there() {
 }
 
 #[tokio::test]
-async fn traces_are_found_by_what_their_steps_are_and_use_and_the_list_has_columns_for_it() {
+async fn traces_are_found_by_properties_of_their_steps_which_are_columns_of_the_list() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     for (n, model) in [(1, "small"), (2, "large"), (3, "large")] {
@@ -228,7 +228,7 @@ async fn an_empty_list_names_its_time_and_its_environments_and_drops_each() {
 }
 
 #[tokio::test]
-async fn what_no_page_reads_of_an_address_stays_in_the_links_and_forms_of_that_page() {
+async fn unknown_parameters_are_kept_in_links_and_forms() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = Trace::new(7, "ticket")

@@ -59,7 +59,7 @@ async fn an_operation_is_tried_in_the_project_of_the_session() {
 }
 
 #[tokio::test]
-async fn a_try_needs_a_session_and_shows_the_beginning_of_what_is_long() {
+async fn a_try_needs_a_session_and_truncates_long_responses() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let long = "long ".repeat(40_000);

@@ -193,7 +193,7 @@ async fn hostile_and_deep_values_are_inert_and_bounded() {
 }
 
 #[tokio::test]
-async fn what_the_address_of_a_value_cannot_have_is_named_and_the_rest_holds() {
+async fn invalid_parameters_of_a_value_are_reported_and_the_others_apply() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let trace = recorded(&app, 7, "{\"a\": 1}").await;

@@ -261,7 +261,7 @@ async fn versions_coexist_and_evaluators_are_moved_back_on_request() {
 }
 
 #[tokio::test]
-async fn a_rollback_without_a_target_is_once_however_often_it_is_sent() {
+async fn a_repeated_rollback_without_a_target_has_no_further_effect() {
     let app = TestApp::new().await.unwrap();
     pushed(&app, &ours(&app, "0.1.0").await).await;
     let oldest = app.evaluator(OURS, "exact-match", json!({})).await.unwrap();
@@ -297,7 +297,7 @@ async fn a_rollback_without_a_target_is_once_however_often_it_is_sent() {
 }
 
 #[tokio::test]
-async fn what_one_project_registered_is_not_there_for_another() {
+async fn plug_ins_of_one_project_are_not_found_by_another() {
     let app = TestApp::new().await.unwrap();
     let bytes = ours(&app, "0.1.0").await;
     let digest = pushed(&app, &bytes).await;

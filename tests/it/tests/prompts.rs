@@ -107,7 +107,7 @@ async fn included_prompts_are_resolved_and_shown_raw_on_request() {
 }
 
 #[tokio::test]
-async fn circles_and_what_cannot_be_included_are_refused_when_they_would_come_about() {
+async fn cycles_and_invalid_includes_are_refused() {
     let app = TestApp::new().await.unwrap();
     let try_out = async |body: Value| send(&app, Method::POST, ALL, body).await;
     let (status, refused) = try_out(json!({ "name": "a", "prompt": include("none") })).await;
@@ -193,7 +193,7 @@ async fn the_list_shows_ten_prompts_a_page_and_takes_conditions() {
 }
 
 #[tokio::test]
-async fn what_is_no_prompt_is_refused_with_the_field() {
+async fn invalid_prompts_are_refused_with_the_field() {
     let app = TestApp::new().await.unwrap();
     create(&app, json!({ "name": "text", "prompt": "x" })).await;
     let cases = [
@@ -311,7 +311,7 @@ fn changes_of_production() -> Vec<(Method, String, Value)> {
 }
 
 #[tokio::test]
-async fn key_pairs_of_a_project_neither_move_nor_delete_what_its_organization_protects() {
+async fn key_pairs_of_a_project_neither_move_nor_delete_protected_prompt_labels() {
     const PROTECTED: &str = "/api/v1/prompts/protected-labels";
     const SKILLS: &str = "/api/public/unstable/skills";
     let app = TestApp::new().await.unwrap();

@@ -196,7 +196,7 @@ async fn wrong_scores_are_refused_with_the_field() {
 }
 
 #[tokio::test]
-async fn lists_refuse_what_they_do_not_understand() {
+async fn lists_refuse_unknown_parameters() {
     let app = TestApp::new().await.unwrap();
     for path in [
         "/api/public/v3/scores?userId=x",
@@ -296,7 +296,7 @@ async fn observations_are_paged_by_cursor_without_repeats_or_holes() {
 }
 
 #[tokio::test]
-async fn deleted_traces_are_gone_with_what_was_in_them() {
+async fn deleted_traces_are_deleted_with_their_contents() {
     let app = TestApp::new().await.unwrap();
     for n in 1..=3 {
         app.ingest(&Trace::new(n, "root")).await.unwrap();
@@ -414,7 +414,7 @@ async fn a_rule_is_checked_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_component_that_is_no_plug_in_is_refused_with_every_problem() {
+async fn an_invalid_component_is_refused_with_all_problems() {
     let app = TestApp::new().await.unwrap();
     let wrong_world = wat::parse_str("(component)").unwrap();
     let ungranted =

@@ -114,7 +114,7 @@ async fn story(app: TestApp) {
 }
 
 #[tokio::test]
-async fn a_preview_counts_what_a_draft_would_score_and_makes_nothing() {
+async fn a_preview_counts_matches_of_a_draft_without_executions() {
     story(TestApp::new().await.unwrap()).await;
 }
 

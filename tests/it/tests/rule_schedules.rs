@@ -82,7 +82,7 @@ async fn a_rule_evaluates_at_its_firing_and_counts_those_that_it_missed() {
 }
 
 #[tokio::test]
-async fn the_editor_sets_a_schedule_and_shows_its_next_firings_and_pages_show_what_fired() {
+async fn the_editor_sets_a_schedule_and_pages_show_next_and_past_firings() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     let rule = hourly_rule(&app).await;

@@ -133,7 +133,7 @@ async fn labels_move_between_versions_and_tags_belong_to_the_skill() -> anyhow::
 }
 
 #[tokio::test]
-async fn what_is_no_skill_is_refused_with_the_field_at_fault() -> anyhow::Result<()> {
+async fn invalid_skills_are_refused_with_the_field() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     let file = |path: &str| json!({ "path": path, "content": "x" });
     let good = || main_file("web", "pages");

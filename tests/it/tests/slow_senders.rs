@@ -223,7 +223,7 @@ async fn a_length_that_is_too_large_is_refused_at_once_by_every_operation_with_a
 }
 
 #[tokio::test]
-async fn the_refusal_of_a_body_reaches_a_sender_that_goes_on_sending() {
+async fn the_refusal_of_a_body_reaches_a_sender_that_is_still_sending() {
     const N_PIECES: usize = 32;
     let app = TestApp::new().await.unwrap();
     let length = (1024 * MIB).to_string();

@@ -164,7 +164,7 @@ async fn a_queue_is_filled_and_worked_off() {
 }
 
 #[tokio::test]
-async fn models_of_a_project_price_what_arrives_after_them() {
+async fn models_of_a_project_price_later_observations() {
     let app = TestApp::new().await.unwrap();
     let path = "/api/public/models";
     let tiers = json!([

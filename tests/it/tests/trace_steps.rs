@@ -33,8 +33,7 @@ fn texts<'v>(part: &'v Value, member: &str) -> anyhow::Result<Vec<&'v str>> {
 }
 
 #[tokio::test]
-async fn a_search_over_the_api_goes_on_behind_each_part_and_repeats_nothing() -> anyhow::Result<()>
-{
+async fn a_search_over_the_api_continues_after_each_part_without_repeats() -> anyhow::Result<()> {
     let app = TestApp::new().await?;
     ingest(&app).await?;
     let find = "find?text=say+%22%C3%A4pfel%22";

@@ -114,17 +114,17 @@ async fn equal_story(app: TestApp) {
 }
 
 #[tokio::test]
-async fn a_trial_of_a_draft_gives_what_a_rule_stores_once_it_is_saved() {
+async fn a_trial_of_a_draft_returns_the_scores_that_a_rule_stores() {
     equal_story(TestApp::new().await.unwrap()).await;
 }
 
 #[tokio::test]
-async fn in_worker_processes_a_trial_gives_what_a_rule_stores() {
+async fn in_worker_processes_a_trial_returns_the_scores_that_a_rule_stores() {
     equal_story(TestApp::with(&[PROCESSES]).await.unwrap()).await;
 }
 
 #[tokio::test]
-async fn on_postgresql_a_trial_gives_what_a_rule_stores() {
+async fn on_postgresql_a_trial_returns_the_scores_that_a_rule_stores() {
     let Some(database) = TempDatabase::postgres().await else {
         return;
     };
@@ -179,7 +179,7 @@ async fn an_item_written_by_hand_is_judged_as_it_is_and_failures_have_reasons() 
 }
 
 #[tokio::test]
-async fn a_trial_that_does_not_say_what_is_tried_on_what_is_refused() {
+async fn a_trial_without_evaluator_or_target_is_refused() {
     let app = TestApp::new().await.unwrap();
     let exact =
         app.evaluator("perpend/text", "contains-any", json!({ "terms": ["x"] })).await.unwrap();

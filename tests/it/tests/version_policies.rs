@@ -130,7 +130,7 @@ async fn on_postgresql_with_workers_versions_are_pinned_and_shadowed_as_on_sqlit
 }
 
 #[tokio::test]
-async fn a_version_in_the_shadow_whose_model_is_gone_stops_nobody() {
+async fn a_shadow_version_without_its_model_affects_no_other() {
     let app = TestApp::new().await.unwrap();
     let reply = json!({ "reply": { "reasoning": "So it is.", "score": 0.9 } });
     connect(&app, "main", json!([reply])).await;

@@ -159,7 +159,7 @@ async fn each_window_is_written_once(
 }
 
 /// The next owner of the export writes the missing files under their intended names.
-async fn a_window_that_was_cut_off_goes_on(
+async fn an_interrupted_window_continues(
     s3: S3,
     mut settings: Vec<(&'static str, String)>,
 ) -> anyhow::Result<()> {
@@ -305,7 +305,7 @@ macro_rules! stories {
 pub(crate) fn all() -> Vec<Trial> {
     let stories: [(&str, Story); 4] = stories!(
         each_window_is_written_once,
-        a_window_that_was_cut_off_goes_on,
+        an_interrupted_window_continues,
         a_failure_is_shown_until_a_retry_succeeds,
         files_have_the_requested_type_and_columns
     );

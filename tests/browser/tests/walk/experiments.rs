@@ -21,7 +21,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         shared.test(
             TestServer::Demo,
             "a_run_with_few_items_is_inconclusive_with_the_number_of_items_needed",
-            shows_what_could_have_been_seen,
+            shows_the_smallest_detectable_difference,
         ),
         shared.test(
             TestServer::Demo,
@@ -66,7 +66,7 @@ async fn walks_through_regressions(visitor: &Visitor) -> Result<()> {
     visitor.assert_console_empty().await
 }
 
-async fn shows_what_could_have_been_seen(visitor: &Visitor) -> Result<()> {
+async fn shows_the_smallest_detectable_difference(visitor: &Visitor) -> Result<()> {
     let Visitor { browser, .. } = visitor;
     visitor.log_in().await?;
     compare(visitor, "new examples, first tickets").await?;

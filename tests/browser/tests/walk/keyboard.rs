@@ -61,7 +61,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         shared.test(
             TestServer::Demo,
             "each_key_that_is_listed_does_something_and_no_other_does",
-            lists_what_works,
+            lists_applicable_keys,
         ),
         shared.test(
             TestServer::Demo,
@@ -194,7 +194,7 @@ const LOOK: &str = "(() => {
 /// Keys of pages on which they apply.
 const OF_SOME_PAGES: &str = "/tEscvnpxa><1256wmCf";
 
-async fn lists_what_works(visitor: &Visitor) -> Result<()> {
+async fn lists_applicable_keys(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     visitor.log_in().await?;
     let wanted = [

@@ -86,7 +86,7 @@ fn names_are_those_of_the_package() -> Tested {
     Ok(())
 }
 
-fn scorers_without_a_model_give_what_the_package_gives() -> Tested {
+fn scorers_without_a_model_return_the_results_of_the_package() -> Tested {
     let guest = guest()?;
     let (mut n_cases, mut wrong) = (0, Vec::new());
     for (name, score_name) in PURE {
@@ -208,7 +208,7 @@ fn with_model(
     outcome.map(|scores| numeric(&scores[0].value)).map_err(|failure| failure.class)
 }
 
-fn retrieval_scorers_compute_what_the_package_computes() -> Tested {
+fn retrieval_scorers_return_the_results_of_the_package() -> Tested {
     let guest = guest()?;
     let mut n_cases = 0;
     for case in corpus("ragas_aggregate") {
@@ -285,11 +285,11 @@ fn repeated_questions_are_not_answered_from_the_cache() -> Tested {
 pub(crate) fn tests() -> Vec<Test> {
     tests![
         names_are_those_of_the_package,
-        scorers_without_a_model_give_what_the_package_gives,
+        scorers_without_a_model_return_the_results_of_the_package,
         lists_of_500_letters_are_compared_within_the_limits,
         a_judge_requests_one_choice_and_scores_it,
         choices_are_read_as_the_package_reads_them,
-        retrieval_scorers_compute_what_the_package_computes,
+        retrieval_scorers_return_the_results_of_the_package,
         similarities_come_from_the_hosts_vectors,
         repeated_questions_are_not_answered_from_the_cache,
     ]

@@ -63,7 +63,7 @@ fn pass_their_own_tests(folders: &[PathBuf]) -> Tested {
     Ok(())
 }
 
-fn what_runs_without_a_sandbox_passes_its_own_tests() -> Tested {
+fn modules_outside_of_the_sandbox_pass_their_own_tests() -> Tested {
     let root = path::absolute("../..").unwrap();
     pass_their_own_tests(&[
         root.join("plugin-sdk/python"),
@@ -116,7 +116,7 @@ pub(crate) fn all() -> Vec<Test> {
         a_new_project_gives_scores,
         it_describes_itself_with_a_schema_and_requests_no_capability,
         an_item_without_output_is_bad_input,
-        what_runs_without_a_sandbox_passes_its_own_tests,
+        modules_outside_of_the_sandbox_pass_their_own_tests,
         the_sdk_passes_its_own_tests_below_folders_with_the_names_of_the_product,
         a_package_with_the_name_of_the_product_is_importable_next_to_the_sdk,
     ];
