@@ -73,6 +73,16 @@ macro_rules! permissions {
             #[must_use]
             pub const fn covers(self) -> &'static str { match self { $(Self::$variant => $covers,)* } }
 
+            /// Whether the password must have been entered recently, because a change is hard to undo or opens the project to
+            /// others.
+            #[must_use]
+            pub const fn needs_fresh_sign_in(self) -> bool {
+                matches!(
+                    self,
+                    Self::KeyWrite | Self::MemberWrite | Self::OrgMemberWrite | Self::ExportWrite | Self::ProjectDelete
+                )
+            }
+
             /// Whether the role of a member in the project decides, also about operations of the organization.
             #[must_use]
             pub const fn is_decided_in_project(self) -> bool {

@@ -42,8 +42,8 @@ mod traces;
 
 use axum::Router;
 use axum::extract::{OriginalUri, State};
-use axum::http::Method;
 use axum::http::request::Parts;
+use axum::http::{Method, Uri};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::access::Permission::{
@@ -567,6 +567,10 @@ fn account_routes(routes: &mut Routes<App>) {
     routes.page(BySession, create.secret(), accounts::setup::create_owner);
     let own = PageRoute::get("/account", SelfRead);
     routes.page(BySession, own, accounts::own::account_page);
+    let again = "/account/confirm";
+    routes.page(BySession, PageRoute::get(again, SelfWrite), accounts::confirm::confirm_page);
+    let confirm = PageRoute::post(again, SelfWrite);
+    routes.page(BySession, confirm.secret(), accounts::confirm::confirm);
     let name = PageRoute::post("/account/name", SelfWrite);
     routes.page(BySession, name, accounts::own::change_name);
     let password = PageRoute::post("/account/password", SelfWrite);
@@ -701,6 +705,11 @@ impl Authenticator<App> for BySession {
                 if !is_in_project_of(&viewer, address.path()) {
                     return Err(Problem::not_found("page").into_response());
                 }
+                let is_stale = viewer.account.as_ref().is_some_and(|own| !own.is_fresh);
+                if is_stale && any.iter().any(|one| one.needs_fresh_sign_in()) {
+                    let confirm = accounts::confirm::address(wanted_page(parts, address));
+                    return Err(Redirect::to(&confirm).into_response());
+                }
                 if let (Some(frame), Some(cookie)) = (
                     parts.extensions.get::<Frame>(),
                     last_project_cookie(app, parts, &viewer, address.path()).await,
@@ -713,16 +722,19 @@ impl Authenticator<App> for BySession {
                 Ok(())
             }
             Ok(None) => {
-                // After the login, a rejected form returns to its page instead of being submitted again.
-                let here = || address.path_and_query().map(|here| here.as_str());
-                let wanted = match parts.method {
-                    Method::GET | Method::HEAD => here().unwrap_or_default(),
-                    _ => request::origin::referring_page(&parts.headers).unwrap_or_default(),
-                };
-                Err(Redirect::to(&request::login::address(wanted)).into_response())
+                let login = request::login::address(wanted_page(parts, address));
+                Err(Redirect::to(&login).into_response())
             }
             Err(problem) => Err(problem.into_response()),
         }
+    }
+}
+
+/// The page to open after a sign-in. A rejected form returns to its page instead of being submitted again.
+fn wanted_page<'p>(parts: &'p Parts, address: &'p Uri) -> &'p str {
+    match parts.method {
+        Method::GET | Method::HEAD => address.path_and_query().map_or("", |here| here.as_str()),
+        _ => request::origin::referring_page(&parts.headers).unwrap_or_default(),
     }
 }
 

@@ -62,8 +62,8 @@ pub use crate::urls::{
     UnknownParameters,
 };
 pub use accounts::{
-    AccountPage, InvitationLine, LinkKind, LinkPage, MemberLine, MembersPage, OneTimeLinkPage,
-    SessionLine, SetupAccountPage,
+    AccountPage, ConfirmPage, InvitationLine, LinkKind, LinkPage, MemberLine, MembersPage,
+    OneTimeLinkPage, SessionLine, SetupAccountPage,
 };
 pub use backfills::{BackfillLine, BackfillPage, BackfillsPage};
 pub use backtests::{

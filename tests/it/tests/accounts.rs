@@ -336,6 +336,25 @@ async fn people_come_in_by_invitation_and_nobody_acts_above_their_own_role() {
         let refused = submit(&admin, &base, form, &fields).await;
         assert_eq!(refused.status, 403, "{form}: {}", refused.text());
     }
+    app.clock.advance(std::time::Duration::from_secs(601));
+    let stale = submit(&first, &base, "remove", &[("member", &ada)]).await;
+    let location = stale.headers["location"].to_str().unwrap();
+    assert!(location.starts_with("/account/confirm?next="), "{location}");
+    let confirm = [("form", token_of(&first).await), ("next", format!("{base}/settings/members"))];
+    let confirmed = |password: &'static str| {
+        let [(_, form), (_, next)] = confirm.clone();
+        let first = first.clone();
+        async move {
+            let fields = [("form", form.as_str()), ("next", next.as_str()), ("password", password)];
+            post(&first, "/account/confirm", &fields).await
+        }
+    };
+    assert_eq!(confirmed("not the password").await.status, 401);
+    let answer = confirmed(PASSWORD).await;
+    assert_eq!(answer.headers["location"], format!("{base}/settings/members"));
+    let stolen = first.get(&base).await.unwrap();
+    assert_eq!(stolen.status, 303, "the reference changed");
+    let first = browser(&app, &answer);
     let last = submit(&first, &base, "remove", &[("member", &ada)]).await;
     assert_eq!(last.status, 422, "the last owner stays: {}", last.text());
 

@@ -105,7 +105,6 @@ const END_OLDEST: &str = "
         (SELECT digest FROM account_sessions WHERE account_id = $1
           ORDER BY created_at DESC, digest LIMIT $2)";
 const SEEN: &str = "UPDATE account_sessions SET seen_at = $2 WHERE digest = $1 AND seen_at < $2";
-const FRESH: &str = "UPDATE account_sessions SET fresh_at = $2, seen_at = $2 WHERE digest = $1";
 const END: &str = "DELETE FROM account_sessions WHERE digest = $1";
 const END_ONE: &str = "DELETE FROM account_sessions WHERE account_id = $1 AND id = $2";
 const END_OTHERS: &str = "DELETE FROM account_sessions WHERE account_id = $1 AND id <> $2";
@@ -201,20 +200,6 @@ impl Catalog {
     ) -> Result<(), Error> {
         let args: [Arg<'_>; 2] = [digest.as_slice().into(), now.as_micros().into()];
         self.pool.change(SEEN, &args).await?;
-        Ok(())
-    }
-
-    /// Records that the password was entered in a session.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn refresh_account_session(
-        &self,
-        digest: &SessionDigest,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let args: [Arg<'_>; 2] = [digest.as_slice().into(), now.as_micros().into()];
-        self.pool.change(FRESH, &args).await?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
-//! Accounts: creation of the first one, the page of one's own, members, and their invitations and resets.
+//! Accounts: creation of the first one, the page of one's own, a fresh sign-in, members, and their invitations and resets.
 
+pub(crate) mod confirm;
 pub(crate) mod links;
 pub(crate) mod members;
 pub(crate) mod own;

@@ -35,7 +35,7 @@ pub(crate) struct AccountParams {
 }
 
 /// The account of the viewer, who has the permission for this page only with one.
-fn own(viewer: &Viewer) -> Result<&SignedIn, Problem> {
+pub(super) fn own(viewer: &Viewer) -> Result<&SignedIn, Problem> {
     viewer.account.as_ref().ok_or_else(|| {
         tracing::error!("a page of accounts was opened without an account");
         Problem::internal()

@@ -47,6 +47,20 @@ impl AccountPage {
     }
 }
 
+/// The form that asks for the password again.
+#[derive(Clone, Debug, Template)]
+#[template(path = "confirm.html")]
+pub struct ConfirmPage {
+    /// Page frame.
+    pub shell: Shell,
+    /// E-mail address of the account.
+    pub email: Text,
+    /// Path to open afterwards.
+    pub next: String,
+    /// Error of the last attempt.
+    pub problem: Option<&'static str>,
+}
+
 /// A session of an account.
 #[derive(Clone, Debug)]
 pub struct SessionLine {
