@@ -78,7 +78,9 @@ pub use secret_hash::{InvalidSecretHash, SecretHash};
 pub use sweep::DeletedProject;
 pub use users::{LAST_OWNER, MAX_USERS, NewUser, User};
 
-use perpend_db::{Error, Pool};
+pub use perpend_db::Error;
+
+use perpend_db::Pool;
 
 /// Handle to the stored configuration, cheap to clone.
 #[derive(Clone, Debug)]

@@ -8,8 +8,7 @@
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
-use perpend_catalog::{AcceptingAccount, AccountLink, EMAIL_TAKEN, LinkPurpose, NewAccount};
-use perpend_db::Error;
+use perpend_catalog::{AcceptingAccount, AccountLink, EMAIL_TAKEN, Error, LinkPurpose, NewAccount};
 use perpend_domain::access::Role;
 use perpend_domain::ids::{OrganizationId, UserId};
 use perpend_http_kit::auth::{SignedIn, begin_account_session, link_digest, signed_in};

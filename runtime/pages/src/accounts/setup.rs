@@ -5,8 +5,7 @@
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use perpend_catalog::{ACCOUNT_EXISTS, Account, NewAccount};
-use perpend_db::Error;
+use perpend_catalog::{ACCOUNT_EXISTS, Account, Error, NewAccount};
 use perpend_domain::ids::{OrganizationId, UserId};
 use perpend_http_kit::auth::{begin_account_session, canonical_email, is_email};
 use perpend_http_kit::client_address::ClientAddress;
