@@ -138,7 +138,7 @@ fn inconsistent(_: perpend_domain::ids::InvalidId) -> Error {
     }
 }
 
-/// Creates the configured first account while there is none. Afterwards the settings have no effect.
+/// Creates the configured first account if no account exists. Afterwards the settings have no effect.
 ///
 /// # Errors
 /// If the database fails, or the e-mail address or the password is not allowed.

@@ -162,8 +162,8 @@ impl NewMember {
     }
 }
 
-/// Refuses a member of the organization who would change somebody with a higher role, or give a higher one than their
-/// own. Keys of the organization may give every role.
+/// Refuses a caller who is a member of the organization and would change a member with a higher role, or assign a role
+/// above their own. Keys of the organization may give every role.
 async fn ensure_below_own_role(
     app: &App,
     caller: &OrganizationAct,

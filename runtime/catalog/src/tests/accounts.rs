@@ -128,8 +128,8 @@ async fn a_session_ends_when_it_is_idle_expired_ended_or_its_password_changes() 
         let stored = catalog.account_by_email("ada@example.com").await.unwrap().unwrap();
         assert_eq!(stored.password_hash.as_deref(), Some("other hash"));
         for n in 20..60 {
-            let begun = session(n, "ada", hours(1).plus_millis(n.into()));
-            catalog.begin_account_session(&begun, &[]).await.unwrap();
+            let new_session = session(n, "ada", hours(1).plus_millis(n.into()));
+            catalog.begin_account_session(&new_session, &[]).await.unwrap();
         }
         let newest = catalog.account_sessions("ada", hours(2)).await.unwrap();
         assert_eq!((newest.len(), newest[0].id.as_str()), (20, "session-59"));

@@ -127,7 +127,7 @@ pub async fn begin_account_session(
 ) -> Result<[String; 2], Error> {
     let (reference, now) = (session::random(&*web.ids), web.clock.now());
     let agent = headers.get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
-    let begun = AccountSession {
+    let new_session = AccountSession {
         digest: session::digest(&reference),
         id: web.ids.uuid().to_string(),
         account: account.id.clone(),
@@ -139,8 +139,8 @@ pub async fn begin_account_session(
         agent: agent.unwrap_or_default().chars().take(MAX_AGENT_CHARS).collect(),
     };
     let replaced = session::account_digests(headers);
-    web.catalog.begin_account_session(&begun, &replaced).await?;
-    let last = session::account_project(headers, &begun.digest);
+    web.catalog.begin_account_session(&new_session, &replaced).await?;
+    let last = session::account_project(headers, &new_session.digest);
     let cookie = session::account_cookie(web, last.as_deref(), &reference);
     let device = web.sign_in_limits.device_cookie(&account.email, &*web.ids);
     Ok([cookie, set_cookie(&web.config, DEVICE_COOKIE, &device, DEVICE_SECONDS)])

@@ -51,7 +51,7 @@ impl Count {
         let doublings = self.n.checked_sub(FREE_FAILURES)?;
         let delay = 1_i64.checked_shl(doublings.min(20)).unwrap_or(MAX_DELAY_S).min(MAX_DELAY_S);
         let passed = seconds_since(self.at, now);
-        // A clock that was set back delays nobody.
+        // A clock that was set back causes no delay.
         (0..delay).contains(&passed).then(|| (delay - passed).unsigned_abs())
     }
 

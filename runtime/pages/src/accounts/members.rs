@@ -1,9 +1,9 @@
 //! `P/settings/members`: members of the organization of the project, their roles, and links for them.
 //!
 //! Invariants:
-//! - **Nobody acts above their own role.** Members are changed by operations of the API, which check it; invitations and
+//! - **No member acts above their own role.** Members are changed by operations of the API, which check it; invitations and
 //!   resets are checked here.
-//! - **A link is on one page, once**: on the response to the form that made it.
+//! - **A link is shown once**: in the response to the form that created it.
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};

@@ -27,8 +27,8 @@ const MAX_FORM_BYTES: usize = 16 << 10;
 const FIELDS: [(&str, &str); 3] = [("email", "email"), ("name", "name"), ("password", "password")];
 
 fn gone() -> Problem {
-    let message = "this setup link is unknown or expired, or an account exists; while there is none, each start of the \
-                   server prints a new link";
+    let message = "this setup link is unknown or expired, or an account exists; without an account, each start of the server \
+                   prints a new link";
     Problem::new(Code::LinkGone, message)
 }
 
