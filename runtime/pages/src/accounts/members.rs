@@ -251,7 +251,7 @@ pub(crate) async fn invite(
             }
             let accounts = app.store.catalog.member_accounts(&own.organization).await?;
             if accounts.iter().any(|(user, _)| *user == known.made.id.as_str()) {
-                return Err(Problem::body("email", "is the address of a member"));
+                return Err(Problem::body("email", "must not be the address of a member"));
             }
         }
         let expires_at = app.web.clock.now().plus_millis(INVITATION_MS);

@@ -127,7 +127,7 @@ pub(crate) async fn change_password(
         let sender = (client, &headers);
         let current = form.fields.raw("current").unwrap_or_default();
         if verify_password(&app.web, sender, (&account.email, current)).await?.is_none() {
-            return Err(Problem::body("current", "is not the current password"));
+            return Err(Problem::body("current", "must be the current password"));
         }
         let password = form.fields.raw("password").unwrap_or_default();
         let context = [account.email.as_str(), account.name.as_str()];
