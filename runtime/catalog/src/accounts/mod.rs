@@ -9,6 +9,8 @@
 mod links;
 mod sessions;
 
+use std::fmt;
+
 use perpend_db::{Arg, Tx, checked, in_transaction, query, query_scalar};
 use perpend_domain::access::Role;
 use perpend_domain::ids::{OrganizationId, ProjectId, UserId};
@@ -28,7 +30,7 @@ pub const ACCOUNT_EXISTS: &str = "an account exists";
 pub const EMAIL_TAKEN: &str = "an account has this e-mail address";
 
 /// A new account.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NewAccount {
     /// The id.
     pub id: String,
@@ -41,7 +43,7 @@ pub struct NewAccount {
 }
 
 /// An account.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Account {
     /// The id.
     pub id: String,
@@ -55,6 +57,19 @@ pub struct Account {
     pub is_operator: bool,
     /// Whether it may sign in.
     pub is_active: bool,
+}
+
+// The hash of a password does not reach a log by way of `{:?}`.
+impl fmt::Debug for NewAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewAccount").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// The role of an account in a project.
