@@ -246,6 +246,7 @@ impl TestApp {
             org_secret_key: Some("sk-other-org".to_owned()),
             project_name: "Other".to_owned(),
             org_name: "Other".to_owned(),
+            ..perpend_config::Init::default()
         };
         let now = self.clock.now();
         perpend_server::first_start(&self.app.store, &init, &RandomIds, now, |_| ()).await?;

@@ -101,7 +101,8 @@ pub(crate) async fn compare_page(
         };
         if is_trace {
             let path = Path(TracePath::new(NAME));
-            return page::trace_page(State(app), viewer, path, RawQuery(raw)).await;
+            let page = page::trace_page(State(app), viewer, path, RawQuery(raw));
+            return Box::pin(page).await;
         }
     }
     if let [a, b] = chosen.as_slice() {
