@@ -120,10 +120,6 @@ impl Peek {
 }
 
 impl Peek {
-    pub(crate) fn id(&self) -> Option<&str> {
-        self.found.as_ref().map(|found| found.line.id.as_str())
-    }
-
     /// Whether the trace is unknown.
     #[must_use]
     pub const fn is_unknown(&self) -> bool {
