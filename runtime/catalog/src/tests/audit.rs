@@ -262,7 +262,8 @@ async fn the_chain_is_unbroken_after_old_records_are_deleted() {
         let checkpoint = store.catalog.verify_audit(&[]).await.unwrap().remove(0).head.unwrap();
         assert_eq!(store.catalog.expire_audit(at(1)).await.unwrap(), 0);
         assert_eq!(store.catalog.expire_audit(at(3)).await.unwrap(), 2);
-        let report = store.catalog.verify_audit(std::slice::from_ref(&checkpoint)).await.unwrap().remove(0);
+        let report =
+            store.catalog.verify_audit(std::slice::from_ref(&checkpoint)).await.unwrap().remove(0);
         assert_eq!((report.first, report.n_records, report.fault), (3, 2, None));
         assert_eq!(store.catalog.expire_audit(at(9)).await.unwrap(), 2);
         store.catalog.record(&origin(&home, "createRule"), AuditResult::Done, at(9)).await.unwrap();
