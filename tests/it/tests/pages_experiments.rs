@@ -223,11 +223,9 @@ async fn a_difference_that_could_not_have_been_seen_is_inconclusive() {
     let first = run(&app, ("first version", 1), &items, 15).await;
     let second = run(&app, ("second version", 2), &items, 16).await;
     let page = visitor.page(&format!("/experiments/compare?runs={first},{second}")).await;
-    for part in [
-        ">inconclusive</span>",
-        "Smallest difference that would have been seen",
-        "Needed to decide: about",
-    ] {
+    for part in
+        [">inconclusive</span>", "Smallest detectable difference", "Needed for a verdict: about"]
+    {
         assert!(page.contains(part), "{part} in {page}");
     }
     assert!(!page.to_lowercase().contains("no difference"), "{page}");
