@@ -46,7 +46,7 @@ pub enum Role {
 }
 
 macro_rules! lowest_role {
-    (Nobody) => {
+    (NoRole) => {
         Option::None
     };
     ($role:ident) => {
@@ -151,7 +151,7 @@ permissions! {
     OrgProjectCreate, "org.project.create", Organization, [Organization], Admin, "Create projects.";
     OrgMemberRead, "org.member.read", Organization, [Organization], Member, "Read the members of the organization.";
     OrgMemberWrite, "org.member.write", Organization, [Organization], Admin, "Assign and remove roles of members in the organization.";
-    OrgScim, "org.scim", Organization, [Organization], Nobody, "Provision users by SCIM.";
+    OrgScim, "org.scim", Organization, [Organization], NoRole, "Provision users by SCIM.";
     OrgAuditRead, "org.audit.read", Organization, [Organization], Admin, "Read and export the audit trail of the organization and its projects.";
     OrgKeyRead, "org.key.read", Organization, [Organization], Admin, "List keys of the organization, never their secrets.";
 }

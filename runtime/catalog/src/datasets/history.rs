@@ -100,17 +100,6 @@ const DIFFERENCES: &str = "
                OR (i.valid_from <= $4 AND (i.valid_to IS NULL OR $4 < i.valid_to)))
            GROUP BY i.id) d
    WHERE (before_at IS NULL OR after_at IS NULL OR before_at <> after_at)";
-/// Of each id and instant of `k` the start of the version at the instant, or else of the last one that is no deletion.
-const STARTS: &str = "
-    SELECT k.id, k.instant,
-           COALESCE(
-               (SELECT MAX(i.valid_from) FROM dataset_items i
-                 WHERE i.project_id = $1 AND i.id = k.id AND i.is_deleted = 0
-                   AND i.valid_from <= k.instant
-                   AND (i.valid_to IS NULL OR k.instant < i.valid_to)),
-               (SELECT MAX(i.valid_from) FROM dataset_items i
-                 WHERE i.project_id = $1 AND i.id = k.id AND i.is_deleted = 0))
-      FROM k";
 const IS_ACTIVE: &str = " AND (before_status = 'ACTIVE' OR after_status = 'ACTIVE')";
 /// Versions per statement.
 const PER_STATEMENT: usize = 100;
@@ -231,7 +220,16 @@ impl Catalog {
         let mut starts: Vec<(String, i64, i64)> = Vec::with_capacity(wanted.len());
         for some in wanted.chunks(PER_STATEMENT) {
             let sql = format!(
-                "WITH k (id, instant) AS (VALUES {}){STARTS}",
+                "WITH k (id, instant) AS (VALUES {})
+                 SELECT k.id, k.instant,
+                        COALESCE(
+                            (SELECT MAX(i.valid_from) FROM dataset_items i
+                              WHERE i.project_id = $1 AND i.id = k.id AND i.is_deleted = 0
+                                AND i.valid_from <= k.instant
+                                AND (i.valid_to IS NULL OR k.instant < i.valid_to)),
+                            (SELECT MAX(i.valid_from) FROM dataset_items i
+                              WHERE i.project_id = $1 AND i.id = k.id AND i.is_deleted = 0))
+                   FROM k",
                 value_rows(some.len(), 2, 2)
             );
             let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];

@@ -7,9 +7,6 @@
 //!   step starts at the same position when the lease has ended.
 
 mod estimate;
-#[cfg(test)]
-mod tests;
-
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -630,3 +627,6 @@ impl Inner {
         Ok(properties.collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,7 +47,7 @@ impl AccountPage {
     }
 }
 
-/// The form that asks for the password again.
+/// The form that requests the password again.
 #[derive(Clone, Debug, Template)]
 #[template(path = "confirm.html")]
 pub struct ConfirmPage {
