@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perpend_db::{digest, query};
+use perpend_db::{digest, query, query_scalar};
 use perpend_domain::plugin::Digest;
 
 use super::chain::RecordRow;
@@ -13,8 +13,14 @@ const PER_STATEMENT: i64 = 500;
 
 const CHAINS: &str =
     "SELECT organization, seq, hash, cut_seq, cut_hash FROM audit_chains ORDER BY organization";
-const RECORDS: &str =
-    "SELECT * FROM audit_records WHERE organization = $1 AND $2 < seq ORDER BY seq LIMIT $3";
+/// Up to `$3`: records that are appended during the verification do not belong to the chain as it was read.
+const RECORDS: &str = "
+    SELECT * FROM audit_records
+     WHERE organization = $1 AND $2 < seq AND seq <= $3 ORDER BY seq LIMIT $4";
+/// The first record before or after those of the chain.
+const OUTSIDE: &str = "
+    SELECT MIN(r.seq) FROM audit_records r JOIN audit_chains c ON c.organization = r.organization
+     WHERE r.organization = $1 AND (r.seq <= c.cut_seq OR c.seq < r.seq)";
 /// Organizations with records and without a chain.
 const ORPHANS: &str = "
     SELECT organization, MIN(seq) FROM audit_records
@@ -41,8 +47,8 @@ pub enum AuditFault {
     /// The record with this number does not exist.
     #[error("record {0} is missing")]
     Missing(i64),
-    /// A record after the last one of the chain.
-    #[error("record {0} was added after the end of the chain")]
+    /// A record after the last one of the chain, or before its first one.
+    #[error("record {0} was added and does not belong to the chain")]
     Added(i64),
     /// The record differs from a checkpoint.
     #[error("record {0} differs from the checkpoint")]
@@ -139,11 +145,18 @@ impl Catalog {
             head: None,
             fault: None,
         };
+        let outside: Option<i64> =
+            query_scalar(OUTSIDE).bind(&chain.organization).fetch_one(&self.pool).await?;
+        if let Some(seq) = outside {
+            report.fault = Some(AuditFault::Added(seq));
+            return Ok(report);
+        }
         let mut last = (chain.cut_seq, digest("audit chain", &chain.cut_hash)?);
         loop {
             let rows: Vec<RecordRow> = query(RECORDS)
                 .bind(&chain.organization)
                 .bind(last.0)
+                .bind(chain.seq)
                 .bind(PER_STATEMENT)
                 .fetch_all(&self.pool)
                 .await?;
@@ -151,7 +164,7 @@ impl Catalog {
                 break;
             }
             for row in rows {
-                report.fault = fault_of(&row, last, &chain, &known);
+                report.fault = fault_of(&row, last, &known);
                 if report.fault.is_some() {
                     return Ok(report);
                 }
@@ -179,13 +192,9 @@ impl Catalog {
 fn fault_of(
     row: &RecordRow,
     (last_seq, last_hash): (i64, Digest),
-    chain: &ChainRow,
     known: &BTreeMap<i64, Digest>,
 ) -> Option<AuditFault> {
     let expected = row.expected_hash(last_hash.as_bytes());
-    if chain.seq < row.seq {
-        return Some(AuditFault::Added(row.seq));
-    }
     if row.seq != last_seq + 1 {
         return Some(AuditFault::Missing(last_seq + 1));
     }

@@ -269,6 +269,9 @@ async fn the_chain_is_unbroken_after_old_records_are_deleted() {
         store.catalog.record(&origin(&home, "createRule"), AuditResult::Done, at(9)).await.unwrap();
         let report = store.catalog.verify_audit(&[checkpoint]).await.unwrap().remove(0);
         assert_eq!((report.first, report.n_records, report.fault), (5, 1, None));
+        let backdated = ["UPDATE audit_records SET seq = 1 WHERE seq = 5"];
+        run(&store, &backdated).await.unwrap();
+        assert_eq!(faults(&store, &[]).await, [Some(AuditFault::Added(1))]);
     })
     .await;
 }
