@@ -150,6 +150,12 @@ const UNASSIGN: &str = "
 const LEAVE_PROJECTS: &str = "
     DELETE FROM project_members
      WHERE user_id = $2 AND project_id IN (SELECT id FROM projects WHERE organization_id = $1)";
+/// Open invitations of a user, and links that the user created.
+const END_LINKS: &str = "
+    DELETE FROM account_links
+     WHERE created_by = $2
+        OR (organization_id = $1
+            AND email = (SELECT user_name FROM users WHERE organization_id = $1 AND id = $2))";
 /// For an active member of the organization `$5`, in one of its projects.
 const SET_PROJECT_ROLE: &str = "
     INSERT INTO project_members (project_id, user_id, role, created_at)
@@ -325,11 +331,13 @@ impl Catalog {
                 return Err(Error::Conflict("the user name is taken"));
             }
             if !user.is_active {
-                query(UNASSIGN)
-                    .bind(organization.as_str())
-                    .bind(user.id.as_str())
-                    .execute(&mut tx)
-                    .await?;
+                for sql in [UNASSIGN, END_LINKS] {
+                    query(sql)
+                        .bind(organization.as_str())
+                        .bind(user.id.as_str())
+                        .execute(&mut tx)
+                        .await?;
+                }
             }
             let n_changed = query(UPDATE)
                 .bind(organization.as_str())
@@ -420,7 +428,7 @@ impl Catalog {
         let before = self.user(organization, id).await?;
         in_transaction!(&self.pool, |tx| {
             let owners = lock_owners(&mut tx, organization).await?;
-            for sql in [UNASSIGN, LEAVE_PROJECTS] {
+            for sql in [UNASSIGN, LEAVE_PROJECTS, END_LINKS] {
                 query(sql).bind(organization.as_str()).bind(id.as_str()).execute(&mut tx).await?;
             }
             let n_left = query(LEAVE)

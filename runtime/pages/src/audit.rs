@@ -17,7 +17,7 @@ use crate::list::source::{
 use crate::request::viewer::Viewer;
 
 /// Kinds of objects that the page offers.
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 19] = [
     "evaluation-rule",
     "evaluator",
     "plugin",
@@ -35,6 +35,8 @@ const KINDS: [&str; 17] = [
     "dashboard",
     "api-key",
     "member",
+    "invitation",
+    "account",
 ];
 
 /// The audit trail of a project.

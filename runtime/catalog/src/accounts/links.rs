@@ -14,8 +14,9 @@ use serde_json::json;
 use super::{
     COUNT_EMAIL, EMAIL_TAKEN, NewAccount, SET_PASSWORD, identify, insert_account, sessions,
 };
+use crate::audit::{self, AuditActor};
 use crate::keys::LOCK_ORGANIZATION;
-use crate::{Catalog, Error, MAX_USERS, SessionDigest, audit};
+use crate::{Catalog, Error, KeyOwner, MAX_USERS, SessionDigest};
 
 /// Open invitations of an organization.
 const MAX_INVITATIONS: i64 = 200;
@@ -148,6 +149,9 @@ const JOIN: &str = "
         left_at = NULL
         WHERE users.account_id IS NULL OR users.account_id = excluded.account_id";
 
+const MEMBER_OF_ACCOUNT: &str = "
+    SELECT id FROM users WHERE organization_id = $1 AND account_id = $2 AND user_name = $3";
+
 /// The account that accepts an invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AcceptingAccount {
@@ -213,6 +217,16 @@ impl Catalog {
                 tx.execute(END_RESETS, &[account.into()]).await?;
             }
             tx.execute(INSERT, &row).await?;
+            match &link.purpose {
+                LinkPurpose::Invitation { role, .. } => {
+                    let after = json!({ "email": link.email, "role": role.as_str() });
+                    audit::note("invitation", &link.id, None, Some(after));
+                }
+                LinkPurpose::Reset { account } => {
+                    let after = json!({ "resetLink": { "changed": true } });
+                    audit::note("account", account, None, Some(after));
+                }
+            }
         });
         Ok(())
     }
@@ -254,6 +268,7 @@ impl Catalog {
         organization: &OrganizationId,
         id: &str,
     ) -> Result<(), Error> {
+        audit::note("invitation", id, None, None);
         match self.pool.change(REVOKE, &[organization.as_str().into(), id.into()]).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),
@@ -318,8 +333,16 @@ impl Catalog {
             if n_joined == 0 {
                 return Err(Error::Conflict("this member belongs to another account"));
             }
-            identify(&mut tx, account_id).await?;
-            audit::note("member", user.as_str(), None, Some(json!({ "role": role.as_str() })));
+            let member: String = query_scalar(MEMBER_OF_ACCOUNT)
+                .bind(organization.as_str())
+                .bind(account_id)
+                .bind(link.email.as_str())
+                .fetch_one(&mut tx)
+                .await?;
+            // In the trail of this organization, also if the account is a member of another one.
+            let actor = AuditActor { kind: "member".to_owned(), name: Some(member.clone()) };
+            audit::identify(KeyOwner::Organization(organization.clone()), actor);
+            audit::note("member", &member, None, Some(json!({ "role": role.as_str() })));
         });
         Ok(())
     }

@@ -169,8 +169,15 @@ async fn an_invitation_is_used_once_and_gives_its_role_to_a_new_member_only() {
         let own = (id, Role::None);
         catalog.set_project_member(&ours, &project("project-1"), own, at(6)).await.unwrap();
         assert_eq!(catalog.memberships("bob").await.unwrap()[0].role(), Role::None);
+        // Links of a member and for a member end with the membership.
+        let own = NewLink { email: "cy@example.com".to_owned(), ..invitation(4, Role::Viewer) };
+        let own = NewLink { created_by: id.to_string(), ..own };
+        for link in [&own, &invitation(5, Role::Viewer)] {
+            catalog.create_link(link, at(6)).await.unwrap();
+        }
         catalog.remove_member(&ours, id, at(7)).await.unwrap();
         assert!(catalog.memberships("bob").await.unwrap().is_empty());
+        assert!(catalog.invitations(&ours, at(7)).await.unwrap().is_empty());
     })
     .await;
 }

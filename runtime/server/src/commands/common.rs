@@ -52,8 +52,8 @@ pub(super) fn print_line(line: &str) {
     let _ = out.flush();
 }
 
-/// Runs a change of a key that a command makes. The audit trail of the owner contains it.
-pub(super) async fn recorded_key_change<T>(
+/// Runs a change of a key or an account that a command makes. The audit trail of the owner contains it.
+pub(super) async fn recorded_change<T>(
     store: &Store,
     owner: &KeyOwner,
     command: &str,

@@ -10,7 +10,7 @@ use perpend_domain::time::{Clock as _, Timestamp};
 use perpend_http_kit::auth::{KEPT_MS, KeyPair};
 use perpend_storage::Store;
 
-use super::common::{load, print_line, printable, recorded_key_change};
+use super::common::{load, print_line, printable, recorded_change};
 use super::organization_key::{MAX_ORGANIZATIONS, open};
 use super::serve;
 use crate::{RandomIds, SystemClock};
@@ -115,7 +115,7 @@ async fn run(store: &Store, config: &Config, command: &KeysCommand) -> anyhow::R
             let key = find(store, public_key).await?;
             let which = (&key.owner, key.made.id.as_str());
             let end = store.catalog.end_previous_secret(which, SystemClock.now());
-            recorded_key_change(store, &key.owner, "perpend keys end-previous", end).await?;
+            recorded_change(store, &key.owner, "perpend keys end-previous", end).await?;
             print_line(&format!("The previous secret of {public_key} was ended."));
             print_delay("rejects it");
             Ok(())
@@ -185,7 +185,7 @@ async fn create(
     key.rights = scope;
     let owner = KeyOwner::Project(project.id.clone());
     let create = store.catalog.create_key(&owner, &key, now);
-    recorded_key_change(store, &owner, "perpend keys create", create).await?;
+    recorded_change(store, &owner, "perpend keys create", create).await?;
     print_line(&format!(
         "This key pair has the scope {} in the project {:?}. The secret is not shown again.",
         scope.as_str(),
@@ -215,7 +215,7 @@ async fn rotate(store: &Store, public_key: &str, overlap_hours: u32) -> anyhow::
     let which = (&key.owner, key.made.id.as_str());
     let secret = pair.to_secret(&RandomIds);
     let rotate = store.catalog.rotate_key(which, &secret, end, now);
-    recorded_key_change(store, &key.owner, "perpend keys rotate", rotate).await?;
+    recorded_change(store, &key.owner, "perpend keys rotate", rotate).await?;
     print_line("The key pair has a new secret, which is accepted from now on and not shown again.");
     print_line(&format!("  public key  {public_key}"));
     print_line(&format!("  secret key  {}", pair.secret_key));
@@ -236,7 +236,7 @@ async fn revoke(store: &Store, public_key: &str) -> anyhow::Result<()> {
             }
         }
     };
-    recorded_key_change(store, &key.owner, "perpend keys revoke", delete).await?;
+    recorded_change(store, &key.owner, "perpend keys revoke", delete).await?;
     print_line(&format!(
         "The key pair {public_key} was deleted. Its public key cannot be used again."
     ));

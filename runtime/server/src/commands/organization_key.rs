@@ -11,7 +11,7 @@ use perpend_domain::time::Clock as _;
 use perpend_http_kit::auth::{KEPT_MS, KeyPair};
 use perpend_storage::Store;
 
-use super::common::{load, print_line, recorded_key_change};
+use super::common::{load, print_line, recorded_change};
 use super::serve;
 use crate::{RandomIds, SystemClock};
 
@@ -73,7 +73,7 @@ async fn revoke_in(store: &Store, public_key: &str) -> anyhow::Result<()> {
         );
     };
     let delete = store.catalog.delete_organization_key(&key.made.public_key);
-    recorded_key_change(store, &key.owner, "perpend organization-key --revoke", delete).await?;
+    recorded_change(store, &key.owner, "perpend organization-key --revoke", delete).await?;
     Ok(())
 }
 
@@ -120,6 +120,6 @@ async fn create_in(
     let key = pair.to_key(&RandomIds, note, None)?;
     let owner = KeyOwner::Organization(organization.id.clone());
     let create = store.catalog.create_key(&owner, &key, SystemClock.now());
-    recorded_key_change(store, &owner, "perpend organization-key", create).await?;
+    recorded_change(store, &owner, "perpend organization-key", create).await?;
     Ok((organization.clone(), pair))
 }

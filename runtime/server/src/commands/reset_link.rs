@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use perpend_catalog::{LinkPurpose, NewLink};
+use perpend_catalog::{KeyOwner, LinkPurpose, NewLink};
 use perpend_config::SettingArgs;
 use perpend_domain::ids::IdSource as _;
 use perpend_domain::time::Clock as _;
 use perpend_http_kit::auth::{canonical_email, new_link_token};
 use perpend_storage::Store;
 
-use super::common::{load, print_line};
+use super::common::{load, print_line, recorded_change};
 use super::{organization_key, serve};
 use crate::{RandomIds, SystemClock};
 
@@ -38,6 +38,7 @@ async fn create_in(store: &Store, email: &str) -> anyhow::Result<String> {
         account.with_context(|| format!("no account has the e-mail address {email:?}"))?;
     let (token, digest) = new_link_token(&RandomIds);
     let now = SystemClock.now();
+    let account_id = account.id.clone();
     let link = NewLink {
         digest,
         id: RandomIds.uuid().to_string(),
@@ -46,6 +47,14 @@ async fn create_in(store: &Store, email: &str) -> anyhow::Result<String> {
         created_by: "perpend reset-link".to_owned(),
         expires_at: now.plus_millis(VALID_MS),
     };
-    store.catalog.create_link(&link, now).await?;
+    let memberships = store.catalog.memberships(&account_id).await?;
+    let create = store.catalog.create_link(&link, now);
+    match memberships.into_iter().next() {
+        Some(first) => {
+            let owner = KeyOwner::Organization(first.organization);
+            recorded_change(store, &owner, "perpend reset-link", create).await?;
+        }
+        None => create.await?,
+    }
     Ok(token)
 }
