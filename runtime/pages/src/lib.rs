@@ -697,13 +697,13 @@ impl Authenticator<App> for BySession {
                 if let Some(frame) = parts.extensions.get::<Frame>() {
                     let _ = frame.shell.set(viewer.shell(Section::Other));
                 }
+                if !is_in_project_of(&viewer, address.path()) {
+                    return Err(Problem::not_found("page").into_response());
+                }
                 if !any.iter().any(|one| viewer.may(*one)) {
                     note_denied(parts, viewer.act());
                     let message = "this session lacks the permission for this page";
                     return Err(Problem::new(Code::AccessDenied, message).into_response());
-                }
-                if !is_in_project_of(&viewer, address.path()) {
-                    return Err(Problem::not_found("page").into_response());
                 }
                 let is_stale = viewer.account.as_ref().is_some_and(|own| !own.is_fresh);
                 if is_stale && any.iter().any(|one| one.needs_fresh_sign_in()) {

@@ -8,7 +8,7 @@ use perpend_catalog::{LAST_OWNER, User};
 use perpend_db::Error;
 use perpend_domain::access::Permission::{MemberRead, MemberWrite, OrgMemberRead, OrgMemberWrite};
 use perpend_domain::access::Role;
-use perpend_domain::ids::UserId;
+use perpend_domain::ids::{ProjectId, UserId};
 use perpend_http_kit::answer::Answer;
 use perpend_http_kit::auth::OrganizationAct;
 use perpend_http_kit::extract::Body;
@@ -176,11 +176,34 @@ async fn ensure_below_own_role(
     let current = found.ok_or_else(no_such_user)?.made.role;
     match own.is_at_least(current) && given.is_none_or(|given| own.is_at_least(given)) {
         true => Ok(()),
-        false => Err(Problem::new(
-            Code::AccessDenied,
-            "members cannot give a role above their own, and cannot change members with a role above their own",
-        )),
+        false => Err(above_own_role()),
     }
+}
+
+/// The same for a role in a project, whose current role in the project counts too.
+async fn ensure_below_own_role_in_project(
+    app: &App,
+    caller: &OrganizationAct,
+    project: &ProjectId,
+    (user, given): (&UserId, Option<Role>),
+) -> Result<(), Problem> {
+    ensure_below_own_role(app, caller, (user, given)).await?;
+    let Some(own) = caller.member.as_ref().map(|member| member.role) else {
+        return Ok(());
+    };
+    let members = app.store.catalog.project_members(&caller.organization, project).await?;
+    let current = members.iter().find(|one| one.made.id == *user);
+    match current.is_none_or(|current| own.is_at_least(current.made.role)) {
+        true => Ok(()),
+        false => Err(above_own_role()),
+    }
+}
+
+fn above_own_role() -> Problem {
+    Problem::new(
+        Code::AccessDenied,
+        "members cannot give a role above their own, and cannot change members with a role above their own",
+    )
 }
 
 fn removed_member(user: &UserId, message: &'static str) -> Answer<RemovedMember> {
@@ -238,7 +261,8 @@ async fn put_project_member(
 ) -> Result<Answer<Member>, Problem> {
     let project = projects::find::find(&app, &caller.organization, &id).await?;
     let (user, role) = input.read()?;
-    ensure_below_own_role(&app, &caller, (&user, Some(role))).await?;
+    let change = (&user, Some(role));
+    ensure_below_own_role_in_project(&app, &caller, &project.id, change).await?;
     let now = app.web.clock.now();
     let set =
         app.store.catalog.set_project_member(&caller.organization, &project.id, (&user, role), now);
@@ -254,7 +278,7 @@ async fn delete_project_member(
 ) -> Result<Answer<RemovedMember>, Problem> {
     let project = projects::find::find(&app, &caller.organization, &id).await?;
     let user = user_id(&input.user_id)?;
-    ensure_below_own_role(&app, &caller, (&user, None)).await?;
+    ensure_below_own_role_in_project(&app, &caller, &project.id, (&user, None)).await?;
     let catalog = &app.store.catalog;
     let removed = catalog.remove_project_member(&caller.organization, &project.id, &user);
     let no_role = || Problem::new(Code::NotFound, "the user has no role in this project");

@@ -8,8 +8,8 @@
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use perpend_catalog::{LinkPurpose, NewLink};
-use perpend_domain::access::Permission::OrgMemberWrite;
+use perpend_catalog::{LinkPurpose, NewLink, User};
+use perpend_domain::access::Permission::{OrgMemberRead, OrgMemberWrite};
 use perpend_domain::access::Role;
 use perpend_domain::ids::UserId;
 use perpend_domain::time::Timestamp;
@@ -76,7 +76,11 @@ async fn view(
     let accounts = catalog.member_accounts(&own.organization).await?;
     let in_project = catalog.project_members(&own.organization, &viewer.project).await?;
     let may_write = own.role.holds(OrgMemberWrite);
-    let members = catalog.members(&own.organization).await?.into_iter().map(|user| {
+    // A role in the project alone does not show the rest of the organization.
+    let sees_all = own.role.holds(OrgMemberRead);
+    let has_role = |user: &User| in_project.iter().any(|one| one.made.id == user.made.id);
+    let members = catalog.members(&own.organization).await?.into_iter();
+    let members = members.filter(|user| sees_all || has_role(user)).map(|user| {
         let id = user.made.id.to_string();
         let has_account = accounts.iter().any(|(member, _)| *member == id);
         let is_changeable = may_write && own.role.is_at_least(user.made.role);
