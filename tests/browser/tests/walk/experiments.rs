@@ -71,9 +71,7 @@ async fn shows_the_smallest_detectable_difference(visitor: &Visitor) -> Result<(
     visitor.log_in().await?;
     compare(visitor, "new examples, first tickets").await?;
     let table = browser.text(".verdicts").await?;
-    for part in
-        ["inconclusive", "Smallest difference that would have been seen", "Needed to decide"]
-    {
+    for part in ["inconclusive", "Smallest detectable difference", "Needed for a verdict"] {
         ensure!(table.contains(part), "{part} in {table}");
     }
     let page = browser.text("main").await?.to_lowercase();
