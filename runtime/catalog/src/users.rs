@@ -156,6 +156,8 @@ const END_LINKS: &str = "
      WHERE created_by = $2
         OR (organization_id = $1
             AND email = (SELECT user_name FROM users WHERE organization_id = $1 AND id = $2))";
+/// Links that a member created with a higher role.
+const END_CREATED_LINKS: &str = "DELETE FROM account_links WHERE created_by = $1";
 /// For an active member of the organization `$5`, in one of its projects.
 const SET_PROJECT_ROLE: &str = "
     INSERT INTO project_members (project_id, user_id, role, created_at)
@@ -354,6 +356,9 @@ impl Catalog {
                 return Err(Error::NotFound);
             }
             ensure_owner(&mut tx, organization, owners).await?;
+            if before.as_ref().is_some_and(|before| !user.role.is_at_least(before.made.role)) {
+                query(END_CREATED_LINKS).bind(user.id.as_str()).execute(&mut tx).await?;
+            }
             let before = before.as_ref().map(|before| audit::objects::user(&before.made));
             audit::note("user", user.id.as_str(), before, Some(audit::objects::user(user)));
         });
@@ -408,7 +413,11 @@ impl Catalog {
                 .execute(&mut tx)
                 .await?;
             ensure_owner(&mut tx, organization, owners).await?;
-            note_role("member", id, before.as_ref().map(|before| before.made.role), Some(role));
+            let given = before.as_ref().map(|before| before.made.role);
+            if given.is_some_and(|given| !role.is_at_least(given)) {
+                query(END_CREATED_LINKS).bind(id.as_str()).execute(&mut tx).await?;
+            }
+            note_role("member", id, given, Some(role));
         });
         let found = self.user(organization, id).await?;
         found.ok_or(Error::NotFound)

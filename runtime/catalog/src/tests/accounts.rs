@@ -172,6 +172,9 @@ async fn an_invitation_is_used_once_and_gives_its_role_to_a_new_member_only() {
         // Links of a member and for a member end with the membership.
         let own = NewLink { email: "cy@example.com".to_owned(), ..invitation(4, Role::Viewer) };
         let own = NewLink { created_by: id.to_string(), ..own };
+        catalog.create_link(&own, at(6)).await.unwrap();
+        catalog.set_member(&ours, id, Role::Viewer, at(6)).await.unwrap();
+        assert!(catalog.invitations(&ours, at(6)).await.unwrap().is_empty(), "a lower role");
         for link in [&own, &invitation(5, Role::Viewer)] {
             catalog.create_link(link, at(6)).await.unwrap();
         }
