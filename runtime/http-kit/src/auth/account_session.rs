@@ -170,8 +170,14 @@ pub async fn verify_password(
         tracing::info!(client.address = %client, "sign-in refused");
         return Ok(None);
     }
+    // The comparison may have waited: a password that was replaced meanwhile begins no session.
+    let current = web.catalog.account_by_email(&email).await?.filter(|one| one.is_active);
+    let hash_of = |account: &Option<Account>| account.as_ref()?.password_hash.clone();
+    if hash_of(&current) != hash_of(&account) {
+        return Ok(None);
+    }
     web.sign_in_limits.succeeded(&attempt, now);
-    Ok(account)
+    Ok(current)
 }
 
 /// An e-mail address as accounts store it.
