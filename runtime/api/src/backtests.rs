@@ -59,7 +59,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Estimate the targets, cost and time of a backtest without starting it",
         EvaluatorWrite,
     );
-    routes.add(estimate.body::<NewBacktest>(), estimate_backtest);
+    routes.add(estimate.body::<NewBacktest>().unrecorded(), estimate_backtest);
     let list = Operation::get("listBacktests", ALL, "List backtests, newest first", EvaluatorRead);
     routes.add(list.query(PAGE), list_backtests);
     let one = Operation::get(

@@ -9,8 +9,17 @@ use serde_json::Value;
 
 use super::script::{self, Request};
 
-/// Operations that the script calls successfully without a change: each is a decision.
-const WITHOUT_CHANGE: [&str; 0] = [];
+/// Operations whose successful calls in the script change nothing, so that their records are not compared: previews, empty
+/// lists of targets, and changes of state that has ended. A new entry is a decision.
+const WITHOUT_CHANGE: [&str; 7] = [
+    "POST /api/v1/backfills/{backfillId}/cancel",
+    "POST /api/v1/backtests/{backtestId}/cancel",
+    "POST /api/v1/datasets/{datasetName}/from-traces",
+    "POST /api/v1/datasets/{datasetName}/restore",
+    "POST /api/v1/evaluation-rules/{ruleId}/run",
+    "POST /api/v1/experiments/{experimentId}/pause",
+    "PUT /api/v1/evaluators/{evaluatorId}/grants",
+];
 
 /// A request of the script.
 #[derive(Debug)]
