@@ -87,9 +87,20 @@ pub async fn method_not_allowed(request: Request) -> Response {
     problem::respond_for_path(path, Problem::new(Code::MethodNotAllowed, message))
 }
 
+/// Starts of the paths that end with the token of a one-time link.
+const ONE_TIME_LINKS: [&str; 3] = ["/setup/", "/invite/", "/reset/"];
+
+/// The path without the token of a one-time link.
+fn logged_path(path: &str) -> String {
+    match ONE_TIME_LINKS.iter().find(|start| path.starts_with(**start)) {
+        Some(start) => format!("{start}{{token}}"),
+        None => path.to_owned(),
+    }
+}
+
 /// Gives each request an id, which the response repeats, and writes one log line.
 pub async fn log(State(web): State<Web>, mut request: Request, next: Next) -> Response {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let (method, path) = (request.method().clone(), logged_path(request.uri().path()));
     let client = ClientAddress::in_request(request.extensions());
     let id = sent_id(&request).or_else(|| HeaderValue::try_from(web.ids.uuid().to_string()).ok());
     request.headers_mut().remove(REQUEST_ID);
@@ -108,4 +119,17 @@ pub async fn log(State(web): State<Web>, mut request: Request, next: Next) -> Re
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_has_no_token_of_a_one_time_link() {
+        for path in ["/setup/canary", "/invite/canary", "/reset/canary/more"] {
+            assert!(!logged_path(path).contains("canary"), "{path}");
+        }
+        assert_eq!(logged_path("/project/p/setup/x"), "/project/p/setup/x");
+    }
 }
