@@ -1,6 +1,12 @@
-//! Write transactions.
+//! Write transactions, and rows that belong to the transaction of a change, such as its audit record.
+//!
+//! Invariant:
+//! - **No change without its rows.** [`Tx::commit`] calls the hook of the task in each transaction that changed rows; a
+//!   hook that fails rolls the transaction back.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::BoxFuture;
@@ -13,10 +19,33 @@ use crate::pool::{Engine, Pool};
 use crate::sized::Sized;
 use crate::spell::for_sqlite;
 use crate::writes::Writes;
-use crate::{Breakpoints, Error, hook};
+use crate::{Breakpoints, Error};
 
 /// The breakpoint after each statement of a script.
 pub const STATEMENT: &str = "statement of a script";
+
+tokio::task_local! {
+    static HOOK: Arc<dyn CommitHook>;
+}
+
+/// Takes part in the transactions of a task.
+pub trait CommitHook: fmt::Debug + Send + Sync {
+    /// Called before the commit of a transaction that changed rows.
+    fn before_commit<'a>(&'a self, tx: &'a mut Tx) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Called after the commit.
+    fn committed(&self);
+}
+
+/// Runs a future whose transactions call the hook.
+pub async fn with_hook<F: Future>(hook: Arc<dyn CommitHook>, future: F) -> F::Output {
+    HOOK.scope(hook, future).await
+}
+
+/// The hook of the current task.
+fn current_hook() -> Option<Arc<dyn CommitHook>> {
+    HOOK.try_with(Arc::clone).ok()
+}
 
 /// A write transaction. Dropped before its commit, it is rolled back.
 #[derive(Debug)]
@@ -65,7 +94,7 @@ impl Tx {
     /// When the database or the hook fails.
     pub fn commit(mut self) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move {
-            let hook = hook::current().filter(|_| self.has_changed);
+            let hook = current_hook().filter(|_| self.has_changed);
             if let Some(hook) = &hook {
                 hook.before_commit(&mut self).await?;
             }

@@ -11,9 +11,10 @@ use perpend_domain::ids::{OrganizationId, UserId};
 use perpend_domain::time::Timestamp;
 use serde_json::json;
 
-use super::{
-    COUNT_EMAIL, EMAIL_TAKEN, NewAccount, SET_PASSWORD, identify, insert_account, sessions,
+use super::account::{
+    COUNT_EMAIL, EMAIL_TAKEN, NewAccount, SET_PASSWORD, identify, insert_account,
 };
+use super::sessions;
 use crate::audit::{self, AuditActor};
 use crate::keys::LOCK_ORGANIZATION;
 use crate::{Catalog, Error, KeyOwner, MAX_USERS, SessionDigest};

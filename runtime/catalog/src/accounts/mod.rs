@@ -6,71 +6,27 @@
 //! - **No row can be used to sign in.** Rows hold hashes of passwords, of references of sessions and of tokens of links.
 //! - **A new password ends every session** of its account, and every open link that sets one, in the same transaction.
 
+mod account;
 mod links;
 mod sessions;
 
-use std::fmt;
-
-use perpend_db::{Arg, Tx, checked, in_transaction, query, query_scalar};
+use perpend_db::{Arg, checked, in_transaction, query, query_scalar};
 use perpend_domain::access::Role;
 use perpend_domain::ids::{OrganizationId, ProjectId, UserId};
 use perpend_domain::time::Timestamp;
 use serde_json::json;
 
+pub use account::{Account, EMAIL_TAKEN, NewAccount};
 pub use links::{AcceptingAccount, AccountLink, LinkPurpose, NewLink};
 pub use sessions::AccountSession;
 
-use crate::audit::{self, AuditActor};
+use crate::audit;
 use crate::keys::LOCK_ORGANIZATION;
-use crate::{Catalog, Error, KeyOwner};
+use crate::{Catalog, Error};
+use account::{AccountRow, SET_PASSWORD, identify, insert_account};
 
 /// The conflict of a second first owner.
 pub const ACCOUNT_EXISTS: &str = "an account exists";
-/// The conflict of a new account with the e-mail address of another one.
-pub const EMAIL_TAKEN: &str = "an account has this e-mail address";
-
-/// A new account.
-#[derive(Clone, PartialEq, Eq)]
-pub struct NewAccount {
-    /// The id.
-    pub id: String,
-    /// In lower case.
-    pub email: String,
-    /// Display name.
-    pub name: String,
-    /// Hash of the password, with its parameters.
-    pub password_hash: String,
-}
-
-/// An account.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Account {
-    /// The id.
-    pub id: String,
-    /// In lower case.
-    pub email: String,
-    /// Display name.
-    pub name: String,
-    /// Hash of the password; absent before one is set.
-    pub password_hash: Option<String>,
-    /// Whether the account is one of the operator of the installation.
-    pub is_operator: bool,
-    /// Whether it may sign in.
-    pub is_active: bool,
-}
-
-// The hash of a password does not reach a log by way of `{:?}`.
-impl fmt::Debug for NewAccount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewAccount").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account").field("id", &self.id).finish_non_exhaustive()
-    }
-}
 
 /// The role of an account in a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,30 +48,6 @@ impl Membership {
     #[must_use]
     pub const fn role(&self) -> Role {
         Role::in_project(self.organization_role, self.project_role)
-    }
-}
-
-perpend_db::record! {
-    struct AccountRow {
-        id: String,
-        email: String,
-        name: String,
-        password_hash: Option<String>,
-        is_operator: i16,
-        is_active: i16,
-    }
-}
-
-impl From<AccountRow> for Account {
-    fn from(row: AccountRow) -> Self {
-        Self {
-            id: row.id,
-            email: row.email,
-            name: row.name,
-            password_hash: row.password_hash,
-            is_operator: row.is_operator != 0,
-            is_active: row.is_active != 0,
-        }
     }
 }
 
@@ -149,11 +81,6 @@ const BY_EMAIL: &str = "
 const GET: &str = "
     SELECT id, email, name, password_hash, is_operator, is_active FROM accounts WHERE id = $1";
 const COUNT: &str = "SELECT COUNT(*) FROM accounts";
-const COUNT_EMAIL: &str = "SELECT COUNT(*) FROM accounts WHERE email = $1";
-const INSERT: &str = "
-    INSERT INTO accounts
-        (id, email, name, password_hash, is_operator, is_active, created_at, updated_at)
-    VALUES ($1, $2, $3, $4, $5, 1, $6, $6)";
 /// A user who is known by this user name, or has left, gets the account.
 const PUT_OWNER: &str = "
     INSERT INTO users
@@ -163,8 +90,6 @@ const PUT_OWNER: &str = "
         name = excluded.name, role = 'OWNER', is_active = 1, left_at = NULL,
         updated_at = excluded.updated_at, account_id = excluded.account_id";
 const END_KEY_SESSIONS: &str = "DELETE FROM browser_sessions";
-const SET_PASSWORD: &str = "
-    UPDATE accounts SET password_hash = $2, updated_at = $3 WHERE id = $1 AND is_active = 1";
 const RENAME: &str = "UPDATE accounts SET name = $2, updated_at = $3 WHERE id = $1";
 const RENAME_MEMBER: &str = "UPDATE users SET name = $2, updated_at = $3 WHERE account_id = $1";
 /// Of active members, in projects that exist, oldest project first.
@@ -176,22 +101,6 @@ const MEMBERSHIPS: &str = "
      WHERE u.account_id = $1 AND u.left_at IS NULL AND u.is_active = 1
      ORDER BY p.created_at, p.id";
 
-/// The first membership of an account: the audit trail of its organization records what the account does to itself.
-const FIRST_MEMBERSHIP: &str = "
-    SELECT organization_id, id FROM users
-     WHERE account_id = $1 AND left_at IS NULL ORDER BY created_at, organization_id LIMIT 1";
-
-/// Makes an account the actor of the operation that runs, such as a sign-in.
-async fn identify(tx: &mut Tx, account: &str) -> Result<(), Error> {
-    let found: Option<(String, String)> =
-        query(FIRST_MEMBERSHIP).bind(account).fetch_optional(tx).await?;
-    if let Some((organization, member)) = found {
-        let owner = KeyOwner::Organization(checked("organization", &organization)?);
-        audit::identify(owner, AuditActor { kind: "member".to_owned(), name: Some(member) });
-    }
-    Ok(())
-}
-
 /// The accounts of the active members of an organization.
 const MEMBER_ACCOUNTS: &str = "
     SELECT id, account_id FROM users
@@ -199,24 +108,6 @@ const MEMBER_ACCOUNTS: &str = "
 /// Memberships of an account in other organizations, also former ones.
 const COUNT_ELSEWHERE: &str = "
     SELECT COUNT(*) FROM users WHERE account_id = $1 AND organization_id <> $2";
-
-async fn insert_account(
-    tx: &mut Tx,
-    account: &NewAccount,
-    is_operator: bool,
-    now: Timestamp,
-) -> Result<(), Error> {
-    query(INSERT)
-        .bind(account.id.as_str())
-        .bind(account.email.as_str())
-        .bind(account.name.as_str())
-        .bind(account.password_hash.as_str())
-        .bind(i64::from(is_operator))
-        .bind(now.as_micros())
-        .execute(tx)
-        .await?;
-    Ok(())
-}
 
 impl Catalog {
     async fn one_account(&self, sql: &'static str, key: &str) -> Result<Option<Account>, Error> {

@@ -3,7 +3,7 @@
 use perpend_db::{Arg, in_transaction, value_list};
 use perpend_domain::time::Timestamp;
 
-use super::{AccountRow, identify};
+use super::account::{AccountRow, identify};
 use crate::{Account, Catalog, Error, SessionDigest};
 
 /// Sessions of one account; the oldest one ends when another begins.

@@ -6,7 +6,7 @@ use perpend_domain::text::storable;
 use perpend_domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::{AuditObject, AuditOrigin, AuditResult};
+use super::record::{AuditObject, AuditOrigin, AuditResult};
 use crate::{Error, KeyOwner};
 
 /// Precedes the hashed text, so that no other text of the program has this hash.

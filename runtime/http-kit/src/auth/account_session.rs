@@ -13,7 +13,7 @@ use perpend_domain::access::Role;
 use perpend_domain::ids::ProjectId;
 
 use super::act::{Act, Member, SessionPerson};
-use super::caller::Session;
+use super::browser::{Session, SignedIn};
 use super::session::{self, SESSION_SECONDS};
 use super::sign_in_limits::Attempt;
 use crate::Web;
@@ -30,17 +30,6 @@ const SEEN_STEP_MS: i64 = 5 * 60 * 1_000;
 const FRESH_MS: i64 = 10 * 60 * 1_000;
 /// Characters that are stored of a user agent.
 const MAX_AGENT_CHARS: usize = 200;
-
-/// An account that is signed in.
-#[derive(Clone, Debug)]
-pub struct SignedIn {
-    /// The account.
-    pub account: Account,
-    /// Its session.
-    pub session: AccountSession,
-    /// Whether the password was entered within the last 10 minutes.
-    pub is_fresh: bool,
-}
 
 /// The account of the session in these headers.
 ///

@@ -13,7 +13,7 @@ use perpend_domain::ids::ProjectId;
 
 use super::act::{Act, OrganizationAct, SessionPerson};
 use super::basic::Credentials;
-use super::guard::Requirement;
+use super::requirement::Requirement;
 use crate::Web;
 use crate::client_address::ClientAddress;
 use crate::otlp;

@@ -9,12 +9,13 @@ use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::{ProjectId, PublicKey};
 
 use super::Credentials;
-use super::account_session::{SignedIn, session_in_project};
+use super::account_session::session_in_project;
 use super::act::{Act, Allowed, SessionPerson, decide, unguarded};
+use super::browser::Session;
 use super::cache::CacheLookup;
 use super::key::{Caller, MatchedSecret};
 use super::refusals::Refusal;
-use super::session::{self, FormToken, Sessions};
+use super::session::{self, Sessions};
 use super::throttle::{AuthAttempt, AuthTarget, refused};
 use crate::Web;
 use crate::client_address::ClientAddress;
@@ -231,23 +232,6 @@ async fn by_admin_key(
     };
     let project = project.ok_or_else(|| Problem::new(Code::NotFound, "no such project"))?;
     Ok(Caller { owner: KeyOwner::Project(project.id), scope: Scope::Full, public_half: None })
-}
-
-/// The login of a browser.
-#[derive(Clone, Debug)]
-pub struct Session {
-    /// The identity in `project`.
-    pub act: Act,
-    /// The project of the page.
-    pub project: Project,
-    /// Other projects of the login, the last used first.
-    pub others: Vec<Project>,
-    /// Whether the login token of this server start started the session in one of these projects.
-    pub is_of_login_token: bool,
-    /// The account, in a session that began with its password.
-    pub account: Option<SignedIn>,
-    /// Token of the forms in its pages.
-    pub token: FormToken,
 }
 
 /// The session in these headers while its origin is valid: in the requested project, otherwise in the last used one.

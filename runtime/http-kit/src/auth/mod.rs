@@ -13,6 +13,7 @@ mod account_session;
 mod act;
 mod audited;
 mod basic;
+mod browser;
 mod cache;
 mod caller;
 mod guard;
@@ -25,21 +26,23 @@ mod metrics_token;
 mod pair;
 mod password;
 mod refusals;
+mod requirement;
 mod session;
 mod sign_in_limits;
 mod throttle;
 
 pub use account_session::{
-    SignedIn, begin_account_session, canonical_email, is_email, signed_in, verify_password,
+    begin_account_session, canonical_email, is_email, signed_in, verify_password,
 };
 pub use act::{Act, ManagerAct, Member, OrganizationAct, SessionPerson};
 pub(crate) use audited::AuditedRoute;
 pub use audited::{AuditClass, note_denied};
 pub use basic::Credentials;
+pub use browser::{Session, SignedIn};
 pub use cache::{KEPT_MS, KeyCache, KeyUse};
-pub use caller::{Session, act_of, session_of};
+pub use caller::{act_of, session_of};
 pub(crate) use guard::Guarded;
-pub use guard::{Authenticator, KeyAuth, OtlpKeyAuth, Requirement, ViewerAct};
+pub use guard::{Authenticator, KeyAuth, OtlpKeyAuth, ViewerAct};
 pub use key::MeteredKey;
 pub use link_token::{link_digest, new_link_token};
 pub use login::log_in_with_token;
@@ -49,6 +52,7 @@ pub(crate) use metrics_token::MetricsTokenAuth;
 pub use pair::KeyPair;
 pub use password::Passwords;
 pub use refusals::{Refusal, RefusalCount, Refusals};
+pub use requirement::Requirement;
 pub use session::{FormToken, create_session, end_sessions, use_session};
 pub(crate) use sign_in_limits::SignInLimits;
 pub use throttle::{STRONG_CHARS, Throttle};
