@@ -10,9 +10,9 @@ use perpend_views::{
 };
 
 use crate::authors::author_names;
-use crate::list::params::ListRequest;
 use crate::list::source::{
-    ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult, ShownPage,
+    ListQuery, ListRequest, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
+    ShownPage,
 };
 use crate::request::viewer::Viewer;
 

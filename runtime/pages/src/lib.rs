@@ -128,7 +128,7 @@ fn fragment_routes(routes: &mut Routes<App>) {
     let detail = PageRoute::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
     routes.page(BySession, detail, trace::page::detail_fragment);
     let peek = PageRoute::get("/project/{project}/_/traces/{trace}/peek", TraceRead);
-    routes.page(BySession, peek, traces::peek::peek_fragment);
+    routes.page(BySession, peek, traces::fragments::peek_fragment);
     let cell = PageRoute::get("/project/{project}/_/traces/{trace}/cell/{part}", TraceRead);
     routes.page(BySession, cell, traces::peek::cell_fragment);
     let later = PageRoute::get("/project/{project}/_/trends", TraceRead);
@@ -136,9 +136,9 @@ fn fragment_routes(routes: &mut Routes<App>) {
     let of_user = PageRoute::get("/project/{project}/_/users/{user}/trends", TraceRead);
     routes.page(BySession, of_user, groups::user::trends_fragment);
     let values = PageRoute::get("/project/{project}/_/traces/facets", TraceRead);
-    routes.page(BySession, values, traces::facets::facets_fragment);
+    routes.page(BySession, values, traces::fragments::facets_fragment);
     let over_time = PageRoute::get("/project/{project}/_/traces/bars", TraceRead);
-    routes.page(BySession, over_time, traces::bars::bars_fragment);
+    routes.page(BySession, over_time, traces::fragments::bars_fragment);
     let rows = PageRoute::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::page::rows_fragment);
     let seek = PageRoute::get("/project/{project}/_/traces/{trace}/seek", TraceRead);

@@ -150,6 +150,7 @@ pub use lists::column::{
     Cell, CellContent, CellContext, CellLayout, ChosenColumn, DeclaredCell, ExportedValue,
     ListColumn, ListTable, NamedColumns, TableStyle,
 };
+pub use lists::declaration::{ChoicePage, ChosenColumns, ListDeclaration, ListTexts, RowChoice};
 pub use lists::executions::{EXECUTION_ROWS, ExecutionRow};
 pub use lists::facets::{FacetsPage, FacetsView};
 pub use lists::filter::{
@@ -161,9 +162,8 @@ pub use lists::groups::{
     GroupChip, GroupLine, GroupRow, GroupSetup, SESSION_ROWS, USER_ROWS, UserPage, session_table,
 };
 pub use lists::list::{
-    ChoiceButton, ChoicePage, ChosenColumns, DeferredPart, ListAction, ListChoice, ListDeclaration,
-    ListNote, ListParts, ListTexts, ListView, PeekPanel, RowChoice, SelectFilter, UrlCondition,
-    position_text,
+    ChoiceButton, DeferredPart, ListAction, ListChoice, ListNote, ListParts, ListView, PeekPanel,
+    SelectFilter, UrlCondition, position_text,
 };
 pub use lists::news::{NewsFragment, StateFragment};
 pub use lists::observations::{OBSERVATION_ROWS, ObservationLine};

@@ -15,10 +15,9 @@ use perpend_views::{
 
 use crate::executions::names::Names;
 use crate::executions::requeue::MAX_REQUEUED;
-use crate::list::params::ListRequest;
 use crate::list::source::{
-    ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult, ShownPage,
-    ViewResult, is,
+    ListQuery, ListRequest, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
+    ShownPage, ViewResult, is,
 };
 use crate::reference::equivalent_requests;
 use crate::request::viewer::Viewer;

@@ -13,10 +13,9 @@ use perpend_views::{
 };
 
 use crate::groups::lines::group_rows;
-use crate::list::params::ListRequest;
 use crate::list::source::{
-    ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
-    ShownPage, ViewResult,
+    ListConditions, ListQuery, ListRequest, ListScope, ListSource, OwnParameter, OwnParameters,
+    PageResult, ShownPage, ViewResult,
 };
 use crate::read;
 use crate::reference;

@@ -4,8 +4,7 @@ use perpend_domain::filter::Filter;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{EmptyListCounts, TermChip};
 
-use crate::list::params::ListRequest;
-use crate::list::source::{ListConditions, ListSource};
+use crate::list::source::{ListConditions, ListRequest, ListSource};
 
 /// Terms whose matches are counted individually.
 const MAX_COUNTED_TERMS: usize = 10;

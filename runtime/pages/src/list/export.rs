@@ -9,8 +9,7 @@ use perpend_views::ChosenColumn;
 use crate::export::{
     ExportColumn, ExportFormat, ExportedList, ExportedPage, reject_faults, respond,
 };
-use crate::list::params::{ListParams, ListRequest};
-use crate::list::source::{ListQuery, ListScope, ListSource};
+use crate::list::source::{ListParams, ListQuery, ListRequest, ListScope, ListSource};
 use crate::request::viewer::Viewer;
 use crate::state::App;
 

@@ -8,8 +8,7 @@ use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_views::NewsFragment;
 
-use crate::list::params::ListRequest;
-use crate::list::source::{ListScope, ListSource};
+use crate::list::source::{ListRequest, ListScope, ListSource};
 use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;

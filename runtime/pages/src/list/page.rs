@@ -13,8 +13,7 @@ use perpend_views::{
 };
 
 use crate::list::empty::empty_list_counts;
-use crate::list::params::{ListParams, ListRequest};
-use crate::list::source::{ListQuery, ListScope, ListSource, ShownPage};
+use crate::list::source::{ListParams, ListQuery, ListRequest, ListScope, ListSource, ShownPage};
 use crate::list::terms::terms;
 use crate::request::cursor::ListLinks;
 use crate::request::reply::page;

@@ -1,18 +1,17 @@
 //! Query parameters of a list.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 
 use perpend_domain::filter::{Column, Filter};
-use perpend_domain::list::ListPosition;
-use perpend_domain::query::{MAX_BYTES, Parsed, parse, print_condition};
+use perpend_domain::query::{MAX_BYTES, parse, print_condition};
 use perpend_http_kit::problem::Problem;
 use perpend_views::{
     ChosenColumns, ListDeclaration, MAX_COLUMNS, Parameter, SearchProgress, Text, count, with_query,
 };
 
 use crate::list::source::{
-    ListConditions, ListScope, ListSource, OwnParameter, OwnParameters, kept_parameters,
+    ListConditions, ListParams, ListRequest, ListScope, ListSource, OwnParameter, OwnParameters,
+    kept_parameters,
 };
 use crate::read;
 use crate::request::cursor::{self, ListLinks, truncated};
@@ -24,44 +23,6 @@ const COMMON: [&str; 9] =
     ["q", "n", "sort", "after", "before", "page", "looked", "found", "received"];
 /// The largest page number.
 const MAX_PAGE: u32 = 1_000_000;
-
-/// Query parameters of a list. Invalid ones have their default and add a notice.
-pub(crate) struct ListParams<L: ListSource> {
-    pub(crate) source: L,
-    /// The filter as text.
-    pub(crate) q: String,
-    pub(crate) parsed: Parsed,
-    pub(crate) columns: ChosenColumns<L::Row>,
-    /// Rows per page.
-    pub(crate) n: u32,
-    pub(crate) position: ListPosition,
-    /// Number of the page, from 1; 1 at a cursor.
-    pub(crate) page: u32,
-    /// Progress of the search that this page continues.
-    pub(crate) searched: Option<SearchProgress>,
-    /// Query parameters for the columns and the number of rows, unless they are the default.
-    pub(crate) table_parameters: Vec<Parameter>,
-    /// The list's own query parameters.
-    own: Vec<Parameter>,
-    /// The time after which rows are new, for the number of new rows.
-    pub(crate) received: String,
-    pub(crate) notices: Vec<Text>,
-}
-
-/// A request for a page or a file of a list.
-pub(crate) struct ListRequest<L: ListSource> {
-    pub(crate) scope: ListScope,
-    pub(crate) conditions: ListConditions,
-    pub(crate) params: ListParams<L>,
-}
-
-impl<L: ListSource> Deref for ListRequest<L> {
-    type Target = ListParams<L>;
-
-    fn deref(&self) -> &ListParams<L> {
-        &self.params
-    }
-}
 
 /// The valid ones of the list's own parameters. Invalid ones add a notice.
 fn own_parameters(

@@ -1,22 +1,24 @@
 //! The interface of a list: its declaration, and the rows that match.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::str::FromStr;
 
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::filter::{Column, Condition, Filter, Order, Test, find};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{BidirectionalPage, Cursor, ListPosition};
+use perpend_domain::query::Parsed;
 use perpend_domain::text_search::BoundedCount;
 use perpend_domain::time::Timestamp;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::{EnvironmentFilter, Telemetry};
 use perpend_views::{
-    ApiRequest, ChosenColumn, ListDeclaration, ListNote, ListView, Parameter, Text,
+    ApiRequest, ChosenColumn, ChosenColumns, ListDeclaration, ListNote, ListView, Parameter,
+    SearchProgress, Text,
 };
 
 use crate::export::PAGE_ROWS;
-use crate::list::params::ListRequest;
 use crate::read;
 use crate::request::cursor::{self, ListLinks};
 use crate::request::viewer::Viewer;
@@ -346,6 +348,44 @@ pub(crate) trait ListSource: Default + Send + Sync + 'static {
         view: ListView,
     ) -> impl Future<Output = ViewResult> + Send {
         std::future::ready(Ok(view))
+    }
+}
+
+/// Query parameters of a list. Invalid ones have their default and add a notice.
+pub(crate) struct ListParams<L: ListSource> {
+    pub(crate) source: L,
+    /// The filter as text.
+    pub(crate) q: String,
+    pub(crate) parsed: Parsed,
+    pub(crate) columns: ChosenColumns<L::Row>,
+    /// Rows per page.
+    pub(crate) n: u32,
+    pub(crate) position: ListPosition,
+    /// Number of the page, from 1; 1 at a cursor.
+    pub(crate) page: u32,
+    /// Progress of the search that this page continues.
+    pub(crate) searched: Option<SearchProgress>,
+    /// Query parameters for the columns and the number of rows, unless they are the default.
+    pub(crate) table_parameters: Vec<Parameter>,
+    /// The list's own query parameters.
+    pub(super) own: Vec<Parameter>,
+    /// The time after which rows are new, for the number of new rows.
+    pub(crate) received: String,
+    pub(crate) notices: Vec<Text>,
+}
+
+/// A request for a page or a file of a list.
+pub(crate) struct ListRequest<L: ListSource> {
+    pub(crate) scope: ListScope,
+    pub(crate) conditions: ListConditions,
+    pub(crate) params: ListParams<L>,
+}
+
+impl<L: ListSource> Deref for ListRequest<L> {
+    type Target = ListParams<L>;
+
+    fn deref(&self) -> &ListParams<L> {
+        &self.params
     }
 }
 

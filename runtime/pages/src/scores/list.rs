@@ -17,10 +17,9 @@ use perpend_views::{
 };
 
 use crate::authors::author_names;
-use crate::list::params::ListRequest;
 use crate::list::source::{
-    ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
-    ShownPage, ViewResult, is,
+    ListConditions, ListQuery, ListRequest, ListScope, ListSource, OwnParameter, OwnParameters,
+    PageResult, ShownPage, ViewResult, is,
 };
 use crate::read;
 use crate::reference;

@@ -1,23 +1,16 @@
-//! `GET P/_/traces/bars`: chart of traces over time, with those that have errors.
+//! Chart of traces over time, with those that have errors.
 
-use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
-use axum::response::Response;
 use perpend_domain::metrics::Granularity;
 use perpend_http_kit::problem::Problem;
 use perpend_telemetry::Environments;
-use perpend_views::{Chart, ChartBar, ChartPart, Text, TracesQuery, Trend, TrendPage};
+use perpend_views::{Chart, ChartBar, ChartPart, Text, TracesQuery, Trend};
 
-use crate::list::params::ListRequest;
-use crate::list::source::ListScope;
 use crate::overview;
 use crate::overview::charts::buckets;
 use crate::overview::queries::Range;
 use crate::read;
-use crate::request::reply::page;
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::traces::list::{Traces, query_of};
 
 /// Notes on the differences between the chart and the list below it.
 fn notes(viewer: &Viewer, query: &TracesQuery) -> Vec<&'static str> {
@@ -87,16 +80,4 @@ pub(crate) async fn chart(
     let bars: Vec<ChartBar> = bars.collect();
     let whole = |value: f64| perpend_views::count(value as u64);
     Ok(Chart::new(("Traces", ChartPart::Errors), granularity, &bars, whole))
-}
-
-/// `GET P/_/traces/bars`: the chart, with the query parameters of the list.
-pub(crate) async fn bars_fragment(
-    State(app): State<App>,
-    viewer: Viewer,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    let request = ListRequest::<Traces>::new(ListScope { app, viewer }, raw.as_deref())?;
-    let ListScope { app, viewer } = &request.scope;
-    let trend = traces_over_time(app, viewer, &query_of(&request)).await?;
-    page(StatusCode::OK, &TrendPage { trend })
 }

@@ -22,10 +22,9 @@ use perpend_views::{
 
 use crate::export::PAGE_ROWS;
 use crate::list::page::load_page;
-use crate::list::params::ListRequest;
 use crate::list::source::{
-    ListConditions, ListQuery, ListScope, ListSource, OwnParameter, OwnParameters, PageResult,
-    ShownPage, ViewResult,
+    ListConditions, ListQuery, ListRequest, ListScope, ListSource, OwnParameter, OwnParameters,
+    PageResult, ShownPage, ViewResult,
 };
 use crate::read;
 use crate::reference::equivalent_requests;
@@ -333,7 +332,7 @@ impl ListSource for Traces {
         }
         let query = query_of(request);
         let facets = match self.own.text("facets") {
-            "1" => Some(facets::facets(request).await?),
+            "1" => Some(facets::facets(request, &query).await?),
             _ => None,
         };
         let chart = match self.own.text("bars") {
@@ -362,7 +361,7 @@ impl ListSource for Traces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::params::ListParams;
+    use crate::list::source::ListParams;
 
     #[test]
     fn the_orders_to_choose_include_scores_with_a_column_and_the_current_one() {

@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod conditions;
 pub(crate) mod digests;
 pub(crate) mod facets;
+pub(crate) mod fragments;
 pub(crate) mod lines;
 pub(crate) mod list;
 pub(crate) mod marks;

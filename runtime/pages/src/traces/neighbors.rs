@@ -5,7 +5,7 @@ use perpend_domain::trace_list::TraceQuery;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{MAX_LIST, Neighbours, encode, segment};
 
-use crate::list::params::ListRequest;
+use crate::list::source::ListRequest;
 use crate::request::viewer::Viewer;
 use crate::state::App;
 use crate::traces::list::Traces;

@@ -10,8 +10,7 @@ use perpend_views::NewsFragment;
 use serde::Deserialize;
 
 use crate::list::news::{MAX_NEWS, instant, news_response, received};
-use crate::list::params::ListRequest;
-use crate::list::source::{ListScope, ListSource as _};
+use crate::list::source::{ListRequest, ListScope, ListSource as _};
 use crate::request::query::Query;
 use crate::request::viewer::Viewer;
 use crate::state::App;

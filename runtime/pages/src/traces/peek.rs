@@ -1,24 +1,20 @@
-//! `GET P/_/traces/{trace}/peek`: a trace shown next to the list; `…/cell/{part}`: its input or output for its row.
+//! A trace shown next to the list; `GET P/_/traces/{trace}/cell/{part}`: its input or output for its row.
 
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::ids::TraceId;
 use perpend_http_kit::problem::Problem;
-use perpend_views::{CellPage, Peek, PeekInput, PeekPage, RejectedForm, ScoreView};
+use perpend_views::{CellPage, Peek, PeekInput, RejectedForm, ScoreView};
 use serde::Deserialize;
 
-use crate::list::params::ListRequest;
-use crate::list::source::ListScope;
 use crate::read;
 use crate::read::unknown_trace;
 use crate::request::reply::{on_blocking_thread, page};
 use crate::request::viewer::Viewer;
 use crate::state::App;
-use crate::trace::page::TracePath;
 use crate::traces::lines;
-use crate::traces::list::Traces;
 
 /// A trace shown next to the list at `close`, with a rejected form of its tags, if any. An invalid id counts as unknown.
 pub(crate) async fn peek(
@@ -56,23 +52,6 @@ pub(crate) async fn peek(
         forms: viewer.form_context().clone(),
         rejected_form: tried,
     }))
-}
-
-/// `GET P/_/traces/{trace}/peek`: the fragment, with the query parameters of the list that closing it returns to.
-pub(crate) async fn peek_fragment(
-    State(app): State<App>,
-    viewer: Viewer,
-    Path(of_trace): Path<TracePath>,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, Problem> {
-    let request = ListRequest::<Traces>::new(ListScope { app, viewer }, raw.as_deref())?;
-    let ListScope { app, viewer } = &request.scope;
-    let id = of_trace.id()?;
-    let peek = peek(app, viewer, (id.as_str(), RejectedForm::default()), request.url()).await?;
-    if peek.is_unknown() {
-        return Err(unknown_trace());
-    }
-    page(StatusCode::OK, &PeekPage { peek })
 }
 
 /// The trace id, and `input` or `output`.

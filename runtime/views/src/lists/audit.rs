@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::Section;
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn};
-use crate::lists::list::{ListDeclaration, ListTexts};
+use crate::lists::declaration::{ListDeclaration, ListTexts};
 
 /// A record of the audit trail.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use crate::Section;
 use crate::executions::ExecutionLine;
 use crate::layout::forms::FormContext;
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn};
-use crate::lists::list::{ListDeclaration, ListTexts};
+use crate::lists::declaration::{ListDeclaration, ListTexts};
 use crate::scores::score::ResourceLink;
 
 /// A row of the list of executions.

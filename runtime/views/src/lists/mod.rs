@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod chips;
 pub(crate) mod column;
+pub(crate) mod declaration;
 pub(crate) mod executions;
 pub(crate) mod facets;
 pub(crate) mod filter;
@@ -14,6 +15,7 @@ pub(crate) mod observations;
 pub(crate) mod page_links;
 pub(crate) mod picker;
 pub(crate) mod row_actions;
+pub(crate) mod row_menus;
 pub(crate) mod search;
 pub(crate) mod suggest;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::facts::{side_tokens, total_tokens};
 use crate::format::kind_label;
 use crate::lists::chips::{newest_values, scores_cell};
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn, shortened};
-use crate::lists::list::{ChoicePage, ListDeclaration, ListTexts, RowChoice};
+use crate::lists::declaration::{ChoicePage, ListDeclaration, ListTexts, RowChoice};
 use crate::{OBSERVATION_LIST, Section, Text, encode, segment, with_query};
 
 /// A row of the list of observations.

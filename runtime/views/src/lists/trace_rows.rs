@@ -9,7 +9,7 @@ use perpend_domain::telemetry::GroupKey;
 use serde_json::{Value, json};
 
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn, ListTable, NamedColumns};
-use crate::lists::list::{ChoicePage, ListDeclaration, ListTexts, RowChoice};
+use crate::lists::declaration::{ChoicePage, ListDeclaration, ListTexts, RowChoice};
 use crate::lists::row_actions::RowActions;
 use crate::lists::trace_line::{TraceLine, some_tokens};
 use crate::scores::score::{aggregate, score_value};

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::layout::setup::Setup;
 use crate::layout::shell::href;
 use crate::lists::column::{Cell, CellContext, CellLayout, ListColumn};
-use crate::lists::list::{ListDeclaration, ListTexts};
+use crate::lists::declaration::{ListDeclaration, ListTexts};
 use crate::scores::score::{OriginView, ResourceLink, Tone, score_value, shown};
 use crate::{Html, SCORE_LIST, Section, Text};
 
