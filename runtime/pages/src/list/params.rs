@@ -258,6 +258,8 @@ pub(crate) fn filter_text<L: ListSource>(
 
 #[cfg(test)]
 mod tests {
+    use perpend_domain::list::ListPosition;
+
     use super::*;
     use crate::traces::list::Traces;
 
