@@ -78,7 +78,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Download the audit trail of the project, newest first; the download is recorded",
         AuditRead,
     );
-    let export = export.query(EXPORT).bytes("application/octet-stream").recorded_read();
+    let export = export.query(EXPORT).bytes("*/*").recorded_read();
     routes.add(export, export_records);
 }
 

@@ -38,7 +38,7 @@ pub(super) fn routes(routes: &mut Routes) {
         "Download all items of a dataset, oldest first",
         DatasetRead,
     );
-    let export = export.query(PARAMS).bytes("application/octet-stream").recorded_read();
+    let export = export.query(PARAMS).bytes("*/*").recorded_read();
     routes.add(export, export_items);
 }
 
