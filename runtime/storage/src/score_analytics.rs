@@ -22,7 +22,7 @@ use perpend_db::{Error, charge};
 /// Scores of one name that are read.
 const MAX_SCORES: usize = 1_000_000;
 /// Traces of which those without a score are counted.
-const TRACE_BOUNDS: Bounds = Bounds { max_tested: 20_000, max_counted: None };
+const TRACE_BOUNDS: Bounds = Bounds { max_tested: 20_000, max_counted: Some(MAX_SCORES as u64) };
 const TOO_MANY: &str =
     "more than 1000000 scores match; choose a shorter time range, an environment or a source";
 
@@ -85,6 +85,14 @@ fn trace_in_range<'s>(
     match &score.subject {
         Subject::Trace(trace) | Subject::Observation(trace, _) => is_in_range.then_some(trace),
         Subject::Session(_) | Subject::Experiment(_) => None,
+    }
+}
+
+/// Number of unweighted scores whose share has the same standard error.
+fn n_effective(found: &ScoreDistribution, share: f64) -> u64 {
+    match found.summary.stderr.filter(|stderr| found.is_weighted && 0.0 < *stderr) {
+        Some(stderr) => (share * (1.0 - share) / (stderr * stderr)) as u64,
+        None => found.n,
     }
 }
 
@@ -202,7 +210,8 @@ impl Store {
             let found = sample.distribution(range);
             let share = found.summary.mean.filter(|_| !pairs.is_empty());
             let share = share.filter(|_| found.data_type == Some(ScoreDataType::Boolean));
-            let corrected = share.map(|share| CorrectedShare::new((share, found.n), &pairs));
+            let corrected =
+                share.map(|share| CorrectedShare::new((share, n_effective(&found, share)), &pairs));
             ScoreDistribution { missing, corrected, ..found }
         })
         .await

@@ -10,6 +10,9 @@ use crate::comparison::ConfidenceInterval;
 /// Pairs below which the share is not corrected.
 const MIN_PAIRS: usize = 30;
 const RESAMPLES: usize = 2_000;
+/// Resamples of many pairs, and the draws up to which there are more.
+const MIN_RESAMPLES: usize = 200;
+const MAX_DRAWS: usize = 20_000_000;
 /// Uniform numbers whose sum is nearly normal with the variance 1.
 const N_UNIFORM: usize = 12;
 
@@ -50,7 +53,8 @@ fn corrected(share: f64, sensitivity: f64, specificity: f64) -> Option<f64> {
 }
 
 impl CorrectedShare {
-    /// Corrects the share of true values of `n` scores by pairs of the label by people and that of the evaluator.
+    /// Corrects the share of true values of `n` scores by pairs of the label by people and that of the evaluator. Of weighted
+    /// scores `n` is the number of unweighted ones with the same standard error.
     #[must_use]
     pub fn new((share, n): (f64, u64), pairs: &[(bool, bool)]) -> Self {
         let (sensitivity, specificity) = rates(pairs.iter().copied());
@@ -72,10 +76,12 @@ impl CorrectedShare {
                 "the evaluator does not agree with people more than chance".to_owned(),
             );
         };
-        let seed = seed("corrected", "share");
-        let mut random = SplitMix64::new(seed);
+        // Independent of the drawn pairs.
+        let mut random = SplitMix64::new(seed("corrected", "share"));
         let deviation = (share * (1.0 - share) / n.max(1) as f64).sqrt();
-        let options = bootstrap::Options { seed, resamples: RESAMPLES, level: LEVEL };
+        let resamples = (MAX_DRAWS / pairs.len()).clamp(MIN_RESAMPLES, RESAMPLES);
+        let options =
+            bootstrap::Options { seed: seed("corrected", "pairs"), resamples, level: LEVEL };
         let found = bootstrap::statistic(pairs.len(), None, options, |drawn| {
             let uniform = |random: &mut SplitMix64| random.next_u64() as f64 / u64::MAX as f64;
             let sum: f64 = (0..N_UNIFORM).map(|_| uniform(&mut random)).sum();

@@ -207,7 +207,9 @@ impl ThresholdSample {
         let thresholds = thresholds.into_iter().map(|threshold| self.verdicts(threshold, &pairs));
         let thresholds: Vec<ScoreThreshold> = thresholds.collect();
         let mut best: Option<(f64, f64)> = None;
-        for each in &thresholds {
+        let mut ascending: Vec<&ScoreThreshold> = thresholds.iter().collect();
+        ascending.sort_by(|one, other| one.threshold.total_cmp(&other.threshold));
+        for each in ascending {
             let kappa = each.agreement.as_ref().and_then(|agreement| agreement.kappa);
             if let Some(kappa) = kappa.filter(|kappa| best.is_none_or(|(_, most)| most < *kappa)) {
                 best = Some((each.threshold, kappa));
