@@ -86,6 +86,10 @@ impl Telemetry {
         let mut repeated = HashSet::new();
         for row in rows {
             let link = row.detail.as_deref().map(link_of).transpose()?.unwrap_or_default();
+            // Other members of the attributes may have this name and value.
+            if row.detail.is_some() && link.item_id.as_deref() != Some(item_id) {
+                continue;
+            }
             // Of the attempts of a result the last one counts.
             let repetition = link.attempt.map(|_| link.repetition.unwrap_or(0));
             if repetition.is_some_and(|n| !repeated.insert((row.run_id.clone(), n))) {
