@@ -10,10 +10,13 @@ use crate::{Error, Ledger};
 const MAX_SEARCHED: i64 = 5_000;
 /// Completed, skipped and failed ones, without those of shadow versions.
 const EXECUTIONS: &str = "
-    SELECT state, COALESCE(finished_at - first_attempt_at, 0)
+    SELECT state, finished_at - first_attempt_at
       FROM (SELECT evaluator_id, shadow, state, first_attempt_at, finished_at FROM executions
              WHERE project_id = $1 AND created_at >= $2 ORDER BY created_at DESC, id DESC LIMIT $3) e
      WHERE evaluator_id = $4 AND shadow IS NULL AND state IN (4, 5, 6)";
+/// Executions of the project since a time, at most `$3`.
+const COUNT: &str = "
+    SELECT COUNT(*) FROM (SELECT id FROM executions WHERE project_id = $1 AND created_at >= $2 LIMIT $3) e";
 /// Without calls that were answered by stored replies.
 const CALLS: &str = "
     SELECT latency_ms, cost, CASE WHEN error_class IS NULL THEN 0 ELSE 1 END
@@ -46,6 +49,8 @@ impl Percentiles {
 /// Figures of the newest executions of an evaluator.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EvaluatorFigures {
+    /// Whether the project has more executions than were searched.
+    pub is_cut: bool,
     /// Executions that were completed, skipped or failed.
     pub n_executions: u64,
     /// Failed ones.
@@ -79,15 +84,19 @@ impl Ledger {
             MAX_SEARCHED.into(),
             evaluator.as_str().into(),
         ];
-        let executions: Vec<(i16, i64)> = self.pool.select(EXECUTIONS, &args).await?;
+        let all: [Arg<'_>; 3] =
+            [project.as_str().into(), since.as_micros().into(), (MAX_SEARCHED + 1).into()];
+        let n_all: Vec<(i64,)> = self.pool.select(COUNT, &all).await?;
+        let executions: Vec<(i16, Option<i64>)> = self.pool.select(EXECUTIONS, &args).await?;
         let calls: Vec<(i64, Option<f64>, i32)> = self.pool.select(CALLS, &args).await?;
         let answered = calls.iter().filter(|(_, _, failed)| *failed == 0);
         let costs: Vec<f64> = calls.iter().filter_map(|(_, cost, _)| *cost).collect();
         let n_answered = answered.clone().count();
         Ok(EvaluatorFigures {
+            is_cut: n_all.first().is_some_and(|(n,)| MAX_SEARCHED < *n),
             n_executions: executions.len() as u64,
             n_failed: executions.iter().filter(|(state, _)| *state == FAILED).count() as u64,
-            time_us: Percentiles::of(executions.iter().map(|(_, time)| *time).collect()),
+            time_us: Percentiles::of(executions.iter().filter_map(|(_, time)| *time).collect()),
             n_calls: calls.len() as u64,
             n_failed_calls: (calls.len() - n_answered) as u64,
             call_ms: Percentiles::of(answered.map(|(ms, ..)| *ms).collect()),

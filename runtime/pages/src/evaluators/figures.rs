@@ -61,8 +61,11 @@ fn share(n: u64, of: u64) -> String {
 }
 
 fn facts(figures: &EvaluatorFigures) -> Vec<(&'static str, Html)> {
-    let mut facts =
-        vec![("Executions of 7 days", Some(share(figures.n_failed, figures.n_executions)))];
+    let label = match figures.is_cut {
+        true => "Among the newest 5,000 executions of the project",
+        false => "Executions of 7 days",
+    };
+    let mut facts = vec![(label, Some(share(figures.n_failed, figures.n_executions)))];
     facts.push(("Time of an execution", times(figures.time_us, 1)));
     if 0 < figures.n_calls {
         facts.push(("Model calls", Some(share(figures.n_failed_calls, figures.n_calls))));
@@ -96,7 +99,9 @@ async fn by_version(
         let href = format!("{}/scores?fingerprint={}", viewer.base(), version.fingerprint);
         let counts = starts.iter().map(|at| (date(*at), days.get(at).copied().unwrap_or_default()));
         let counts: Vec<(String, u64)> = counts.collect();
-        VersionTrend::new(version.number, href, &counts, means(std::slice::from_ref(scores)))
+        let is_cut = u64::from(MAX_SCORES) <= days.values().sum::<u64>();
+        let values = means(std::slice::from_ref(scores));
+        VersionTrend::new(version.number, href, (counts.as_slice(), is_cut), values)
     });
     Ok(lines.collect())
 }

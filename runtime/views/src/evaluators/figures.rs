@@ -28,14 +28,24 @@ pub struct VersionTrend {
 }
 
 impl VersionTrend {
-    /// `days` are labels and counts, `values` the means of its scores, and the URL is that of its scores.
+    /// `days` are labels and counts, of the newest scores alone if `is_cut`. `values` are the means of its scores, and the URL is
+    /// that of its scores.
     #[must_use]
-    pub fn new(number: u32, href: String, days: &[(String, u64)], values: Vec<Text>) -> Self {
+    pub fn new(
+        number: u32,
+        href: String,
+        (days, is_cut): (&[(String, u64)], bool),
+        values: Vec<Text>,
+    ) -> Self {
         let over_time = days.iter().map(|(day, n)| (day.clone(), (0 < *n).then_some(*n as f64)));
         Self {
             number,
             href,
-            n: count(days.iter().map(|(_, n)| n).sum()),
+            n: format!(
+                "{}{}",
+                count(days.iter().map(|(_, n)| n).sum()),
+                if is_cut { "+" } else { "" }
+            ),
             values,
             spark: spark(&over_time.collect::<Vec<_>>()),
         }

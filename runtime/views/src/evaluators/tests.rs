@@ -122,7 +122,7 @@ fn evaluator_page() -> EvaluatorPage {
             versions: vec![VersionTrend::new(
                 2,
                 typed(),
-                &[1, 2, 3].map(|n| (typed(), n)),
+                ([1, 2, 3].map(|n| (typed(), n)).as_slice(), false),
                 vec![text(HOSTILE)],
             )],
             calibration: Some(("weak".to_owned(), "waiting", text(HOSTILE))),
