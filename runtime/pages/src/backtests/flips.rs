@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::Method;
 use axum::response::Response;
 use perpend_domain::evaluation::Target;
+use perpend_http_kit::extract::MISSING;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{encode, plural, with_query};
 use serde_json::{Value, json};
@@ -70,7 +71,8 @@ pub(crate) async fn add_to_queue(
     let viewer = &form.viewer;
     let act = async {
         let items = queue_items(&SelectedRows::of(&form.fields));
-        let queue = encode(form.fields.text("queue").unwrap_or_default());
+        let queue = form.fields.text("queue").ok_or_else(|| Problem::body("queue", MISSING))?;
+        let queue = encode(queue);
         let operation = format!("/api/public/annotation-queues/{queue}/items");
         for item in &items {
             call(&app, viewer, (Method::POST, operation.as_str()), item).await?;
