@@ -154,21 +154,21 @@ fn capacity(backtest: &Backtest) -> Result<u64, BacktestReason> {
     };
     // Negative numbers become 0.
     match ((max_usd - counts.cost_usd) / usd) as u64 {
-        // The estimate does not keep the first target from being evaluated.
-        0 if counts.n_items == 0 => Ok(1),
+        // The estimate does not keep the first target from being evaluated, after which the first step ends.
+        0 if counts.n_items == 0 => Ok(n),
         0 => Err(BacktestReason::MaxUsd),
         affordable if counts.n_items == 0 => Ok(n.min(affordable).min(N_ESTIMATED)),
         affordable => Ok(n.min(affordable)),
     }
 }
 
-/// Whether the first target has to show what the others may cost.
+/// Whether the first target has to show what the others may cost: its cost is unknown, or estimated above the limit.
 fn is_cost_unknown(backtest: &Backtest) -> bool {
     let plan = &backtest.plan;
-    plan.max_usd.is_some()
-        && plan.version.grants.model
-        && backtest.counts.n_items == 0
-        && usd_per_target(backtest).is_none()
+    let Some(max_usd) = plan.max_usd.filter(|_| plan.version.grants.model) else {
+        return false;
+    };
+    backtest.counts.n_items == 0 && usd_per_target(backtest).is_none_or(|usd| max_usd < usd)
 }
 
 /// The rule that the matcher applies to the targets of a backtest.

@@ -159,7 +159,12 @@ fn limits_of_targets_and_cost_bound_the_next_step() {
         capacity(&backtest)
     };
     assert_eq!(estimated(BacktestCounts::default(), 0.125), Ok(8));
-    assert_eq!(estimated(BacktestCounts::default(), 2.0), Ok(1), "the first target is evaluated");
+    assert_eq!(estimated(BacktestCounts::default(), 2.0), Ok(64), "the first target is evaluated");
+    let mut costly = backtest(true, BacktestCounts::default());
+    costly.plan.usd_per_target = Some(2.0);
+    assert!(is_cost_unknown(&costly), "the first step ends after it");
+    costly.plan.usd_per_target = Some(0.125);
+    assert!(!is_cost_unknown(&costly));
     let free = BacktestCounts { n_items: 1, ..BacktestCounts::default() };
     assert_eq!(estimated(free, 0.25), Ok(4), "no target had a cost");
     let dear = BacktestCounts { n_items: 1, cost_usd: 0.5, ..BacktestCounts::default() };
