@@ -41,6 +41,12 @@ const PUT_RUN: &str = "
 const RUN_OF_NAME: &str = "
     SELECT id FROM dataset_runs WHERE project_id = $1 AND dataset_id = $2 AND name = $3
      ORDER BY created_at, id LIMIT 1";
+/// Other runs over a dataset with a name.
+const COUNT_NAMED: &str = "
+    SELECT COUNT(*) FROM dataset_runs WHERE project_id = $1 AND dataset_id = $2 AND name = $3 AND id <> $4";
+/// Serialises the changes of names of runs over a dataset; SQLite has one writer at a time.
+const LOCK_NAMES_POSTGRES: &str =
+    "SELECT COUNT(pg_advisory_xact_lock(4707219, hashtext($1 || '/' || $2)))";
 /// A run of spans gets a row.
 const RENAME: &str = "
     INSERT INTO dataset_runs
@@ -188,7 +194,18 @@ impl Telemetry {
             }
         }
         let metadata = to_json("dataset run", &run.metadata)?;
+        let of_dataset: [Arg<'_>; 2] = [project.as_str().into(), dataset_id.into()];
+        let others: [Arg<'_>; 4] =
+            [project.as_str().into(), dataset_id.into(), name.into(), run.id.as_str().into()];
         in_transaction!(&self.pool, |tx| {
+            if !dataset_id.is_empty() {
+                if tx.is_postgres() {
+                    tx.integer(LOCK_NAMES_POSTGRES, &of_dataset).await?;
+                }
+                if tx.integer(COUNT_NAMED, &others).await? != 0 {
+                    return Ok(false);
+                }
+            }
             query(RENAME)
                 .bind(project.as_str())
                 .bind(&run.id)
