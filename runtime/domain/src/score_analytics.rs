@@ -27,7 +27,7 @@ pub struct AnalyzedScore {
     pub prompt: Option<(String, Option<i64>)>,
     /// The release of the trace.
     pub release: Option<String>,
-    /// The start of the trace.
+    /// The start of the trace, if it is in the environments of the query.
     pub trace_start: Option<Timestamp>,
 }
 

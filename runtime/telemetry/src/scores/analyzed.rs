@@ -33,6 +33,7 @@ perpend_db::record! {
         prompt_version: Option<i64>,
         release: Option<String>,
         trace_started_at: Option<i64>,
+        trace_environment: Option<String>,
     }
 }
 
@@ -65,7 +66,8 @@ perpend_db::record! {
 const COLUMNS: &str = "
     s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.data_type, s.number, s.text,
     s.timestamp, s.environment, s.evaluator_id, s.evaluator_version_id, s.inclusion_probability,
-    o.model, o.prompt_name, o.prompt_version, t.release, t.started_at AS trace_started_at";
+    o.model, o.prompt_name, o.prompt_version, t.release, t.started_at AS trace_started_at,
+    t.environment AS trace_environment";
 const MEASURED_COLUMNS: &str = "
     s.trace_id, s.observation_id, s.session_id, s.experiment_id, s.data_type, s.number, s.text, s.timestamp, s.metadata";
 const OBSERVATION: &str = "
@@ -142,7 +144,17 @@ impl Telemetry {
         let table = format!("{}{OBSERVATION}", self.scores_by_name());
         let mut statement = ScoreStatement::select_from(&table, COLUMNS, project);
         statement.args.push(tenant.into());
-        let put = &mut |row: Row| take(AnalyzedRow::read(&row)?.try_into()?);
+        let is_selected = |own: &String| {
+            (scores.environments.is_empty() || scores.environments.contains(own))
+                && !scores.other_than_environments.contains(own)
+        };
+        let put = &mut |row: Row| {
+            let mut row = AnalyzedRow::read(&row)?;
+            if !row.trace_environment.as_ref().is_some_and(is_selected) {
+                row.trace_started_at = None;
+            }
+            take(row.try_into()?)
+        };
         self.each_of(statement, scores, put).await
     }
 
