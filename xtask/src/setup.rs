@@ -31,8 +31,8 @@ const SYSTEM_TOOLS: &[SystemTool] = &[
         is_there: has_postgres,
     },
     SystemTool {
-        what: "Chromium without windows, and its driver: the walk through the pages",
-        packages: &["chromium-headless-shell", "chromium-driver"],
+        what: "Chromium with its driver: the walk through the pages",
+        packages: &["chromium", "chromium-driver"],
         is_there: has_browser,
     },
     SystemTool {
@@ -53,7 +53,7 @@ fn has(program: &str) -> bool {
 }
 
 fn has_browser() -> bool {
-    has("chromium-headless-shell") && has("chromedriver")
+    has("chromium") && has("chromedriver")
 }
 
 fn has_postgres() -> bool {

@@ -18,7 +18,6 @@ use crate::process::Process;
 
 /// Attempts to open a window.
 const ATTEMPTS: u32 = 5;
-const HEADLESS_SHELL: &str = "chromium-headless-shell";
 /// Between two evaluations of an expression until it is true. The interval doubles, because each evaluation takes time
 /// from the page.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -30,13 +29,6 @@ pub(crate) const REQUIRE: &str = "PERPEND_TEST_BROWSER";
 #[must_use]
 pub fn is_required() -> bool {
     std::env::var_os(REQUIRE).is_some_and(|value| value == "require")
-}
-
-/// The path of Chromium without the parts that draw windows: it starts faster and needs less time for each page.
-fn headless_shell() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let mut programs = std::env::split_paths(&path).map(|folder| folder.join(HEADLESS_SHELL));
-    programs.find(|program| program.is_file())
 }
 
 /// A browser window.
@@ -66,19 +58,17 @@ impl Browser {
     /// # Errors
     /// When it does not start.
     pub async fn open() -> Result<Self> {
-        let mut opened = Self::start(headless_shell()).await;
+        let mut opened = Self::start().await;
         for _ in 1..ATTEMPTS {
             if opened.is_ok() {
                 break;
             }
-            // The driver refuses a shell of another version than its own.
-            opened = Self::start(None).await;
+            opened = Self::start().await;
         }
         opened
     }
 
-    /// `program`: `None` for the browser that the driver finds.
-    async fn start(program: Option<PathBuf>) -> Result<Self> {
+    async fn start() -> Result<Self> {
         let mut command = Command::new("chromedriver");
         let driver =
             Process::start(command.arg("--port=0"), |line| line.contains("successfully on port "))?;
@@ -100,13 +90,9 @@ impl Browser {
         ];
         let mut args: Vec<String> = args.map(str::to_owned).to_vec();
         args.push(format!("--user-data-dir={}", profile.path().display()));
-        let mut chrome = json!({ "args": args });
-        if let Some(program) = program {
-            chrome["binary"] = program.to_string_lossy().into();
-        }
         let capabilities = json!({
             "browserName": "chrome",
-            "goog:chromeOptions": chrome,
+            "goog:chromeOptions": { "args": args },
             "goog:loggingPrefs": { "browser": "ALL" },
         });
         let Value::Object(capabilities) = capabilities else {

@@ -47,7 +47,7 @@ use crate::support::{
 use plant::Plant;
 
 /// Histories of 250 steps each, on each of two databases, unless `PERPEND_MODEL_HISTORIES` has another number.
-const N_HISTORIES: u64 = 6;
+const N_HISTORIES: u64 = 10;
 const N_STEPS: usize = 250;
 const N_AT_A_TIME: usize = 4;
 /// Maximum of change rows of one pass: after this number of requests the schedulers run.
