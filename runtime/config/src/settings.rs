@@ -597,7 +597,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: None,
         default: "400",
         since: "0.1",
-        text: "Days after which records of the audit trail are deleted. Whole days (UTC) are deleted, and the chain of the                remaining records stays verifiable.",
+        text: "Days after which records of the audit trail are deleted. Whole days (UTC) are deleted, and the chain of the remaining records stays verifiable.",
         set: |config, text| {
             config.audit.keep_days = number(text, 30, 36_500)? as u32;
             Ok(())

@@ -88,8 +88,8 @@ pub(crate) async fn instance_page(
     viewer: Viewer,
 ) -> Result<Response, Problem> {
     if !viewer.is_operator {
-        let message = "this page is for the operator: log in with the address that the server prints at its start, or \
-             with a key pair of the project of the configured key pair";
+        let message = "this page is for the operator: log in with the first account; without accounts, with the address \
+             that the server prints at its start, or with a key pair of the project of the configured key pair";
         return Err(Problem::new(Code::AccessDenied, message));
     }
     let now = app.web.clock.now();

@@ -34,11 +34,11 @@ const MAX_FORM_BYTES: usize = 16 << 10;
 const WRONG_TOKEN: &str = "This login token is invalid, used or expired. A token can be used once, within an hour after the server started. Log in with a key pair, or restart the server to get a new token.";
 const WRONG_PAIR: &str = "Unknown key pair.";
 const EXPIRED_PAIR: &str = "This key pair or its secret has expired.";
-const TOO_MANY: &str = "Too many failed login attempts from this network.";
+const TOO_MANY: &str = "Too many failed login attempts.";
 const WRONG_PASSWORD: &str = "Unknown e-mail address or wrong password.";
-const NO_KEYS: &str = "This installation has accounts, so key pairs and login tokens no longer open pages. Log in with e-mail and password; an owner of the organization invites you.";
+const NO_KEYS: &str = "This installation has accounts, so key pairs and login tokens no longer open pages. Log in with e-mail and password; an owner or admin of the organization invites you.";
 const NO_PROJECT: &str =
-    "Your account has no role in a project. Ask an owner of the organization for one.";
+    "Your account has no role in a project. Ask an owner or admin of the organization for one.";
 const OTHER_PAIR: &str =
     "This key pair cannot read traces. Use a key pair of a project with read permission.";
 
