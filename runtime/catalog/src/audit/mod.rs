@@ -102,6 +102,27 @@ impl CommitHook for Change {
     }
 }
 
+/// The hook of a transaction that is a record itself.
+#[derive(Debug)]
+struct NoRecord;
+
+impl CommitHook for NoRecord {
+    fn before_commit<'a>(&'a self, _tx: &'a mut Tx) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn committed(&self) {}
+}
+
+/// An operation that a page calls has the client of the page.
+fn add_client_of_page(origin: &mut AuditOrigin) {
+    if let Ok(page) = CURRENT.try_with(Arc::clone) {
+        let AuditClient { address, request_id, .. } = &page.client;
+        origin.address = origin.address.take().or_else(|| address.clone());
+        origin.request_id = origin.request_id.take().or_else(|| request_id.clone());
+    }
+}
+
 /// Describes the object of the current operation with its state before and after the change, by members that are listed
 /// by hand: no secrets and no content of traces. The first object of an operation is recorded; without an audited
 /// operation nothing happens.
@@ -167,12 +188,7 @@ impl Catalog {
         clock: Arc<dyn Clock>,
         operation: F,
     ) -> F::Output {
-        // An operation that a page calls has the client of the page.
-        if let Ok(outer) = CURRENT.try_with(Arc::clone) {
-            let outer = &outer.client;
-            origin.address = origin.address.or_else(|| outer.address.clone());
-            origin.request_id = origin.request_id.or_else(|| outer.request_id.clone());
-        }
+        add_client_of_page(&mut origin);
         let client = AuditClient {
             address: origin.address.clone(),
             request_id: origin.request_id.clone(),
@@ -209,10 +225,16 @@ impl Catalog {
         result: AuditResult,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let entry = chain::Entry::new(origin, result, now);
-        in_transaction!(&self.pool, |tx| {
-            chain::append(&mut tx, origin, &entry).await?;
-        });
-        Ok(())
+        let mut origin = origin.clone();
+        add_client_of_page(&mut origin);
+        let entry = chain::Entry::new(&origin, result, now);
+        // A page that called the operation has changed nothing by this, so it gets no record.
+        let append = async {
+            in_transaction!(&self.pool, |tx| {
+                chain::append(&mut tx, &origin, &entry).await?;
+            });
+            Ok::<_, Error>(())
+        };
+        with_hook(Arc::new(NoRecord), append).await
     }
 }

@@ -143,6 +143,24 @@ async fn a_change_whose_record_cannot_be_written_is_rolled_back() {
 }
 
 #[tokio::test]
+async fn a_denied_operation_of_a_page_leaves_one_record_with_the_client_of_the_page() {
+    on_each_database(|store| async move {
+        let home = start(&store).await;
+        let refused = AuditOrigin { address: None, ..origin(&home, "putProjectMember") };
+        let refusal = store.catalog.record(&refused, AuditResult::Denied, at(5));
+        audited(&store, &home, refusal).await.unwrap();
+        let all = records(&store, &home, &AuditQuery::default()).await;
+        assert_eq!(all.len(), 1);
+        assert_eq!(
+            (all[0].operation.as_str(), all[0].result),
+            ("putProjectMember", AuditResult::Denied)
+        );
+        assert_eq!(all[0].address.as_deref(), Some("192.0.2.7"));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn records_are_found_by_actor_operation_object_result_and_time() {
     on_each_database(|store| async move {
         let home = start(&store).await;
