@@ -28,7 +28,7 @@ const colours = HighlightStyle.define([
 
 const theme = EditorView.theme({
   "&": { border: "1px solid var(--edge)", borderRadius: "6px", backgroundColor: "var(--sunken)", color: "var(--text)", maxHeight: "44rem" },
-  "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "1px" },
+  "&.cm-focused": { outline: "none" },
   ".cm-scroller": { fontFamily: "var(--mono)", fontSize: "max(0.9em, 0.86rem)", lineHeight: "1.45", minHeight: "12rem" },
   ".cm-content": { caretColor: "var(--text)" },
   ".cm-gutters": { backgroundColor: "var(--sunken)", color: "var(--muted)", borderRight: "1px solid var(--line)" },

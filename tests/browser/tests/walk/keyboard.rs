@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::pages;
 
 const TAB: &str = "\u{e004}";
+const ESCAPE_AND_TAB: &str = "\u{e00c}\u{e004}";
 /// Stops on one page. A page with more is walked as far.
 const MAX_STOPS: usize = 600;
 /// Stops in one message.
@@ -133,9 +134,13 @@ async fn walk(visitor: &Visitor, name: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     let mut last = None;
+    let mut keys = TAB;
     for _ in 0..MAX_STOPS {
-        visitor.browser.press(TAB).await?;
+        visitor.browser.press(keys).await?;
         let stop = visitor.browser.eval(STOP).await?;
+        // In the code editor the Tab key indents until Escape is pressed.
+        let is_editor = stop["what"].as_str().is_some_and(|what| what.contains("code-editor"));
+        keys = if is_editor { ESCAPE_AND_TAB } else { TAB };
         let Some(at) = stop["at"].as_u64() else {
             break;
         };
