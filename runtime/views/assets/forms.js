@@ -98,8 +98,10 @@ async function send(form, button) {
       problems.focus();
     } else {
       // The problems of a replaced form moved with it.
-      const parts = form.dataset.swaps.split(" ").map((name) => `#${name} .problems`);
-      document.querySelector(parts.join(", "))?.focus();
+      const within = (what) => form.dataset.swaps.split(" ").map((name) => `#${name} ${what}`).join(", ");
+      const summary = document.querySelector(within(".problems"));
+      if (summary) summary.focus();
+      else if (!answer.ok) document.querySelector(within(".problem"))?.scrollIntoView({ block: "center" });
     }
   } else if (answer.ok) {
     location.href = answer.url;
