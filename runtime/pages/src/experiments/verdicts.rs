@@ -119,7 +119,10 @@ fn notes(difference: &Difference, unit: Unit) -> Vec<Text> {
             || difference.smallest_effect.is_none()
     });
     let mut notes: Vec<String> = reason.into_iter().cloned().collect();
-    if difference.verdict == Verdict::Inconclusive {
+    // Noise does not decrease with the number of items.
+    if difference.verdict == Verdict::Inconclusive
+        && difference.cause != Some(InconclusiveCause::Noise)
+    {
         if let Some(effect) = difference.smallest_effect {
             let effect = unit.amount(effect);
             notes.push(format!("Smallest detectable difference: {effect}."));
