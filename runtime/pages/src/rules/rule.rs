@@ -188,19 +188,19 @@ fn requests(viewer: &Viewer, rule: &Rule) -> Vec<ApiRequest> {
 pub(crate) fn end_condition(pause: &Pause) -> &'static str {
     match pause.reason.as_str() {
         Pause::BUDGET_REACHED => {
-            "It ends with the next period of the budget, or when the budget is changed."
+            "The pause ends with the next period of the budget, or when the budget is changed."
         }
         Pause::PLUGIN_FAILING | Pause::UPSTREAM_FAILING => {
-            "It ends when a test execution succeeds; the failures are below."
+            "The pause ends when a test execution succeeds; the failures are below."
         }
-        "DEFAULT_EVAL_MODEL_MISSING" => "It ends when the project has a default model.",
+        "DEFAULT_EVAL_MODEL_MISSING" => "The pause ends when the project has a default model.",
         "EVAL_MODEL_CONFIG_INVALID" | "EVAL_MODEL_UNAVAILABLE" => {
-            "It ends when the evaluator or its LLM connection is saved and passes its check."
+            "The pause ends when the evaluator or its LLM connection is saved and passes its check."
         }
         "PLUGIN_CONFIG_INVALID" => {
-            "It ends when a version of the evaluator is saved that passes its check."
+            "The pause ends when a version of the evaluator is saved that passes its check."
         }
-        _ => "It ends when the LLM connection is saved again and passes its check.",
+        _ => "The pause ends when the LLM connection is saved again and passes its check.",
     }
 }
 
