@@ -64,7 +64,9 @@ impl Contract {
         let status = success.status.to_string();
         let name = format!("{} {template} {status}", success.method);
         let content = &item[&method]["responses"][&status]["content"];
-        if content.get("application/octet-stream").is_some() {
+        let is_file =
+            ["application/octet-stream", "*/*"].iter().any(|kind| content.get(kind).is_some());
+        if is_file {
             return Ok(Vec::new());
         }
         let schema = &content["application/json"]["schema"];
