@@ -110,9 +110,11 @@ function ofTable(table) {
   const observer = new ResizeObserver(() => {
     const fits = table.offsetWidth <= box.clientWidth;
     box.classList.toggle("fits", fits);
-    // Focused elements are not hidden below the headings.
+    // Focused elements are not hidden below the bar of the page and the headings.
+    const bar = document.querySelector(".framed > .top");
+    const barHeight = bar && getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0;
     const heads = Array.from(document.querySelectorAll(".fits > table > thead"), (head) => head.offsetHeight);
-    document.documentElement.style.scrollPaddingTop = heads.length > 0 ? `${Math.max(...heads) + 8}px` : "";
+    document.documentElement.style.scrollPaddingTop = heads.length > 0 ? `${barHeight + Math.max(...heads) + 8}px` : "";
   });
   observer.observe(box);
   observer.observe(table);
