@@ -15,7 +15,7 @@ use crate::{ComparedRuns, Store};
 const PER_READ: usize = 200;
 
 /// The trace of a result, and its observation unless the item is the trace.
-type Place = (TraceId, Option<ObservationId>);
+type OutputKey = (TraceId, Option<ObservationId>);
 
 fn digest(output: &Payload) -> Digest {
     Digest::of(output.as_str().as_bytes())
@@ -59,20 +59,20 @@ impl Store {
         project: &ProjectId,
         runs: &ComparedRuns,
     ) -> Result<HashSet<String>, Error> {
-        let place = |run: &ItemRun| (run.trace_id.clone(), run.observation_id.clone());
+        let output_key = |run: &ItemRun| (run.trace_id.clone(), run.observation_id.clone());
         let items = || runs.comparison.items.iter();
-        let places: HashSet<Place> =
-            items().flat_map(|item| item.runs.iter().flatten()).map(place).collect();
-        let places: Vec<Place> = places.into_iter().collect();
-        let mut outputs: HashMap<Place, Digest> = HashMap::with_capacity(places.len());
-        for some in places.chunks(PER_READ) {
+        let output_keys: HashSet<OutputKey> =
+            items().flat_map(|item| item.runs.iter().flatten()).map(output_key).collect();
+        let output_keys: Vec<OutputKey> = output_keys.into_iter().collect();
+        let mut outputs: HashMap<OutputKey, Digest> = HashMap::with_capacity(output_keys.len());
+        for some in output_keys.chunks(PER_READ) {
             outputs.extend(self.output_digests(project, some).await?);
         }
         let base = runs.base();
         let changed = items().filter(|item| {
             let Some(Some(before)) = item.runs.get(base) else { return false };
-            let before = outputs.get(&place(before));
-            item.runs.iter().flatten().any(|run| outputs.get(&place(run)) != before)
+            let before = outputs.get(&output_key(before));
+            item.runs.iter().flatten().any(|run| outputs.get(&output_key(run)) != before)
         });
         Ok(changed.map(|item| item.item_id.clone()).collect())
     }
@@ -81,24 +81,24 @@ impl Store {
     async fn output_digests(
         &self,
         project: &ProjectId,
-        places: &[Place],
-    ) -> Result<HashMap<Place, Digest>, Error> {
+        output_keys: &[OutputKey],
+    ) -> Result<HashMap<OutputKey, Digest>, Error> {
         let _scratch = Scratch::begin();
-        let keys = places.iter().filter_map(|(trace, id)| Some((trace.clone(), id.clone()?)));
+        let keys = output_keys.iter().filter_map(|(trace, id)| Some((trace.clone(), id.clone()?)));
         let keys: Vec<(TraceId, ObservationId)> = keys.collect();
-        let mut found = HashMap::with_capacity(places.len());
+        let mut found = HashMap::with_capacity(output_keys.len());
         for own in self.telemetry.target_observations(project, &keys, true).await? {
             if let Some(output) = &own.content.output {
                 found.insert((own.trace_id, Some(own.id)), digest(output));
             }
         }
-        for place in places {
-            if found.contains_key(place) {
+        for output_key in output_keys {
+            if found.contains_key(output_key) {
                 continue;
             }
-            let stored = self.telemetry.trace(project, &place.0, true).await?;
+            let stored = self.telemetry.trace(project, &output_key.0, true).await?;
             if let Some(output) = stored.and_then(|stored| stored.trace.output) {
-                found.insert(place.clone(), digest(&output));
+                found.insert(output_key.clone(), digest(&output));
             }
         }
         Ok(found)

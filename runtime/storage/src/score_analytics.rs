@@ -235,7 +235,7 @@ impl Store {
             if MAX_SCORES < n_scores {
                 return Err(Error::Conflict(TOO_MANY));
             }
-            // A category is no label of a boolean score.
+            // Labels of boolean scores are boolean.
             match score.value {
                 ScoreValue::Boolean(_) => charge(labels.add(&score)),
                 _ => Ok(()),

@@ -138,7 +138,7 @@ const ROLE_WITHOUT_ACCOUNT: &str = "
     SELECT role FROM users
      WHERE organization_id = $1 AND user_name = $2 AND left_at IS NULL AND account_id IS NULL";
 const COUNT_USERS: &str = "SELECT COUNT(*) FROM users WHERE organization_id = $1";
-/// A user who has left returns with the role of the invitation.
+/// A former member gets the role of the invitation.
 const JOIN: &str = "
     INSERT INTO users
         (organization_id, id, user_name, email, name, role, is_active, created_at, updated_at, account_id)
@@ -299,7 +299,7 @@ impl Catalog {
             if i64::from(MAX_USERS) <= n_users {
                 return Err(Error::Conflict("the organization has 10000 users"));
             }
-            // Whoever may invite to a role must not get into a higher one that a directory gave.
+            // An invitation gives no access to a user with a higher role from a directory.
             let provisioned: Option<String> = query_scalar(ROLE_WITHOUT_ACCOUNT)
                 .bind(organization.as_str())
                 .bind(link.email.as_str())

@@ -186,7 +186,7 @@ fn new_secret(n: u8) -> NewSecret {
 }
 
 #[tokio::test]
-async fn a_rotated_key_has_two_secrets_whose_uses_are_told_apart() {
+async fn a_rotated_key_records_the_last_use_of_each_of_its_two_secrets() {
     on_each_database(|store| async move {
         let catalog = &store.catalog;
         let home = catalog.create_first_project(&init(1, "pk-1"), at(0)).await.unwrap();

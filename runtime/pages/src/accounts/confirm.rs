@@ -4,15 +4,15 @@
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Redirect, Response};
-use perpend_http_kit::auth::{begin_account_session, verify_password};
+use axum::response::Response;
+use perpend_http_kit::auth::verify_password;
 use perpend_http_kit::client_address::ClientAddress;
-use perpend_http_kit::cookies::append_cookie;
 use perpend_http_kit::problem::Problem;
 use perpend_views::{ConfirmPage, Section, Text, encode};
 use serde::Deserialize;
 
 use super::own::own;
+use super::redirect_signed_in;
 use crate::request::forms::SubmittedForm;
 use crate::request::origin::local;
 use crate::request::query::Query;
@@ -69,9 +69,6 @@ pub(crate) async fn confirm(
         let view = view(&form.viewer, field("next"), Some(WRONG))?;
         return page(StatusCode::UNAUTHORIZED, &view);
     }
-    let cookies = begin_account_session(&app.web, sender, account).await?;
     let next = local(field("next")).map_or_else(|| form.viewer.base(), str::to_owned);
-    let mut response = Redirect::to(&next).into_response();
-    cookies.iter().for_each(|cookie| append_cookie(&mut response, cookie));
-    Ok(response)
+    redirect_signed_in(&app, sender, account, &next).await
 }

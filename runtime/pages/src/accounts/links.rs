@@ -11,14 +11,13 @@ use axum::response::{IntoResponse, Redirect, Response};
 use perpend_catalog::{AcceptingAccount, AccountLink, EMAIL_TAKEN, Error, LinkPurpose, NewAccount};
 use perpend_domain::access::Role;
 use perpend_domain::ids::{OrganizationId, UserId};
-use perpend_http_kit::auth::{SignedIn, begin_account_session, link_digest, signed_in};
+use perpend_http_kit::auth::{SignedIn, link_digest, signed_in};
 use perpend_http_kit::client_address::ClientAddress;
-use perpend_http_kit::cookies::append_cookie;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{LinkKind, LinkPage, RejectedForm, Section, Text, encode};
 
-use super::checked_name;
+use super::{checked_name, redirect_signed_in};
 use crate::request::forms::read_public_form;
 use crate::request::operations::{field_problems, is_about_input, sent_values};
 use crate::request::reply::page;
@@ -135,10 +134,7 @@ pub(crate) async fn accept_invitation(
         Ok(None) => Ok(Redirect::to("/").into_response()),
         Ok(Some(id)) => {
             let account = app.store.catalog.account(&id).await?.ok_or_else(Problem::internal)?;
-            let cookies = begin_account_session(&app.web, (client, &headers), &account).await?;
-            let mut response = Redirect::to("/").into_response();
-            cookies.iter().for_each(|cookie| append_cookie(&mut response, cookie));
-            Ok(response)
+            redirect_signed_in(&app, (client, &headers), &account, "/").await
         }
         Err(problem) if is_about_input(&problem) && problem.code() != Code::LinkGone => {
             let shown = (&invitation.link, kind);

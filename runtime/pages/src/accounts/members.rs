@@ -36,7 +36,7 @@ const RESET_MS: i64 = 30 * 60 * 1_000;
 const FIELDS: [(&str, &str); 3] = [("email", "email"), ("role", "role"), ("member", "member")];
 const SHOWN_ONCE: &str = "The form was already submitted. A link is shown only once.";
 
-/// The member of the organization, who has the permission for these pages only with an account.
+/// The viewer as a member of the organization. Only accounts have the permission for these pages.
 fn own(viewer: &Viewer) -> Result<&Member, Problem> {
     viewer.member().ok_or_else(|| {
         tracing::error!("a page of members was opened without an account");

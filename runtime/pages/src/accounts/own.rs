@@ -34,7 +34,7 @@ pub(crate) struct AccountParams {
     changed: String,
 }
 
-/// The account of the viewer, who has the permission for this page only with one.
+/// The account of the viewer. Only accounts have the permission for this page.
 pub(super) fn own(viewer: &Viewer) -> Result<&SignedIn, Problem> {
     viewer.account.as_ref().ok_or_else(|| {
         tracing::error!("a page of accounts was opened without an account");

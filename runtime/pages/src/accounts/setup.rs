@@ -4,17 +4,16 @@
 
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use perpend_catalog::{ACCOUNT_EXISTS, Account, Error, NewAccount};
 use perpend_domain::ids::{OrganizationId, UserId};
-use perpend_http_kit::auth::{begin_account_session, canonical_email, is_email};
+use perpend_http_kit::auth::{canonical_email, is_email};
 use perpend_http_kit::client_address::ClientAddress;
-use perpend_http_kit::cookies::append_cookie;
 use perpend_http_kit::extract::Params;
 use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{RejectedForm, Section, SetupAccountPage, encode};
 
-use super::checked_name;
+use super::{checked_name, redirect_signed_in};
 use crate::request::forms::read_public_form;
 use crate::request::operations::{field_problems, is_about_input, sent_values};
 use crate::request::reply::page;
@@ -69,12 +68,7 @@ pub(crate) async fn create_owner(
     let fields = read_public_form(&app, request, MAX_FORM_BYTES).await?;
     ensure_open(&app, &token).await?;
     match create(&app, &fields).await {
-        Ok(account) => {
-            let cookies = begin_account_session(&app.web, (client, &headers), &account).await?;
-            let mut response = Redirect::to("/").into_response();
-            cookies.iter().for_each(|cookie| append_cookie(&mut response, cookie));
-            Ok(response)
-        }
+        Ok(account) => redirect_signed_in(&app, (client, &headers), &account, "/").await,
         Err(problem) if is_about_input(&problem) && problem.code() != Code::LinkGone => {
             let view = SetupAccountPage {
                 shell: shell(&app, &headers, (&address, Section::Other)).await?,

@@ -19,6 +19,7 @@ use perpend_http_kit::problem::{Code, Problem};
 use perpend_views::{LoginPage, LogoutPage, Section, Shell};
 use serde::Deserialize;
 
+use crate::accounts::redirect_signed_in;
 use crate::request;
 use crate::request::forms;
 use crate::request::fragment;
@@ -210,10 +211,7 @@ async fn sign_in(
     let sender = (client, headers);
     match auth::verify_password(&app.web, sender, (&form.email, &form.password)).await {
         Ok(Some(account)) => {
-            let cookies = auth::begin_account_session(&app.web, sender, &account).await?;
-            let mut response = Redirect::to(destination(&form.next)).into_response();
-            cookies.iter().for_each(|cookie| append_cookie(&mut response, cookie));
-            Ok(response)
+            redirect_signed_in(app, sender, &account, destination(&form.next)).await
         }
         Ok(None) => refuse(headers, WRONG_PASSWORD, (form, true)),
         Err(problem) => too_many(headers, problem, (form, true)),

@@ -402,7 +402,7 @@ async fn walks_a_long_session(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let mut spans = data::many(TURNS, "turn", "ada");
     for (number, span) in (1..).zip(&mut spans) {
-        let text = format!("what was asked in turn {number}");
+        let text = format!("question of turn {number}");
         span["attributes"] = json!([
             { "key": "session.id", "value": { "stringValue": "long walk" } },
             { "key": "perpend.observation.input", "value": { "stringValue": text } },
@@ -421,7 +421,7 @@ async fn walks_a_long_session(visitor: &Visitor) -> Result<()> {
     browser.click(".turns-head .goto button").await?;
     browser.wait_for(&format!("{turns}.length === 20 && {turns}[0] === 'turn-19000'")).await?;
     let turn = browser.text(".turn").await?;
-    ensure!(turn.contains("what was asked in turn 19000"), "{turn}");
+    ensure!(turn.contains("question of turn 19000"), "{turn}");
     let on = "document.activeElement.closest('.turn')?.id";
     browser.press(&"j".repeat(19)).await?;
     browser.wait_for(&format!("{on} === 'turn-19019'")).await?;
